@@ -90,7 +90,7 @@ class RunningIndex:
 
         return report
 
-    async def outdated(self, within_s: float = math.inf) -> bool:
+    async def has_changed_settings(self, within_s: float = math.inf) -> bool:
         """True if the project's files of settings have changed; False for a root that is away.
 
         Waits at most `within_s` seconds for the file system; one that does not answer counts as
@@ -200,7 +200,7 @@ class ConfigSync:
         """Warnings about the user's symbol queries."""
         return self._overrides.warnings
 
-    async def outdated(self) -> bool:
+    async def has_changed_queries(self) -> bool:
         """True if the user's symbol queries have changed since they were read."""
         directory = self.queries_dir
         return (

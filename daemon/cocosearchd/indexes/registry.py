@@ -488,7 +488,7 @@ class IndexRegistry:
         while True:
             pause_s = SETTINGS_POLL_S if self.config.queries_dir else SETTINGS_SLOW_POLL_S
             await anyio.sleep(seconds_to_tick(pause_s))
-            if await self.config.outdated():
+            if await self.config.has_changed_queries():
                 await self.configure()
 
     async def _watch_project(self, index: RunningIndex) -> None:
@@ -499,7 +499,7 @@ class IndexRegistry:
                 await index.settings_hint.wait()
                 await anyio.sleep(WRITTEN_S)
             index.settings_hint = anyio.Event()
-            if not index.lock.locked() and await index.outdated(ANSWERS_S):
+            if not index.lock.locked() and await index.has_changed_settings(ANSWERS_S):
                 with anyio.move_on_after(SETTINGS_POLL_S):
                     await self.refresh(index)
 
@@ -509,20 +509,20 @@ class IndexRegistry:
 
     async def refresh(self, index: RunningIndex) -> None:
         """Follow the files of a project if they have changed. A failure is tried again soon."""
-        if await index.outdated():
+        if await index.has_changed_settings():
             await self._complete(self._refresh(index))
 
     async def _admit(self, index: RunningIndex) -> bool:
         """Follow the settings of a root that was away, before its files are read."""
         await self.refresh(index)
-        return bool(index.settings.stamps) and not await index.outdated()
+        return bool(index.settings.stamps) and not await index.has_changed_settings()
 
     async def _refresh(self, index: RunningIndex, *, force: bool = False) -> None:
         async with index.lock:
             if self._by_queue(index.queue_name) is index and index.error is None:
                 if force:  # empty stamps stay if this fails, so that it is tried again
                     index.settings = replace(index.settings, stamps=())
-                if not force or await index.outdated(ANSWERS_S):
+                if not force or await index.has_changed_settings(ANSWERS_S):
                     with suppress(CocoSearchError):
                         await self.config.follow(index)
 

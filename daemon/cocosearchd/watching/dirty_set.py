@@ -34,7 +34,7 @@ class DirtyPath:
     force: bool
     stored: bool  # see `PickedPaths`
     batch: int = 0  # the id of its batch; 0: not handed out
-    again: int = 0  # the first mark since it was handed out
+    marked_in_flight: int = 0  # seq of the first mark since it was handed out; 0: none
     tries: int = 0
     error: str | None = None
     retry_at: float | None = None  # None with an error: only a change of the file helps

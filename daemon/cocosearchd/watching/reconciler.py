@@ -333,7 +333,9 @@ class Reconciler:
         entry.seq = self.clock.seq
         entry.urgent |= urgent
         if entry.batch:
-            entry.again = min(entry.again or self.clock.seq, since or self.clock.seq)
+            entry.marked_in_flight = min(
+                entry.marked_in_flight or self.clock.seq, since or self.clock.seq
+            )
         elif entry.error is not None:  # the file changed: a new chance
             self.failures.remove(path)
             entry.tries = 0
@@ -404,7 +406,7 @@ class Reconciler:
             entry = self._entries[path]
             entry.batch = self._batches
             # From here on these two describe marks that are newer than the batch.
-            entry.again = 0
+            entry.marked_in_flight = 0
             entry.force = False
         seqs = {path: self._entries[path].seq for path in paths}
         stored = frozenset(path for path in paths if self._entries[path].stored)
@@ -426,7 +428,7 @@ class Reconciler:
         """Queue the paths of a batch again that nobody has read."""
         picked = self._in_flight.get(number)
         for path, entry in self._end_batch(number):
-            entry.again = 0
+            entry.marked_in_flight = 0
             entry.force = entry.force or (picked is not None and picked.force)
             self.queues.add(path, urgent=entry.urgent)
 
@@ -444,7 +446,7 @@ class Reconciler:
             # changed since it was handed out: compare and do not remove
             if entry.seq != picked.seqs[path]:
                 if path not in failed:
-                    entry.since = entry.again or entry.seq
+                    entry.since = entry.marked_in_flight or entry.seq
                     entry.tries = 0
                     self.clock.track(path)
                 self.queues.add(path, urgent=entry.urgent)

@@ -46,9 +46,9 @@ class Notifications:
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
         # A connection, or a listening stream -> URI as the client wrote it -> normalised URI.
-        self._wanted: dict[object, dict[str, str]] = {}
-        self._somebody = anyio.Event()
-        self._news = anyio.Event()
+        self._subscriptions: dict[object, dict[str, str]] = {}
+        self._has_listeners = anyio.Event()
+        self._has_changes = anyio.Event()
         self._relisted = False
         self._changed = set[str]()
         self._watching: anyio.CancelScope | None = None
@@ -57,11 +57,11 @@ class Notifications:
     async def run(self) -> None:
         """Watch the engine while clients listen, until cancelled."""
         while True:
-            await self._somebody.wait()
+            await self._has_listeners.wait()
             self._watching = anyio.CancelScope()
             with self._watching:
                 async with anyio.create_task_group() as group:
-                    group.start_soon(self._tell)
+                    group.start_soon(self._send_changes)
                     await self._watch()
 
     def close(self) -> None:
@@ -102,28 +102,28 @@ class Notifications:
         """Return the subscriptions of a session; they end with its connection."""
         # fastmcp creates a new session object for each message
         connection: Connection = context.session._connection
-        if connection not in self._wanted:
-            self._joins(connection, ())
-            connection.exit_stack.callback(self._leaves, connection)
-        return self._wanted[connection]
+        if connection not in self._subscriptions:
+            self._add_listener(connection, ())
+            connection.exit_stack.callback(self._remove_listener, connection)
+        return self._subscriptions[connection]
 
     @contextmanager
     def _listening(self, subscriptions: Iterable[str]) -> Iterator[None]:
         stream = object()
-        self._joins(stream, subscriptions)
+        self._add_listener(stream, subscriptions)
         try:
             yield
         finally:
-            self._leaves(stream)
+            self._remove_listener(stream)
 
-    def _joins(self, listener: object, subscriptions: Iterable[str]) -> None:
-        self._wanted[listener] = {uri: uris.normal(uri) for uri in subscriptions}
-        self._somebody.set()
+    def _add_listener(self, listener: object, subscriptions: Iterable[str]) -> None:
+        self._subscriptions[listener] = {uri: uris.normal(uri) for uri in subscriptions}
+        self._has_listeners.set()
 
-    def _leaves(self, listener: object) -> None:
-        self._wanted.pop(listener, None)
-        if not self._wanted:
-            self._somebody = anyio.Event()
+    def _remove_listener(self, listener: object) -> None:
+        self._subscriptions.pop(listener, None)
+        if not self._subscriptions:
+            self._has_listeners = anyio.Event()
             if self._watching is not None:
                 self._watching.cancel()
 
@@ -140,31 +140,31 @@ class Notifications:
             await anyio.sleep(RESUBSCRIBE_S)
             # events may have been missed, so report everything as changed
             self._relisted = True
-            self._changed = self._changed | self._asked().keys()
-            self._news.set()
+            self._changed = self._changed | self._subscribed_uris().keys()
+            self._has_changes.set()
 
-    def _asked(self) -> dict[str, str]:
+    def _subscribed_uris(self) -> dict[str, str]:
         return {
             uri: normal
-            for subscriptions in self._wanted.values()
+            for subscriptions in self._subscriptions.values()
             for uri, normal in subscriptions.items()
         }
 
     def _note(self, event: workspace_protocol.WatchEvent) -> None:
         self._relisted |= event.kind in RELISTED
-        subscriptions = self._asked()
+        subscriptions = self._subscribed_uris()
         affected = {uris.INDEXES, uris.normal(uris.stats(event.index))}
         if any(uris.is_file(normal) for normal in subscriptions.values()):
             affected |= {uris.file(event.index, path) for path in (*event.changed, *event.removed)}
         self._changed |= {uri for uri, normal in subscriptions.items() if normal in affected}
         if self._relisted or self._changed:
-            self._news.set()
+            self._has_changes.set()
 
-    async def _tell(self) -> None:
+    async def _send_changes(self) -> None:
         while True:
-            await self._news.wait()
+            await self._has_changes.wait()
             await anyio.sleep(TOGETHER_S)
-            self._news = anyio.Event()
+            self._has_changes = anyio.Event()
             relisted = self._relisted
             changed = self._changed
             self._relisted = False
@@ -174,7 +174,7 @@ class Notifications:
             for uri in sorted(changed):
                 await self._bus.publish(ResourceUpdated(uri))
             async with anyio.create_task_group() as group:
-                for listener, subscriptions in self._wanted.items():
+                for listener, subscriptions in self._subscriptions.items():
                     if isinstance(listener, Connection):
                         group.start_soon(
                             _notify, listener, relisted, sorted(changed & subscriptions.keys())

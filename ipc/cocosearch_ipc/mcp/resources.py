@@ -20,9 +20,9 @@ from cocosearch_ipc.render.visible import visible, visible_name
 
 def register(server: FastMCP, engine: Any) -> None:
     """Add every resource and prompt to `server`."""
-    server.add_middleware(_Listed(engine))
-    _numbers(server, engine)
-    _files(server, engine)
+    server.add_middleware(_IndexResourceListing(engine))
+    _register_index_resources(server, engine)
+    _register_file_resource(server, engine)
 
     @server.prompt
     def explain_codebase(focus: str = "the whole") -> str:
@@ -36,7 +36,7 @@ def register(server: FastMCP, engine: Any) -> None:
         )
 
 
-def _numbers(server: FastMCP, engine: p.Engine) -> None:
+def _register_index_resources(server: FastMCP, engine: p.Engine) -> None:
     @server.resource(uris.INDEXES, mime_type="application/json")
     async def indexes() -> str:
         """Every index with its root, state, freshness and size."""
@@ -60,7 +60,7 @@ def _json(reply: object) -> str:
     return json.dumps(tool_calls.structured(reply), separators=(",", ":"))
 
 
-def _files(server: FastMCP, engine: workspace_protocol.WorkspaceEngine) -> None:
+def _register_file_resource(server: FastMCP, engine: workspace_protocol.WorkspaceEngine) -> None:
     @server.resource(uris.FILE, mime_type="text/plain")
     async def indexed_file(name: str, path: str) -> str:
         """An indexed file as it is on disk now; the path is that of a search result. A file whose
@@ -86,7 +86,7 @@ def _files(server: FastMCP, engine: workspace_protocol.WorkspaceEngine) -> None:
         return "\r\n".join(map(visible, reply.content.split("\r\n")))
 
 
-class _Listed(Middleware):
+class _IndexResourceListing(Middleware):
     """Adds the numbers of each current index to the list of resources."""
 
     def __init__(self, engine: p.Engine) -> None:
@@ -99,10 +99,10 @@ class _Listed(Middleware):
     ) -> Sequence[Resource]:
         fixed = await call_next(context)
         reply = await tool_calls.await_reply(self._engine.list_indexes(p.Empty()))
-        return [*fixed, *(_of_index(index) for index in reply.indexes)]
+        return [*fixed, *(_describe_index(index) for index in reply.indexes)]
 
 
-def _of_index(index: p.IndexStatus) -> Resource:
+def _describe_index(index: p.IndexStatus) -> Resource:
     return Resource.model_validate(
         {
             "uri": uris.stats(index.name),

@@ -192,7 +192,7 @@ def _of_tools(hint: str) -> str:
     return hint
 
 
-def split_names(value: str | list[str] | None) -> tuple[str, ...]:
+def split_values(value: str | list[str] | None) -> tuple[str, ...]:
     """Return one text, a list of texts, or a text with commas, as a tuple."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     Without a terminal, the exit code is 1 if a line failed.
     """
     style = output.Style.of(sys.stdout, env)
-    options = SearchOptions(indexes=tuple(search_options.split_names(args.indexes or [])))
+    options = SearchOptions(indexes=tuple(search_options.split_values(args.indexes or [])))
     session = ReplSession(env, style, args.json, options)
     if sys.stdin.isatty() and sys.stdout.isatty():
         session.call("status")  # fail before the first query, not after it

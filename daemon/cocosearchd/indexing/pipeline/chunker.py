@@ -145,7 +145,7 @@ class _ChunkDescriber:
         data = parsed.data
         at = self._at(start)
         inside = parsed.symbols[at : self._at(end)]
-        around = self._around(start, at - 1)
+        around = self._enclosing_symbols(start, at - 1)
         outer, blocks = self._blocks(start, end)
         block = _block_of(blocks, outer, start, end)
         symbol = _symbol_at(block, inside) or _symbol_of(inside, around, start, end)
@@ -183,7 +183,7 @@ class _ChunkDescriber:
         self.offset = byte
         return self.line
 
-    def _around(self, byte: int, index: int) -> list[Symbol]:
+    def _enclosing_symbols(self, byte: int, index: int) -> list[Symbol]:
         """Return the definitions that are open at a byte, innermost first.
 
         `index` is that of the last definition that starts before the byte.

@@ -117,12 +117,12 @@ def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
             cost += _CLOSER
         costs.append(cost)
     blanks = [not text for text in texts]
-    starts = [0, *accumulate(map((1).__add__, map(len, lines)))]  # a line with its end
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]  # a line with its end
     starts[-1] = len(data)
-    return _nested(data, starts, costs, blanks, spans)
+    return _plan_with_definitions(data, starts, costs, blanks, spans)
 
 
-def _nested(
+def _plan_with_definitions(
     data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[CodeSpan]
 ) -> CutPlan:
     """Return the plan with definitions: boundaries are cheap, and depth raises the cost."""
@@ -130,25 +130,25 @@ def _nested(
     depths = [0] * (count + 2)
     members = [0] * (count + 1)
     ends: dict[int, tuple[int, SpanRank]] = {}
-    # (first line, line after the last, rank) of the open spans
-    around: list[tuple[int, int, SpanRank]] = []
+    # first line, line after the last, rank
+    open_spans: list[tuple[int, int, SpanRank]] = []
     floor = 0
     for span in sorted(spans, key=lambda span: (span.start_byte, -span.end_byte)):
         line = bisect_right(starts, span.start_byte, 0, count) - 1
         end = bisect_right(starts, max(span.start_byte, span.end_byte - 1), 0, count)
         if end - line < 2 or span.end_byte > len(data):
             continue
-        while around and around[-1][1] < end:
-            floor = max(floor, around.pop()[1])
-        lowest = max(floor, around[-1][0] + 1) if around else floor
+        while open_spans and open_spans[-1][1] < end:
+            floor = max(floor, open_spans.pop()[1])
+        lowest = max(floor, open_spans[-1][0] + 1) if open_spans else floor
         first = _attached(data, starts, blanks, line, lowest)
         depths[first + 1] += 1
         depths[end] -= 1
         _mark_boundaries(costs, blanks, first, end, span.rank)
-        if first not in ends and all(rank >= CONTAINER for _, _, rank in around):
+        if first not in ends and all(rank >= CONTAINER for _, _, rank in open_spans):
             ends[first] = end, span.rank
             members[first] += span.rank in (LEAF, CONTAINER)
-        around.append((first, end, span.rank))
+        open_spans.append((first, end, span.rank))
     return CutPlan(
         starts, _raise_by_depth(costs, depths) if ends else costs, [0, *accumulate(members)], ends
     )

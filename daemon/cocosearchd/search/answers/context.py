@@ -150,7 +150,9 @@ class Context:
                 )
             text = texts[hit.path]
             lines_before, lines_after = (
-                ("", "") if text is None or state is None else self._around(hit, text, state, view)
+                ("", "")
+                if text is None or state is None
+                else self._cached_context(hit, text, state, view)
             )
             content = clip_lines(hit.content, self._line_width)
             expanded.append(
@@ -166,7 +168,7 @@ class Context:
         fitting = fit_budget(tuple(expanded), view.budget_chars, view.budget_tokens)
         return ExpandedHits(fitting, tuple(path for path, text in texts.items() if text is None))
 
-    def _around(
+    def _cached_context(
         self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions
     ) -> tuple[str, str]:
         # The key holds all that the lines depend on: a text outlives the limits, and several files

@@ -7,14 +7,13 @@ from typing import Any
 from cocosearch_ipc.cli import argument_types, query
 from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.cli.questions.search_options import (
-    FILTER_OPTIONS,
+    FILE_FILTER_OPTIONS,
     SYNC_OPTIONS,
     SearchOption,
 )
 
 CONFIDENCES = ("certain", "likely", "possible")
 KINDS = ("call", "type", "inherit", "name", "import")
-_FILE_FILTERS = {"languages", "paths", "not_paths"}
 
 INDEX_OPTION = SearchOption(
     ("--index",),
@@ -52,7 +51,7 @@ CURSOR_OPTION = SearchOption(
 COMMON_OPTIONS: Mapping[str, tuple[SearchOption, ...]] = {
     "where": (
         INDEX_OPTION,
-        *(option for option in FILTER_OPTIONS if _FILE_FILTERS.issuperset(option.parameters)),
+        *FILE_FILTER_OPTIONS,
         *SYNC_OPTIONS,
     ),
     "output": (CONFIDENCE_OPTION, LIMIT_OPTION, BUDGET_OPTION, CURSOR_OPTION),
@@ -63,7 +62,7 @@ KIND_OPTION = SearchOption(
     f"only these kinds of uses: {', '.join(KINDS)}; repeatable",
     metavar="KIND",
     is_list=True,
-    convert=search_options.split_names,
+    convert=search_options.split_values,
     choices=KINDS,
 )
 DEPTH_OPTION = SearchOption(

@@ -2,7 +2,7 @@
 
 from cocosearch_ipc.cli import argument_types
 from cocosearch_ipc.cli.questions.search_options import (
-    FILTER_OPTIONS,
+    FILE_FILTER_OPTIONS,
     SCOPE_OPTIONS,
     SYNC_OPTIONS,
     SearchOption,
@@ -10,7 +10,6 @@ from cocosearch_ipc.cli.questions.search_options import (
 
 MAX_PAGE = 1000  # lines of one call: workspace_protocol.GREP_MAX_LIMIT, which a start would pay for
 DEFAULT_LIMIT = MAX_PAGE  # lines, or files: one page
-_FILE_FILTERS = {"languages", "paths", "not_paths"}
 
 PATTERN_OPTIONS = (
     SearchOption(
@@ -58,7 +57,7 @@ OPTION_GROUPS = {
     "pattern": PATTERN_OPTIONS,
     "where": tuple(option for option in SCOPE_OPTIONS if option.parameters != ("linked",)),
     "files": (
-        *(option for option in FILTER_OPTIONS if _FILE_FILTERS.issuperset(option.parameters)),
+        *FILE_FILTER_OPTIONS,
         *SYNC_OPTIONS,
     ),
     "output": MATCH_OPTIONS,

@@ -14,14 +14,14 @@ LONGEST_SYNC_S = 540.0  # the daemon cancels a call after ten minutes
 RERANKERS = ("auto", "functional", "spacy", "disabled")
 
 
-def to_milliseconds(wait_s: float) -> int:
-    """Convert the time to wait for changes."""
+def to_wait_ms(wait_s: float) -> int:
+    """Convert the time to wait for changes, in seconds, to milliseconds: at most `LONGEST_SYNC_S`."""
     return round(min(wait_s, LONGEST_SYNC_S) * 1000)
 
 
-def split_names(values: list[str]) -> list[str]:
-    """Split names of indexes that are separated by commas."""
-    return [name for value in values for name in value.split(",") if name]
+def split_values(values: list[str]) -> list[str]:
+    """Split the values of a repeatable option at commas."""
+    return [part for value in values for part in value.split(",") if part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ INDEX_OPTION = SearchOption(
     metavar="NAME",
     is_list=True,
     type=argument_types.index,
-    convert=split_names,
+    convert=split_values,
     inline_keys=("index",),
     command="/index",
     names="indexes",
@@ -165,6 +165,12 @@ FILTER_OPTIONS = (
         ("--cursor",), ("cursor",), "continue a list of symbols after this page", metavar="CURSOR"
     ),
 )
+# Filters that verbs about whole files have as well.
+FILE_FILTER_OPTIONS = tuple(
+    option
+    for option in FILTER_OPTIONS
+    if {"languages", "paths", "not_paths"}.issuperset(option.parameters)
+)
 SYNC_OPTIONS = (
     SearchOption(
         ("--sync-timeout",),
@@ -172,14 +178,14 @@ SYNC_OPTIONS = (
         "maximum time to wait for pending changes",
         metavar="SECONDS",
         type=argument_types.seconds,
-        convert=to_milliseconds,
+        convert=to_wait_ms,
     ),
     SearchOption(
         ("--no-sync",),
         ("sync_timeout_ms",),
         "do not wait for pending changes",
         const=0.0,
-        convert=to_milliseconds,
+        convert=to_wait_ms,
     ),
 )
 RANKING_OPTIONS = (

@@ -56,7 +56,7 @@ def _find_references(registry: ToolRegistry, engine: Any, page_tokens: int) -> N
             "target": target,
             "index": scope.index,
             "cwd": scope.cwd,
-            "languages": tool_calls.split_names(language),
+            "languages": tool_calls.split_values(language),
             "paths": tuple(paths or ()),
             "min_confidence": min_confidence,
             "limit": limit or graph_protocol.GRAPH_LIMIT,
