@@ -54,7 +54,7 @@ from cocosearchd.store.connection.database import Connection, Database
 from tests.daemon import Daemon, make_daemon
 from tests.footprint import MB, Footprint, measured_footprint, state_bytes
 
-SETTLED_S = 10.0  # MCP is loaded three seconds after the start
+SETTLED_S = 5.0  # the processes of a fresh start are ready by then
 SAMPLE_S = 1.0  # between two measurements of the memory of all processes
 LARGEST_FILE = 1 << 20
 BATCH_FILES = 64  # files that pass through the stages together

@@ -217,7 +217,7 @@ def main() -> None:
             stack.callback(watchman.close)
         daemon.start()
         daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600)
-        time.sleep(5)  # young files are read again, and MCP is loaded three seconds after the start
+        time.sleep(5)  # young files are read again
         measure(daemon, root, chosen.turns, watchman)
         daemon.stop()
 

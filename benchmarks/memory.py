@@ -22,7 +22,7 @@ from benchmarks.measure import machine
 from tests.daemon import Daemon, make_daemon
 from tests.footprint import MB, Footprint, measured_footprint, state_bytes
 
-SETTLED_S = 10.0  # MCP is loaded three seconds after the start
+SETTLED_S = 5.0  # the processes of a fresh start are ready by then
 QUESTIONS = (
     "where is the configuration read",
     "parse",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -57,6 +58,9 @@ def pytest_configure() -> None:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes says something of the machine's load, and nothing of the code.
+    settings.register_profile("load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("load")
 
 
 def pytest_collection_finish() -> None:

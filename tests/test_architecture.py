@@ -9,12 +9,10 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 HOMES = {"cocosearchd": ROOT / "daemon", "cocosearch_ipc": ROOT / "ipc"}
@@ -347,7 +345,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
     """Dotted targets, `from a import b` as `a.b`. Late and type-only imports count: they are arrows
     too.
     """
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -363,12 +361,32 @@ def syntax_tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return a tree and all nodes below it, walked once for all tests."""
+    return tuple(ast.walk(tree))
+
+
 def parsed(path: Path) -> tuple[str, ast.Module]:
     """Return the name and the tree of a module."""
     return module_name(path), syntax_tree(path)
 
 
-every_module = pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def every_module(check: Callable[[Path], None]) -> Callable[[], None]:
+    """Make one test of a check of a module: a test for each would take most of its time to begin."""
+
+    @wraps(check)
+    def test() -> None:
+        failures = list[str]()
+        for path in SOURCES:
+            try:
+                check(path)
+            except AssertionError as failure:
+                failures.append(f"{module_name(path)}: {failure}")
+        assert not failures, "\n".join(failures)
+
+    del test.__wrapped__  # pytest would ask for its arguments
+    return test
 
 
 def test_sources_are_where_we_look() -> None:
@@ -412,7 +430,7 @@ def test_class_names_have_one_meaning() -> None:
     names = Counter(
         (path.is_relative_to(HOMES["cocosearchd"]), node.name)
         for path in SOURCES
-        for node in ast.walk(parsed(path)[1])
+        for node in nodes(parsed(path)[1])
         if isinstance(node, ast.ClassDef)
     )
     assert {name for (_, name), count in names.items() if count > 1} == set()
@@ -420,10 +438,10 @@ def test_class_names_have_one_meaning() -> None:
 
 def variables(tree: ast.AST) -> set[str]:
     """Return the names that a tree binds: arguments and targets of assignments."""
-    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names = {node.arg for node in nodes(tree) if isinstance(node, ast.arg)}
     return names | {
         node.id
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
 
@@ -450,7 +468,7 @@ def test_docstrings_begin_with_what_they_describe() -> None:
     riddles = [
         f"{path.relative_to(ROOT)}, line {getattr(node, 'lineno', 1)}"
         for path in (*SOURCES, *TEST_SOURCES)
-        for node in ast.walk(syntax_tree(path))
+        for node in nodes(syntax_tree(path))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and openings.match(ast.get_docstring(node) or "")
     ]
@@ -496,7 +514,7 @@ def test_pure_code_is_pure(path: Path) -> None:
         # one.
         fine = target.startswith("pathlib.Pure") or target == "time.thread_time"
         assert top not in IMPURE or fine, f"{me} is pure, so no {target}"
-    assert not any(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(tree)), (
+    assert not any(isinstance(node, ast.AsyncFunctionDef) for node in nodes(tree)), (
         f"{me} is pure, so no async"
     )
 
@@ -511,15 +529,15 @@ def test_packages_are_signposts(path: Path) -> None:
 
 
 def late_imports(tree: ast.AST) -> Iterator[int]:
-    for function in ast.walk(tree):
+    for function in nodes(tree):
         if isinstance(function, FUNCTIONS):
             yield from (
-                n.lineno for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)
+                n.lineno for n in nodes(function) if isinstance(n, ast.Import | ast.ImportFrom)
             )
 
 
 def named(node: ast.AST | None) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node else {"bare"}
+    return {n.id for n in nodes(node) if isinstance(n, ast.Name)} if node else {"bare"}
 
 
 @every_module
@@ -528,7 +546,7 @@ def test_habits(path: Path) -> None:
     assert me in LATE_IMPORT_IN or not list(late_imports(tree)), (
         f"late import, line {next(late_imports(tree))}"
     )
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         where = f"{me}, line {getattr(node, 'lineno', 0)}"
         assert not isinstance(node, ast.Global), f"{where}: no `global`, no state in modules"
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
@@ -558,7 +576,7 @@ def test_git_is_started_in_one_place(path: Path) -> None:
     me, tree = parsed(path)
     if me == GIT_IN:
         return
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             words = os.fsencode(node.value).split()
             assert words[:1] != [b"git"] or len(words) > 2, (
@@ -569,7 +587,7 @@ def test_git_is_started_in_one_place(path: Path) -> None:
 @every_module
 def test_sizes(path: Path) -> None:
     me, tree = parsed(path)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, FUNCTIONS):
             length = body_lines(node)
             assert length <= MAX_FUNCTION_LINES, f"{me}.{node.name} has {length} lines"
@@ -578,7 +596,7 @@ def test_sizes(path: Path) -> None:
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the lines of a body, without functions that are defined in it."""
     nested = [
-        node for node in ast.walk(function) if isinstance(node, FUNCTIONS) and node is not function
+        node for node in nodes(function) if isinstance(node, FUNCTIONS) and node is not function
     ]
     inner = {
         line for node in nested for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
@@ -591,7 +609,7 @@ def test_few_functions_are_complex() -> None:
     complex_functions = sorted(
         (complexity(node), f"{module_name(path)}.{node.name}")
         for path in SOURCES
-        for node in ast.walk(parsed(path)[1])
+        for node in nodes(parsed(path)[1])
         if isinstance(node, FUNCTIONS) and complexity(node) > MAX_COMPLEXITY
     )
     assert len(complex_functions) <= MAX_COMPLEX_FUNCTIONS, complex_functions
@@ -599,7 +617,7 @@ def test_few_functions_are_complex() -> None:
 
 def complexity(function: ast.AST) -> int:
     """Return the cyclomatic complexity, with comprehensions and boolean operators, as radon does."""
-    return 1 + sum(map(count_decisions, ast.walk(function)))
+    return 1 + sum(map(count_decisions, nodes(function)))
 
 
 def count_decisions(node: ast.AST) -> int:
@@ -617,7 +635,7 @@ def count_decisions(node: ast.AST) -> int:
 @every_module
 def test_classes_are_small(path: Path) -> None:
     me, tree = parsed(path)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ClassDef):
             names = {item.name for item in node.body if isinstance(item, FUNCTIONS)}
             public = [name for name in names if not name.startswith("_")]
@@ -627,7 +645,7 @@ def test_classes_are_small(path: Path) -> None:
 @every_module
 def test_long_calls_name_their_arguments(path: Path) -> None:
     me, tree = parsed(path)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call):
             assert len(node.args) <= MAX_POSITIONAL_ARGUMENTS, f"{me}, line {node.lineno}"
 

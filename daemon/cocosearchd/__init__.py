@@ -14,9 +14,7 @@ import os
 # loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A file takes thousands of objects and a query some thousand, with hardly a cycle: with the default
-# of 700, garbage collection took 5 % of the time of indexing and nearly a tenth of a cold answer
-# (measured). Modules are 94,000 objects that stay: collection while they are loaded took a tenth of
-# the CPU of the start, and a sixth in a worker process (measured).
-YOUNG_OBJECTS = 20_000
-gc.set_threshold(YOUNG_OBJECTS)
+# Modules are 94,000 objects that stay: collection while they are loaded took a fifteenth of the CPU
+# of the start with a threshold of 20,000 objects (measured). `interpreter.configure_interpreter`
+# lowers the threshold when they are loaded.
+gc.set_threshold(200_000)

@@ -76,6 +76,7 @@ SERVER_POLL_S = 1.0
 SERVER_LOG_POLL_S = 5.0
 USED_WAL_POLL_S = 10.0
 EMBEDDER_RETRY_S = 5.0
+MCP_MARK = "mcp.used"  # in the state directory
 # Started on demand. A file server that hangs blocks a few threads for each of its roots, and other
 # roots need threads as well.
 THREADS = 64
@@ -282,6 +283,7 @@ async def _serve(running: RunningParts) -> None:
         max_body_bytes=server.max_body_bytes,
         hosts=(*server.hosts, server.host),
         answer_tokens=server.answer_tokens,
+        mcp_mark=paths.state / MCP_MARK,
     )
     await serve(
         front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls

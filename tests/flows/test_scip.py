@@ -50,6 +50,7 @@ def scip(tree: Path, tmp_path: Path) -> Path:
 
 def closes(daemon: Daemon, target: str, **parameters: Any) -> list[tuple[str, str, str]]:
     """Return path, confidence and explanation of each use of a definition."""
+    parameters = {"sync_timeout_ms": 60_000, **parameters}
     reply = daemon.call("references", target=target, index="tree", **parameters)
     assert reply["fresh"], reply["stale_reason"]
     return [

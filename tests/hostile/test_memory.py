@@ -14,7 +14,6 @@ import numpy as np
 import psutil
 import pytest
 
-from cocosearch_ipc.http.app import MCP_AFTER_S
 from cocosearchd.model import hash_content
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.lexical.analysis.chunk_terms import TermChunk
@@ -28,7 +27,7 @@ from cocosearchd.search.lexical.segments.live_documents import (
 from tests.daemon import Daemon
 from tests.footprint import MB, Footprint, measured_footprint
 
-SETTLED_S = MCP_AFTER_S + 4.0  # MCP is loaded by then, and its memory belongs to a fresh start
+SETTLED_S = 4.0  # the processes of a fresh start are ready by then
 BACK_WITHIN_S = 60.0
 # Measured: 100 MB more at work, which comes back but for 2 MB; 10 MB if those that analyse stay as
 # they are.

@@ -96,7 +96,12 @@ def start(
     token.ensure()
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=0, tls=tls is not None)
     front = FrontEnd(
-        engine, token, roots=RootPolicy(("/srv",), "/home/nobody"), version=version, hosts=hosts
+        engine,
+        token,
+        roots=RootPolicy(("/srv",), "/home/nobody"),
+        version=version,
+        hosts=hosts,
+        mcp_mark=state / "mcp.used",
     )
     engine.mcp = bound.urls()
     stopping = portal.call(anyio.Event)

@@ -98,7 +98,7 @@ async def test_a_request_that_ends_a_process_is_not_repeated(
 async def test_somebody_elses_kill_costs_no_answer() -> None:
     async with pool_of(PoolSize(max_processes=1)) as pool:
         request = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
-        await until(lambda: any(process.ready for process in pool._lives))
+        await until(lambda: any(process._requests for process in pool._lives))
         os.kill(pool.pids[0], signal.SIGKILL)
         assert await request == b"7"
 

@@ -5,10 +5,12 @@ Paths on the Unix socket, where directory, mode and peer authenticate the client
 /metrics, /healthz, and the page at /status. All other paths return 404.
 """
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -50,9 +52,10 @@ OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
 if TYPE_CHECKING:
     from cocosearch_ipc.mcp.server import McpServer
 
-# Delay before MCP is loaded. It is long enough for the daemon to become ready and to scan small
-# indexes, which a second of CPU would delay, and short enough for most assistants to find MCP
-# loaded. Earlier clients wait as long as the daemon would.
+# Delay before MCP is loaded where an assistant has used it before. It is long enough for the daemon
+# to become ready and to scan small indexes, which a second of CPU would delay, and short enough for
+# most assistants to find MCP loaded. Earlier clients wait as long as the daemon would. Where no
+# assistant ever came, its second of CPU and its memory would be for nobody.
 MCP_AFTER_S = 10.0
 # Turns of the event loop before a request is answered. If its client had already disconnected when
 # the connection was accepted, the loop sees that in these turns and saves the answer. 1,500 such
@@ -67,7 +70,8 @@ class FrontEnd:
     """JSON-RPC and MCP over one engine. Serve it with `serve.serve`.
 
     `roots` limits the directories that assistants may index. `hosts` are its names in addition to
-    the loopback names. `answer_tokens` is the usual size of an answer over MCP.
+    the loopback names. `answer_tokens` is the usual size of an answer over MCP. `mcp_mark` is a file
+    that exists once MCP has been used; None: nothing is remembered.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class FrontEnd:
         max_body_bytes: int = 1 << 20,
         hosts: Iterable[str] = (),
         answer_tokens: int = 1500,
+        mcp_mark: Path | None = None,
     ) -> None:
         self.engine = engine
         self.token = token
@@ -88,7 +93,8 @@ class FrontEnd:
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
         self.rpc = Dispatcher(engine)
         self._looking = Dispatcher(engine, only=site.METHODS)
-        self._mcp = _LateMcp(partial(_import_mcp, engine, roots, version, allowed, answer_tokens))
+        load_mcp = partial(_import_mcp, engine, roots, version, allowed, answer_tokens)
+        self._mcp = _LateMcp(load_mcp, mcp_mark)
         http = self._mcp.http
         sse = self._mcp.sse
         unix = _Paths(
@@ -210,14 +216,15 @@ class _Mcp:
 
 
 class _LateMcp:
-    """Loads MCP for its first client, or a moment after the start.
+    """Loads MCP for its first client, or a moment after the start where there was one before.
 
     Its libraries cost 1.1 s of CPU, more than the rest of a start, and must not delay the first
     answer.
     """
 
-    def __init__(self, load: Callable[[], "McpServer"]) -> None:
+    def __init__(self, load: Callable[[], "McpServer"], mark: Path | None) -> None:
         self._load = load
+        self._mark = mark
         self._wanted = anyio.Event()
         self._ready = anyio.Event()
         self._stopping = anyio.Event()
@@ -225,7 +232,8 @@ class _LateMcp:
 
     async def run(self) -> None:
         """Load MCP in time, and keep its apps running until `stop`."""
-        with anyio.move_on_after(MCP_AFTER_S):
+        used_before = self._mark is not None and self._mark.exists()
+        with anyio.move_on_after(MCP_AFTER_S if used_before else math.inf):
             await self._wanted.wait()
         if self._stopping.is_set():
             return
@@ -254,7 +262,10 @@ class _LateMcp:
             self._mcp.server.notices.close()
 
     async def loaded(self) -> _Mcp:
-        """Wait until MCP is loaded and return it."""
+        """Wait until MCP is loaded and return it. The next start loads it without a client."""
+        if not self._wanted.is_set() and self._mark is not None:
+            with suppress(OSError):  # a full disk: the next first client waits again
+                self._mark.touch()
         self._wanted.set()
         await self._ready.wait()
         assert self._mcp is not None

@@ -19,7 +19,7 @@ import pytest
 
 from cocosearch_ipc import client, error_codes
 from cocosearch_ipc.failure import Failure
-from cocosearch_ipc.http import guard, serve
+from cocosearch_ipc.http import app, guard, serve
 from cocosearch_ipc.http.sockets import PortTaken, bind, inherited, lock
 from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearch_ipc.trust.ownership import private_directory
@@ -251,6 +251,27 @@ def test_the_daemon_answers_before_mcp_is_loaded(served: Served) -> None:
     assert done.stdout == "[]\n"
     assert answers(served)
     assert served.front._mcp._mcp is None
+
+
+def test_mcp_is_loaded_without_a_client_where_one_has_used_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that no assistant ever uses spares its CPU and its memory."""
+    monkeypatch.setattr(app, "MCP_AFTER_S", 0.01)
+    (tmp_path / "state").mkdir()
+    with anyio.from_thread.start_blocking_portal() as portal:
+        unused = start(tmp_path / "run", tmp_path / "state", portal)
+        assert answers(unused)
+        portal.call(anyio.sleep, 0.3)
+        assert unused.front._mcp._mcp is None
+        portal.call(unused.front._mcp.loaded)
+        unused.stop()
+        used = start(tmp_path / "run", tmp_path / "state", portal)
+        end = time.monotonic() + 20
+        while used.front._mcp._mcp is None:
+            assert time.monotonic() < end, "it is not loaded"
+            time.sleep(0.02)
+        used.stop()
 
 
 def test_a_query_that_does_not_end_is_cut_off(

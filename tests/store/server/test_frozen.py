@@ -82,6 +82,14 @@ async def sessions(db: Database) -> int:
     return count
 
 
+async def until_asleep(db: Database) -> None:
+    """Wait until a statement sleeps, however long a busy machine takes to begin it."""
+    text = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+    async with asyncio.timeout(20), db.connection() as connection:
+        while await (await connection.execute(text)).fetchone() == (0,):
+            await asyncio.sleep(0.01)
+
+
 async def execute(db: Database, text: str) -> None:
     async with db.connection() as connection:
         await connection.execute(text)
@@ -135,10 +143,10 @@ async def test_a_cancelled_caller_does_not_wait_for_a_frozen_server(
 
     async def change() -> None:
         async with schema_change(patient) as connection:
-            await connection.execute("select pg_sleep(1)")
+            await connection.execute("select pg_sleep(10)")
 
     work = asyncio.create_task(change())
-    await asyncio.sleep(0.2)
+    await until_asleep(patient)
     with frozen():
         work.cancel()
         done, _ = await asyncio.wait({work}, timeout=3 * LIVENESS_S)

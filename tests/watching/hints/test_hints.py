@@ -280,6 +280,37 @@ def test_a_link_in_the_middle_of_a_start_is_said(
 
 
 @linux
+@pytest.mark.parametrize("above", [1, 2])
+def test_a_directory_that_is_away_whenever_a_start_opens_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: int
+) -> None:
+    """It is back each time, without a watch: its next move would not be heard."""
+    root = tmp_path / "some" / "where" / "root"
+    root.mkdir(parents=True)
+    sync, heard = tmp_path / "sync", Heard()
+    sync.mkdir()
+    swapped = (root, *root.parents)[above]
+
+    def open_away(path: bytes, flags: int) -> int:
+        """Open a directory; the swapped one is a link at that moment."""
+        if path != os.fsencode(swapped):
+            return open_absolute(path, flags)
+        away = swapped.rename(tmp_path / "away")
+        swapped.symlink_to(away)
+        try:
+            return open_absolute(path, flags)
+        finally:
+            swapped.unlink()
+            away.rename(swapped)
+
+    monkeypatch.setattr(inotify, "open_absolute", open_away)
+    hints = InotifyHints(os.fsencode(root), os.fsencode(sync))
+    hints.start(heard)
+    heard.wait(lambda _: bool(heard.losses()))
+    hints.close()
+
+
+@linux
 def test_the_sync_directory_going_is_said(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         shutil.rmtree(root.parent / "sync")

@@ -5,7 +5,6 @@ created unseen between the two. A new directory is only named; the scan that fol
 events are requested for opening and reading files: the indexer's own reads must not fill the queue.
 """
 
-import contextlib
 import errno
 import os
 import select
@@ -216,20 +215,25 @@ class InotifyHints:
 
         A root that is moved away with a directory above it for a moment is the same before and
         after, but a scan meanwhile would meet no files. Raises `OSError` if the root cannot be
-        watched.
+        watched, or if a directory above it is away.
         """
         descriptors = [self._watch_opened(self._root, _ROOT_MASK)]
         self._path_of[descriptors[0]] = b""
         directory = self._root
         while (above := os.path.dirname(directory)) != directory:
-            # An unwatched directory is no loss: the root's identity is checked on every sync and
-            # every second as well.
-            with contextlib.suppress(OSError):
+            try:
                 nearest = directory == self._root
                 descriptor = self._watch_opened(above, _PARENT_MASK if nearest else _ABOVE_MASK)
                 self._ancestors.add(descriptor)
                 self._parent = descriptor if nearest else self._parent
                 descriptors.append(descriptor)
+            except OSError as error:
+                # It may be back in a moment, and would then be without a watch: nobody would hear
+                # that it goes once more.
+                if error.errno in ABSENT:
+                    raise
+                # One that may not be watched is no loss: the root's identity is checked on every
+                # sync and every second as well.
             directory = above
         return descriptors
 
