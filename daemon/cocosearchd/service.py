@@ -315,7 +315,15 @@ async def _engine(
         spec, on_commit, extra_unsettled=extra_unsettled_batches(count_usable_cores())
     )
     indexes = IndexRegistry(db, updater, embedder, running.loaded, paths.state, running.tasks)
-    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.get)
+    pipeline = Pipeline(
+        db,
+        embedder,
+        settings.search,
+        indexes.lexical_of,
+        embedders.get,
+        indexes.splitter.split,
+        indexes.note_classic,
+    )
     # What is read of an index must have in it what a daemon that was killed has sent: nobody tells
     # of that any more.
     await db.wait_for_predecessors(spec.series)

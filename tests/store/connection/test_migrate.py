@@ -14,7 +14,6 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import (
     file_chunks,
     first_matches,
-    keyword_search,
     replace_file,
     vector_search,
 )
@@ -25,12 +24,13 @@ from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
-from tests.store.support import file_write, new_index, vector_of
+from tests.store.support import file_write, keyword_search, new_index, vector_of
 
 SCHEMA = statements.STORE / "schema"
 CATALOGUE = """
 select c.relname, c.relkind, c.reloptions,
-    (select array_agg(row(attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
+    -- Numbered by order: a column that a migration drops leaves a gap.
+    (select array_agg(row(attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
         attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
      from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
      where attrelid = c.oid and attnum > 0 and not attisdropped),
@@ -102,7 +102,7 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
     previous = await catalogue(db)
     async with db.connection() as connection:
         await connection.execute(
-            compose("drop table {chunks}, {files}, {parses}, {retained_chunks}", record)
+            compose("drop table {chunks}, {files}, {parses}, {retained_chunks}, {words}", record)
         )
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
@@ -201,8 +201,13 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     assert await index_records.table_digest(db, record) != previous
 
 
-# The reverse of migrations 4 to 6: tables as they were before them, with rows in them.
+# The reverse of migrations 4 to 9: tables as they were before them, with rows in them.
 VERSION_3 = """
+drop table {words};
+alter table {chunks} add column content_tsv_input text not null default '';
+alter table {chunks}
+    add column content_tsv tsvector not null generated always as (to_tsvector('simple', content_tsv_input)) stored;
+create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = off);
 alter table {chunks} drop constraint {chunks_key};
 alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
 update {chunks} c
@@ -264,9 +269,10 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await index_records.table_digest(db, record) == previous
 
 
-# The reverse of migrations 5 and 4 of the registry, with an index that waits for its tables to be
+# The reverse of migrations 6 to 4 of the registry, with an index that waits for its tables to be
 # dropped.
 REGISTRY_3 = """
+alter table cocosearch_indexes drop column words;
 drop table cocosearch_precise_uses;
 drop index cocosearch_indexes_root;
 alter table cocosearch_indexes drop constraint cocosearch_indexes_role_check;
