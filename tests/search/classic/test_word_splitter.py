@@ -58,7 +58,12 @@ async def test_a_text_that_ends_the_process_has_no_words(caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize(
     "body",
-    [marshal.dumps(["a"]), marshal.dumps(["a", 1]), marshal.dumps("ab"), marshal.dumps(None)],
+    [
+        marshal.dumps(["a"]),
+        marshal.dumps(["a", 1]),
+        marshal.dumps("ab"),
+        marshal.dumps(["a", "\0"]),
+    ],
 )
 def test_a_response_about_other_texts_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidFrame):

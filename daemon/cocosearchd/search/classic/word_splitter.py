@@ -80,10 +80,13 @@ def split_into_batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def unpack_words(body: bytes, count: int) -> list[str]:
-    """Decode a response. Raises `InvalidFrame` if it is not one of `count` texts."""
+    """Decode a response.
+
+    Raises `InvalidFrame` if it is not one of `count` texts that PostgreSQL can store, `ValueError`.
+    """
     words = read_values(body)
     if not isinstance(words, list) or len(words) != count:
         raise InvalidFrame("words of other texts")
-    if not all(isinstance(text, str) for text in words):
+    if any(not isinstance(text, str) or b"\0" in text.encode() for text in words):
         raise InvalidFrame("words that are no texts")
     return words
