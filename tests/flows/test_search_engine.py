@@ -1,4 +1,4 @@
-"""What PostgreSQL keeps for `classic`: stored at its first use, kept up by saves and over crashes."""
+"""Words that PostgreSQL keeps for `classic`: stored at its first use, kept up by saves and over crashes."""
 
 import time
 from pathlib import Path
