@@ -37,6 +37,7 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexRecord, hash_content
 from cocosearchd.runtime import interpreter
 from cocosearchd.search.answers.multi_index import search_several
+from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.index_snapshot import compute_features
@@ -47,6 +48,7 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.queries import FileWrite, file_chunks, replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.server.embedded import EmbeddedPostgres
+from cocosearchd.store.words.words_table import fill_words
 
 RECALL_QUERIES = 40
 
@@ -167,6 +169,12 @@ async def latencies(bench: Bench) -> None:
 async def through_postgres(bench: Bench) -> None:
     """The rows of the profile that asks PostgreSQL, and of the other one while it has to."""
     plain, names = bench.plain, bench.names
+    ask = row(bench, use_cache=False, profile="classic", use_hybrid=True)
+    await measure(bench, "classic, words not stored, plain words", plain[:5], ask)
+    began = time.perf_counter()
+    await fill_words(bench.db, bench.record, split_in_thread)
+    print(f"words stored in {time.perf_counter() - began:.1f} s")
+    await measure(bench, "classic, all words, plain words", plain, ask)
     await measure(
         bench, "classic, plain words", plain, row(bench, use_cache=False, profile="classic")
     )
@@ -299,6 +307,7 @@ async def with_writer(bench: Bench) -> None:
             bench.record = replace(bench.record, generation=generation)
             await asyncio.sleep(0.05)
 
+    await fill_words(bench.db, bench.record, split_in_thread)
     writing = asyncio.create_task(write())
     try:
         await measure(

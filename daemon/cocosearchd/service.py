@@ -317,7 +317,15 @@ async def _engine(
         spec, on_commit, extra_unsettled=extra_unsettled_batches(count_usable_cores())
     )
     indexes = IndexRegistry(db, updater, embedder, running.loaded, paths.state, running.tasks)
-    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.get)
+    pipeline = Pipeline(
+        db,
+        embedder,
+        settings.search,
+        indexes.lexical_of,
+        embedders.get,
+        indexes.splitter.split,
+        indexes.note_classic,
+    )
     # Wait until commits that a killed daemon sent have ended: no event will announce them.
     await db.wait_for_predecessors(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)

@@ -39,6 +39,7 @@ from cocosearchd.model import NO_CODE
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.sandbox.worker_pool import UNDECODABLE
+from cocosearchd.search.classic.word_splitter import unpack_words
 from cocosearchd.search.lexical.analysis.analysis_messages import (
     analysis_from_bytes,
     analysis_to_bytes,
@@ -147,6 +148,7 @@ def decoders() -> Mapping[str, Callable[[bytes], bool]]:
         "analysis": partial(analysis_from_bytes, files=FILES),
         "parse": partial(unpack_response, count=1),
         "mate": partial(unpack_task_results, count=1),
+        "words": partial(unpack_words, count=1),
     }
     decoders_by_name: dict[str, Callable[[bytes], object]] = {
         "outline": unpack_parsed_file,
@@ -177,9 +179,8 @@ def answers() -> dict[str, bytes]:
     return {
         "analysis": analysis_to_bytes(analyse(FILES, TermCache().chunk_cache())),
         "parse": pack_response([(packed, lasting)]),
-        "mate": pack_task_results(
-            [TaskResult(packed, packed_manifest, ("class parser",), b"\0" * 512)]
-        ),
+        "mate": pack_task_results([TaskResult(packed, packed_manifest, 1, b"\0" * 512)]),
+        "words": marshal.dumps(["class parser"]),
         "outline": packed,
         "sheet": packed_manifest,
     }

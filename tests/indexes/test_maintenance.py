@@ -1,5 +1,6 @@
 """Periodic maintenance of the tables of a running index."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
@@ -7,15 +8,17 @@ from typing import cast
 import anyio
 import pytest
 
-from cocosearchd.config.settings import Settings
+from cocosearchd.config.settings import Profile, SearchEngine, Settings
 from cocosearchd.indexes import maintenance
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.model import IndexRecord
+from cocosearchd.sandbox.worker_process import WorkerUnavailable
 from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
-from tests.store.support import file_write, new_index, retained_texts
+from cocosearchd.store.words.words_table import drop_words, fill_words, read_words_state
+from tests.store.support import file_write, new_index, retained_texts, split_texts, stored_words
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +31,13 @@ class Running:
 
     record: IndexRecord
     settings: Settings = field(default_factory=Settings)
+    classic_use: anyio.Event = field(default_factory=anyio.Event)
+    is_filling_words: bool = False
+
+    def configure(self, profile: Profile, engine: SearchEngine) -> None:
+        """Change settings of searches, as a project's file does."""
+        search = replace(self.settings.search, profile=profile, engine=engine)
+        self.settings = replace(self.settings, search=search)
 
 
 async def until_retained(db: Database, record: IndexRecord, expected: list[str]) -> None:
@@ -94,8 +104,87 @@ async def test_the_vector_index_follows_the_profile(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(maintenance.keep_vector_index, db, cast(RunningIndex, index))
-        for profile in ("classic", "code", "classic"):
-            search = replace(index.settings.search, profile=profile)
-            index.settings = replace(index.settings, search=search)
-            await until_there(profile == "classic")
+        index.configure("classic", "memory")
+        await until_there(True)
+        index.configure("code", "memory")
+        await until_there(False)
+        index.configure("code", "postgresql")
+        await until_there(True)
+        index.configure("code", "memory")
+        await until_there(False)
+        tasks.cancel_scope.cancel()
+
+
+async def until_words(db: Database, record: IndexRecord, expected: str) -> None:
+    with anyio.fail_after(30):
+        async with db.connection() as connection:
+            while await read_words_state(connection, record) != expected:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
+    monkeypatch.setattr(maintenance, "drop_words", partial(drop_words, grace_s=0.0))
+
+
+@pytest.mark.usefixtures("quick")
+async def test_words_follow_the_settings(db: Database) -> None:
+    """Stored, and dropped again at once, without a restart or a save."""
+    index = Running(await new_index(db))
+    await replace_file(db, index.record, file_write("a.py", "one: 1", "two: 2"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
+        await anyio.sleep(0.2)
+        await until_words(db, index.record, "none")
+        index.configure("code", "postgresql")
+        await until_words(db, index.record, "complete")
+        assert len(await stored_words(db, index.record)) == 2
+        index.configure("code", "memory")
+        await until_words(db, index.record, "none")
+        index.configure("classic", "memory")
+        await until_words(db, index.record, "complete")
+        tasks.cancel_scope.cancel()
+    assert not index.is_filling_words
+
+
+@pytest.mark.usefixtures("quick")
+async def test_words_are_stored_at_the_first_use_and_dropped_when_it_is_long_ago(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Running(await new_index(db))
+    await replace_file(db, index.record, file_write("a.py", "one: 1"))
+    monkeypatch.setattr(maintenance, "QUIET_S", 3600.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
+        index.classic_use.set()
+        await until_words(db, index.record, "complete")
+        tasks.cancel_scope.cancel()
+    monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
+    async with anyio.create_task_group() as tasks:  # like after a restart
+        tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
+        await anyio.sleep(0.2)
+        await until_words(db, index.record, "complete")
+        tasks.cancel_scope.cancel()
+    monkeypatch.setattr(maintenance, "UNUSED_S", 0.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
+        await until_words(db, index.record, "none")
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_an_interrupted_fill_goes_on_after_a_restart(db: Database) -> None:
+    index = Running(await new_index(db))
+    await replace_file(db, index.record, file_write("a.py", "one: 1"))
+
+    async def ended(texts: Sequence[str]) -> list[str]:
+        raise WorkerUnavailable("no process", "wait")
+
+    with pytest.raises(WorkerUnavailable):
+        await fill_words(db, index.record, ended)
+    await until_words(db, index.record, "filling")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
+        await until_words(db, index.record, "complete")
         tasks.cancel_scope.cancel()

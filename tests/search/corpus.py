@@ -25,6 +25,7 @@ from cocosearchd.model import (
     encode_path,
     hash_content,
 )
+from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_query
@@ -32,6 +33,7 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import create_index
+from cocosearchd.store.words.words_table import fill_words
 from tests.search.lexical.direct import DirectAnalyser
 
 
@@ -118,7 +120,7 @@ async def new_corpus(
     lexical: Path | None = None,
 ) -> Corpus:
     """`lexical` is where the lexical index keeps its snapshots; without it PostgreSQL answers
-    alone.
+    alone, with the words of all chunks.
     """
     root.mkdir(parents=True, exist_ok=True)
     embedder = embedder or BuiltinEmbedder()
@@ -127,6 +129,8 @@ async def new_corpus(
     record = await create_index(
         db, name, bytes(root.resolve()), (), fingerprint.dimension, identity
     )
+    if lexical is None:
+        await fill_words(db, record, split_in_thread)
     words = LexicalIndex(db, record, lexical, DirectAnalyser()) if lexical is not None else None
     pipeline = pipeline or Pipeline(db, embedder, settings or SearchSettings(), lambda _: words)
     corpus = Corpus(db, root.resolve(), record, embedder, pipeline, words)

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
 from cocosearchd.store.chunks.manifest import build_manifest, compare_manifest, stored_chunk_order
-from cocosearchd.store.chunks.queries import FileWrite, replace_files, stored_files
+from cocosearchd.store.chunks.queries import Candidate, FileWrite, replace_files, stored_files
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import create_index
+from cocosearchd.store.words import keyword_search as keyword_search_
 
 DIMENSION = 8
 IDENTITY = IndexIdentity((("dimension", str(DIMENSION)), ("model", "test")), "definitions-1", 1)
@@ -64,7 +66,38 @@ def chunks_of(
 
 
 def words_of(chunk: Chunk) -> str:
-    return " ".join(re.findall(r"[^\W_]+", f"{chunk.header} {chunk.text}"))
+    return split_words(f"{chunk.header} {chunk.text}")
+
+
+def split_words(text: str) -> str:
+    return " ".join(re.findall(r"[^\W_]+", text))
+
+
+async def split_texts(texts: Sequence[str]) -> list[str]:
+    """Split texts of chunks as `words_of` does."""
+    return [split_words(text) for text in texts]
+
+
+async def keyword_search(
+    db: Database,
+    record: IndexRecord,
+    text: str,
+    where: Filter,
+    limit: int,
+    *,
+    any_term: bool = False,
+) -> tuple[Candidate, ...]:
+    return await keyword_search_.keyword_search(
+        db, record, text, where, limit, split_texts, any_term=any_term
+    )
+
+
+async def stored_words(db: Database, record: IndexRecord) -> dict[tuple[str, int], str]:
+    """Return the stored words of an index, by path and chunk number."""
+    query = compose("select filename, chunk_number, words::text from {words}", record)
+    async with db.connection() as connection:
+        fetched = await (await connection.execute(query)).fetchall()
+    return {(path, number): words for path, number, words in fetched}
 
 
 def file_write(

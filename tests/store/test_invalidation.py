@@ -10,10 +10,10 @@ from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import keyword_search, replace_file
+from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
-from tests.store.support import IDENTITY, file_write, fingerprint, new_index
+from tests.store.support import IDENTITY, file_write, fingerprint, keyword_search, new_index
 
 BIG = 5000
 RECHUNKED = replace(IDENTITY, chunker="definitions-1:500")

@@ -23,7 +23,6 @@ from cocosearchd.store.chunks.queries import (
     chunks_with_files,
     delete_file,
     first_matches,
-    keyword_search,
     replace_file,
     vector_search,
 )
@@ -32,7 +31,8 @@ from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_records import drop_index
-from tests.store.support import file_write, new_index, vector_of
+from cocosearchd.store.words.words_table import fill_words
+from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 
 FILES = [
     file_write(
@@ -49,8 +49,12 @@ FILES = [
 ]
 
 
-async def corpus(db: Database, files: Sequence[FileWrite] = FILES) -> IndexRecord:
+async def corpus(
+    db: Database, files: Sequence[FileWrite] = FILES, *, with_words: bool = True
+) -> IndexRecord:
     record = await new_index(db)
+    if with_words:
+        await fill_words(db, record, split_texts)
     for write in files:
         await replace_file(db, record, write)
     return record
@@ -125,11 +129,12 @@ FILTERS: list[tuple[Filter, Callable[[Candidate], bool]]] = [
 ]
 
 
+@pytest.mark.parametrize("with_words", [True, False])
 @pytest.mark.parametrize(("where", "passes"), FILTERS, ids=[str(n) for n in range(len(FILTERS))])
 async def test_filters_mean_the_same_in_every_search(
-    db: Database, where: Filter, passes: Callable[[Candidate], bool]
+    db: Database, where: Filter, passes: Callable[[Candidate], bool], with_words: bool
 ) -> None:
-    record = await corpus(db)
+    record = await corpus(db, with_words=with_words)
     everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
     expected = {hit.key for hit in everything if passes(hit)}
     assert {
@@ -142,8 +147,9 @@ async def test_filters_mean_the_same_in_every_search(
     assert {hit.key for hit in await keyword_search(db, record, "open", where, 100)} == spoken
 
 
-async def test_phrases_are_found_wherever_they_stand(db: Database) -> None:
-    rng, record = random.Random(3), await new_index(db)
+@pytest.mark.parametrize("with_words", [True, False])
+async def test_phrases_are_found_wherever_they_stand(db: Database, with_words: bool) -> None:
+    rng, record = random.Random(3), await corpus(db, [], with_words=with_words)
     names = (
         "open Open reopen openFile open_file file files fileName HTTPServer http x2y foo-bar _lead"
     )
@@ -201,8 +207,9 @@ async def test_a_pattern_that_cannot_be_used(db: Database) -> None:
         await first_matches(db, record, Filter(paths=("[z-a]",)), 1)
 
 
-async def test_keywords_need_every_term(db: Database) -> None:
-    record = await corpus(db)
+@pytest.mark.parametrize("with_words", [True, False])
+async def test_keywords_need_every_term(db: Database, with_words: bool) -> None:
+    record = await corpus(db, with_words=with_words)
     assert {
         hit.path for hit in await keyword_search(db, record, "PASSWORD login", Filter(), 10)
     } == {
@@ -238,7 +245,8 @@ async def test_rare_terms_are_chosen_and_weigh_more(db: Database) -> None:
     """Once statistics know how common `common` is, rows with only that term are not even ranked."""
     files = [file_write(f"{n}.py", *(f"common filler{k}" for k in range(100))) for n in range(25)]
     record = await corpus(db, [*files, file_write("rare.py", "rare thing", "rare common")])
-    await ensure_vector_index(db, record, build_at=2500)  # ends with ANALYZE
+    async with db.connection() as connection:
+        await connection.execute(statement("analyze_words", record))
     hits = await keyword_search(db, record, "rare common missing", Filter(), 10, any_term=True)
     assert set(texts(hits)) == {"rare common", "rare thing"}
 

@@ -132,3 +132,4 @@ class Engine:
         await self._sessions.aclose()
         await self._grep_processes.pool.aclose()
         await self._indexes.analyser.pool.aclose()
+        await self._indexes.splitter.pool.aclose()

@@ -12,6 +12,7 @@ PROJECT_SETTINGS = frozenset(
         "indexing.extend_exclude",
         "indexing.respect_gitignore",
         "search.profile",
+        "search.engine",
         "search.limit",
         "search.reranker",
     }

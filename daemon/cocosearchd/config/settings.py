@@ -23,6 +23,7 @@ Layer = Literal["default", "config file", "project", ".env", "environment", "com
 Provider = Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"]
 Chunker = Literal["definitions", "recursive"]
 Profile = Literal["code", "classic"]
+SearchEngine = Literal["memory", "postgresql"]
 RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 # In this order: later ones win.
 LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
@@ -127,6 +128,8 @@ class SearchSettings:
     """Defaults of a query, which a request may override, and the cache of answers."""
 
     profile: Profile = "code"
+    # `postgresql`: PostgreSQL keeps words and vector indexes for `classic`, used or not
+    engine: SearchEngine = "memory"
     limit: int = _number(10, 1, 200)
     # at most half of the time that clients wait for an answer
     sync_timeout_ms: int = _number(2000, 0, 30_000)

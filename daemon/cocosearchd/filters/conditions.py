@@ -126,12 +126,12 @@ class PhraseCondition:
             yield f"({' or '.join(conditions)})", parameters
 
     def word_restrictions(self) -> Iterator[Restriction]:
-        """Yield weaker SQL that uses the index of words, which PostgreSQL can estimate."""
+        """Yield weaker SQL over the words of a chunk, which uses their index."""
         for phrase in self.phrases:
             queries = [phrase_query(spelling) for spelling in spellings(phrase)]
             if all(queries):
                 words = " | ".join(f"({query})" for query in dict.fromkeys(queries))
-                yield "content_tsv @@ to_tsquery('simple', {words})", {"words": words}
+                yield "words @@ to_tsquery('simple', {words})", {"words": words}
 
     def matcher(self) -> Callable[[str], bool]:
         """Return a test of a chunk's text."""

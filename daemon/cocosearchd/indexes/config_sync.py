@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 Stamps = tuple[tuple[int, ...], ...]
 NOTICE_S = 600.0  # how long the notice about a change of settings is shown
+FILLING_WORDS = "words for the profile classic are being stored; until then it reads texts, slowly"
 NOT_READ = (
     "the project's own settings are not known: its root has not been there since the daemon started"
 )
@@ -71,6 +72,8 @@ class RunningIndex:
     settings_hint: anyio.Event = field(
         default_factory=anyio.Event
     )  # a file of settings may have changed
+    classic_use: anyio.Event = field(default_factory=anyio.Event)  # `classic` searches words
+    is_filling_words: bool = False
     task_errors: dict[str, str] = field(
         default_factory=dict
     )  # by task that failed and starts again
@@ -112,10 +115,12 @@ class RunningIndex:
         """Warnings and notices about this index."""
         recent = self.notice and anyio.current_time() - self.notice_at < NOTICE_S
         filling = (self._filling(self.replacement),) if self.replacement else ()
+        words = (FILLING_WORDS,) if self.is_filling_words else ()
         return (
             *self.settings.warnings,
             *((self.notice,) if recent else ()),
             *filling,
+            *words,
             *self.task_errors.values(),
             *self.lexical.exclusion_warnings,
         )

@@ -10,6 +10,13 @@ from cocosearchd.runtime.interpreter import collect_and_return_memory
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import drop_vector_index, ensure_vector_index
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.words.words_table import (
+    Outcome,
+    SplitTexts,
+    drop_words,
+    fill_words,
+    is_filling,
+)
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +26,8 @@ QUIET_S = 20.0
 # Intervals of checks: retained chunks become too many soon, and too old after days.
 CLEARING_INTERVAL_S = 60.0
 CLEARING_INTERVAL_AT_REST_S = 3600.0
+# from the last search of `classic` until an index that has it not by its settings drops its words
+UNUSED_S = 86_400.0
 
 
 class Removals:
@@ -50,25 +59,81 @@ class Removals:
 
 
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:
-    """Keep PostgreSQL's vector index for the profile `classic`, and drop it for `code`.
+    """Keep PostgreSQL's vector index as the settings say, and drop it otherwise.
 
     Each query of `classic` scans vectors in PostgreSQL. `code` compares vectors in memory, and with
-    the index each written row would cost four times as much. The profile may change at any time.
+    the index each written row would cost four times as much. The settings may change at any time.
     """
     previous: tuple[bool, int] | None = None
     while True:
         generation = index.record.generation
-        is_classic = index.settings.search.profile == "classic"
-        await anyio.sleep(QUIET_S if is_classic else CLEARING_INTERVAL_S)
-        current = (is_classic, generation if is_classic else 0)
+        is_searched = is_searched_by_sql(index)
+        await anyio.sleep(QUIET_S if is_searched else CLEARING_INTERVAL_S)
+        current = (is_searched, generation if is_searched else 0)
         if previous != current and generation == index.record.generation:
             outcome = await (
                 ensure_vector_index(db, index.record)
-                if is_classic
+                if is_searched
                 else drop_vector_index(db, index.record)
             )
             log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
             previous = current
+
+
+def is_searched_by_sql(index: RunningIndex) -> bool:
+    """Return True if the settings of an index demand what only PostgreSQL's searches read."""
+    search = index.settings.search
+    return search.engine == "postgresql" or search.profile == "classic"
+
+
+async def keep_words(db: Database, index: RunningIndex, split: SplitTexts) -> None:
+    """Keep the words of an index for `classic`: as the settings say, and for a day after each use.
+
+    The first use wakes this task; settings wait for a pause of commits. An interrupted fill goes on
+    at once. After a restart nobody knows of the last use, so words stay for a day.
+    """
+    is_used = await is_filling(db, index.record) or await _pause_until_use(index)
+    keep_until = anyio.current_time() + UNUSED_S
+    previous = ""
+    while True:
+        action = ""
+        if is_used or is_searched_by_sql(index):
+            keep_until = anyio.current_time() + (UNUSED_S if is_used else 0.0)
+            action = "fill"
+        elif anyio.current_time() >= keep_until:
+            action = "drop"
+        if action not in ("", previous):
+            outcome = await _change_words(db, index, split, action)
+            previous = action if outcome != "busy" else ""
+        is_used = await _pause_until_use(index)
+
+
+async def _change_words(
+    db: Database, index: RunningIndex, split: SplitTexts, action: str
+) -> Outcome:
+    name = index.record.name
+    if action == "drop":
+        outcome = await drop_words(db, index.record)
+    else:
+        index.is_filling_words = True
+        try:
+            outcome = await fill_words(db, index.record, split)
+        finally:
+            index.is_filling_words = False
+    log.info("words", extra={"index": name, "outcome": outcome})
+    return outcome
+
+
+async def _pause_until_use(index: RunningIndex) -> bool:
+    """Wait for a use of `classic`, or for a time without commits; return True for a use."""
+    while True:
+        generation = index.record.generation
+        with anyio.move_on_after(QUIET_S):
+            await index.classic_use.wait()
+            index.classic_use = anyio.Event()
+            return True
+        if generation == index.record.generation:
+            return False
 
 
 async def clear_retained_chunks(db: Database, index: RunningIndex) -> None:

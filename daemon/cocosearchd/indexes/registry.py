@@ -37,13 +37,19 @@ from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, embedder_mismatch, is_complete
 from cocosearchd.indexes.lookup import IndexLookup
-from cocosearchd.indexes.maintenance import Removals, clear_retained_chunks, keep_vector_index
+from cocosearchd.indexes.maintenance import (
+    Removals,
+    clear_retained_chunks,
+    keep_vector_index,
+    keep_words,
+)
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.deadlines import call_within
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
 from cocosearchd.runtime.ticks import seconds_to_tick
+from cocosearchd.search.classic.word_splitter import WordSplitter
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
@@ -86,7 +92,9 @@ class IndexRegistry:
         self._db = db
         self._updater = updater
         self._embedder = embedder
-        self.analyser = ProcessAnalyser()  # shared by all indexes; `Engine.aclose` ends its pool
+        # shared by all indexes; `Engine.aclose` ends their pools
+        self.analyser = ProcessAnalyser()
+        self.splitter = WordSplitter()
         self.config = ConfigSync(db, updater, loaded)
         self._state_dir = state_dir
         self._tasks = tasks
@@ -191,6 +199,12 @@ class IndexRegistry:
         """The lexical index of a running index, None if there is no such index."""
         index = self._running.get(name)
         return None if index is None else index.lexical
+
+    def note_classic(self, name: str) -> None:
+        """Note that `classic` searches the words of an index: they are stored from now on."""
+        index = self._running.get(name)
+        if index is not None:
+            index.classic_use.set()
 
     def waiting(self) -> bool:
         """True if a failed step of any index waits to be tried again."""
@@ -547,6 +561,7 @@ class IndexRegistry:
                     "settings": partial(self._watch_project, index),
                     "retained chunks": partial(clear_retained_chunks, self._db, index),
                     "vector index": partial(keep_vector_index, self._db, index),
+                    "words for classic": partial(keep_words, self._db, index, self.splitter.split),
                 }
                 for task, run in runs.items():
                     tasks.start_soon(

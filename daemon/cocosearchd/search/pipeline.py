@@ -21,6 +21,7 @@ from cocosearchd.search.answers.context import Context
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.why_not import why_not
+from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import query_words, to_hit
@@ -34,6 +35,7 @@ from cocosearchd.search.retrieval import (
 )
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.words.words_table import SplitTexts
 
 CacheUse = Literal["miss", "exact", "semantic"]
 
@@ -94,17 +96,23 @@ class Pipeline:
         settings: SearchSettings,
         find_lexical_index: FindLexicalIndex | None = None,
         find_embedder: FindEmbedder | None = None,
+        split: SplitTexts = split_in_thread,
+        note_classic: Callable[[str], None] | None = None,
     ) -> None:
         """Create a pipeline. Without `find_embedder`, `embedder` serves every index.
 
         `find_lexical_index` returns the lexical index of an index by name; where it returns None,
         PostgreSQL answers alone. `find_embedder` returns the embedder of an index by the pairs of
-        its fingerprint.
+        its fingerprint. `split` splits texts of chunks into words. `note_classic` is called with the
+        name of an index whose words `classic` searches.
         """
         self._db = db
+        self._split = split
+        self._note_classic = note_classic
         self._settings = settings
         self._find_embedder = find_embedder or (lambda _: embedder)
-        self._retriever = Retriever(db, find_lexical_index, load_weights(settings.weights_file))
+        weights = load_weights(settings.weights_file)
+        self._retriever = Retriever(db, find_lexical_index, weights, split)
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
         self._fingerprint: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (
@@ -146,6 +154,8 @@ class Pipeline:
             # the lines of a symbol say where its body is
             view = replace(query.view, smart_context=False) if plan.listing else query.view
             trace.record("plan", lambda: describe_plan(plan))
+        if self._note_classic is not None and plan.profile == "classic" and plan.keyword:
+            self._note_classic(record.name)
         try:
             ranking, cache_use = await self._rank(
                 record,
@@ -292,7 +302,7 @@ class Pipeline:
         )
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
-                self._db, record, request, query.why_not, attempt.scored
+                self._db, record, request, query.why_not, attempt.scored, self._split
             )
         return ranking
 

@@ -33,6 +33,7 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
+from cocosearchd.store.words.words_table import SplitTexts
 
 # Attempts before a transaction is worth its price: a writer commits some ten times a second, an
 # attempt takes some milliseconds.
@@ -79,13 +80,18 @@ class Retriever:
     """Retrieves candidates from an index.
 
     `find_lexical_index` returns the lexical index of an index by name; with None, PostgreSQL
-    answers alone.
+    answers alone. `split` splits texts of chunks into words.
     """
 
     def __init__(
-        self, db: Database, find_lexical_index: FindLexicalIndex | None, weights: Weights
+        self,
+        db: Database,
+        find_lexical_index: FindLexicalIndex | None,
+        weights: Weights,
+        split: SplitTexts,
     ) -> None:
         self._db = db
+        self._split = split
         self._find_lexical_index = find_lexical_index
         self._weights = weights
         self._rerankers = Rerankers()
@@ -213,17 +219,39 @@ class Retriever:
             return RankedCandidates(listing.scored, warning=listing.warning)
         # Without a vector, only words can be searched, whatever the profile.
         plan = replace(plan, keyword=plan.keyword or request.vector is None)
-        retrieved, scored = await _retrieve_and_score(db, record, plan, request, trace)
+        retrieved, scored = await self._retrieve_and_score(db, record, plan, request, trace)
         most = max(len(retrieved.vector), len(retrieved.keyword))
         # Each file is one result, so the candidates of a few files may leave too few results.
         if most >= plan.depth and len(select_results(plan, scored)) < plan.limit:
             deeper = replace(plan, depth=min(MAX_DEPTH, REFILL_FACTOR * plan.depth))
-            _, more = await _retrieve_and_score(db, record, deeper, request, trace)
+            _, more = await self._retrieve_and_score(db, record, deeper, request, trace)
             keys = {entry.candidate.key for entry in scored}
             scored += [entry for entry in more if entry.candidate.key not in keys]
         lexical = self.lexical(record, plan)
         warning = COLD_WARNING if lexical is not None and not lexical.warm else None
         return RankedCandidates(scored, warning=warning, retrieved=retrieved)
+
+    async def _retrieve_and_score(
+        self,
+        db: Database,
+        record: IndexRecord,
+        plan: Plan,
+        request: RetrievalRequest,
+        trace: Trace,
+    ) -> tuple[RetrievedCandidates, list[ScoredCandidate]]:
+        """Return the candidates of each retriever of PostgreSQL, and all of them with scores."""
+        with trace.stage("retrieve"):
+            retrieved = await retrieve(
+                db,
+                record,
+                plan,
+                request.vector,
+                self._split,
+                keyword=plan.keyword,
+                overlay=request.overlay,
+            )
+        with trace.stage("rank"):
+            return retrieved, score_candidates(plan, retrieved)
 
     async def _rerank(
         self, plan: Plan, scored: list[ScoredCandidate], trace: Trace
@@ -234,18 +262,6 @@ class Retriever:
             return await anyio.to_thread.run_sync(
                 self._rerankers.rerank, plan.reranker, plan.text, scored
             )
-
-
-async def _retrieve_and_score(
-    db: Database, record: IndexRecord, plan: Plan, request: RetrievalRequest, trace: Trace
-) -> tuple[RetrievedCandidates, list[ScoredCandidate]]:
-    """Return the candidates of each retriever of PostgreSQL, and all of them with scores."""
-    with trace.stage("retrieve"):
-        retrieved = await retrieve(
-            db, record, plan, request.vector, keyword=plan.keyword, overlay=request.overlay
-        )
-    with trace.stage("rank"):
-        return retrieved, score_candidates(plan, retrieved)
 
 
 def _select_files(paths: list[str], files: Mapping[str, FileState]) -> list[FileState]:

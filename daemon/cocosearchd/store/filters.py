@@ -24,7 +24,7 @@ def filter_sql(where: Filter) -> Condition:
 
     Without restrictions it is `true`.
     """
-    return _join(chain(file_restrictions(where), chunk_restrictions(where), _words(where)))
+    return _join(chain(file_restrictions(where), chunk_restrictions(where)))
 
 
 def chunk_filter_sql(where: Filter) -> Condition:
@@ -48,8 +48,12 @@ def written_sql(where: Filter) -> Condition:
 
 
 def phrase_words_sql(where: Filter) -> Condition:
-    """Return the conditions of phrases on the index of words, which PostgreSQL can estimate."""
-    return _join(_words(where))
+    """Return the conditions of phrases over the table of words. They are weaker, and use its index.
+
+    No values: there are none.
+    """
+    _, phrases = chunk_conditions(where)
+    return _join(phrases.word_restrictions(), "words")
 
 
 def select_match_count(
@@ -57,11 +61,6 @@ def select_match_count(
 ) -> Filter:
     """Return the part of a filter whose matches are estimated, counted, or not known before."""
     return select_fields(where, (row for row in FILTER_FIELDS if row.match_count == match_count))
-
-
-def _words(where: Filter) -> Iterable[Restriction]:
-    _, phrases = chunk_conditions(where)
-    return phrases.word_restrictions()
 
 
 def _join(restrictions: Iterable[Restriction], prefix: str = "filter") -> Condition:

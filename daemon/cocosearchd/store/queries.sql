@@ -1,4 +1,4 @@
--- Every statement of the store. {chunks}, {files}, {parses} and {retained_chunks} stand for tables of one index, and
+-- Every statement of the store. {chunks}, {files}, {parses}, {retained_chunks} and {words} stand for tables of one index, and
 -- %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place},
 -- {place_in_file} and {requested} stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery
 -- into the query: its values are computed once a row.
@@ -150,7 +150,7 @@ select version from cocosearch_indexes where number = %(number)s
 update cocosearch_indexes set version = %(version)s where number = %(number)s and version <> %(version)s
 
 -- name: drop_index_tables
-drop table if exists {chunks}, {files}, {parses}, {retained_chunks}
+drop table if exists {chunks}, {files}, {parses}, {retained_chunks}, {words}
 
 -- name: generation
 select generation from cocosearch_indexes where number = %(number)s
@@ -174,7 +174,7 @@ select distinct substring(fingerprint for 8) from {files} where fingerprint is n
 select filename, generation from {files} where chunk_count > 0
 
 -- name: damaged_files
--- Files whose chunks differ from those in their row, and chunks without a file.
+-- Files whose chunks differ from those in their row, chunks without a file, and words that do not match the chunks.
 select filename
 from (
     select filename, coalesce(chunk_count, 0) + coalesce(cardinality(s.chunk_numbers), 0) as expected,
@@ -191,13 +191,17 @@ full join (
     group by filename
 ) c using (filename)
 where coalesce(expected, -1) <> coalesce(counted, 0) or listed is distinct from coalesce(stored, '{{}}')
+union
+select filename from {chunks} c full join {words} w using (filename, chunk_number)
+where (select words from cocosearch_indexes where number = {number}) = 'complete'
+  and (c.chunk_hash is null or w.words is null)
 order by filename
 
 -- name: statistics_totals
 select
     (select coalesce(sum(symbol_count), 0) from {files}),
     pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name})
-        + pg_total_relation_size({retained_chunks_name}),
+        + pg_total_relation_size({retained_chunks_name}) + pg_total_relation_size({words_name}),
     (select last_change from cocosearch_indexes where number = {number}),
     (select generation from cocosearch_indexes where number = {number})
 
@@ -253,7 +257,7 @@ limit %(limit)s
 select
     (select count(*) from {chunks}) - (select coalesce(sum(cardinality(chunk_numbers)), 0) from {retained_chunks}),
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
-        c.content_tsv_input, c.content_tsv, c.embedding, c.block_type, c.hierarchy, c.language_id, c.symbol_type,
+        c.embedding, c.block_type, c.hierarchy, c.language_id, c.symbol_type,
         c.symbol_name, c.symbol_signature, p.line, p.line + c.line_count - 1, c.definitions, c.header, c.symbol_kinds,
         c.symbol_names)::text), '' order by c.filename, p.start, c.byte_count), ''))
      from {chunks} c join {files} f using (filename) cross join {place_in_file}),
@@ -264,8 +268,9 @@ select
 
 -- name: lock_files
 -- Locks until the end of the transaction, in the same order everywhere. A separate statement, so that the next read comes
--- after the wait.
-select pg_advisory_xact_lock({number}, key)
+-- after the wait. The lock of words is shared, and comes first: while it is held, the state of words does not become
+-- another that concerns writes.
+select pg_advisory_xact_lock_shared(25445, {number}), pg_advisory_xact_lock({number}, key)
 from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[]) as input(filename) order by 1) as keys
 
 -- name: stored_files
@@ -292,10 +297,27 @@ using unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[]) as input(filename
 where c.filename = input.filename and c.chunk_number = input.chunk_number
 
 -- name: copy_chunks
-copy {chunks} (filename, chunk_number, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
+copy {chunks} (filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id,
     symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
     chunk_hash)
 from stdin (format binary)
+
+-- name: words_state
+-- none, filling or complete. No row: the index is gone.
+select words from cocosearch_indexes where number = {number}
+
+-- name: delete_words
+-- Deletes the words of files whose chunks are gone. A statement of its own, after the one that deletes chunks: so it sees the
+-- words that a fill has stored while that one waited for it.
+delete from {words} w
+where w.filename = any(%(filenames)s::text[])
+  and not exists (select from {chunks} c where (c.filename, c.chunk_number) = (w.filename, w.chunk_number))
+
+-- name: insert_words
+insert into {words} (filename, chunk_number, words)
+select filename, chunk_number, to_tsvector('simple', text)
+from unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(texts)s::text[]) as input(filename, chunk_number, text)
+on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
 -- No row: the index is gone, or has another identity by now, and nothing of this transaction may stay.
@@ -397,8 +419,10 @@ select exists (select from file) or exists (select from parse)
 c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, c.block_type,
 c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
 
--- name: has_retained_chunks
-select exists (select from {retained_chunks})
+-- name: search_state
+-- Whether there are retained chunks, and whether the words of all chunks are there.
+select exists (select from {retained_chunks}),
+       exists (select from cocosearch_indexes where number = {number} and words = 'complete')
 
 -- name: live
 -- Condition on a row of chunks: it is not a retained one. Statements that join a position drop retained rows as well, but
@@ -413,6 +437,10 @@ not exists (
 -- name: filter_live
 -- Condition on a row of chunks: it passes a filter and is live.
 {filter} and {live}
+
+-- name: filter_words
+-- Condition on a row of chunks: it passes a filter, and its words pass another. For complete words.
+{filter} and (filename, chunk_number) in (select filename, chunk_number from {words} where {words_filter})
 
 -- name: place
 -- The position of a chunk c, as p, if the chunk is live.
@@ -491,16 +519,43 @@ explain (format json) select from {chunks} where {filter}
 select coalesce(sum(chunk_count), 0) from {files} where {filter}
 
 -- name: keyword_all
+-- Needs complete words.
 with best as materialized (
-    select filename, chunk_number, ts_rank(content_tsv, plainto_tsquery('simple', %(text)s)) as score
-    from {chunks}
-    where content_tsv @@ plainto_tsquery('simple', %(text)s) and {filter}
+    select filename, chunk_number, ts_rank(words, plainto_tsquery('simple', %(text)s)) as score
+    from {words} join {chunks} using (filename, chunk_number)
+    where words @@ plainto_tsquery('simple', %(text)s) and {filter}
     order by score desc, filename, chunk_number
     limit %(limit)s
 )
 select {columns}, best.score
 from best join {chunks} c using (filename, chunk_number), {place}
 order by best.score desc, filename, chunk_number
+
+-- name: texts_with_terms
+-- The texts of chunks that may have every term of a query: in plain ASCII, the words of a text are parts of it in lower
+-- case; other characters may become others in a word.
+select filename, chunk_number, header || chr(10) || content_text
+from {chunks} cross join lateral (select lower(header || chr(10) || content_text) as folded offset 0) as text
+where {filter} and (
+    octet_length(folded) > length(folded)
+    or not exists (select from unnest(%(terms)s::text[]) as term where strpos(folded, term) = 0)
+)
+
+-- name: set_text_scan
+-- For one transaction: a read of many texts may take longer than another search.
+select set_config('statement_timeout', %(limit_ms)s::text, true)
+
+-- name: query_terms
+-- The lexemes of a text.
+select tsvector_to_array(to_tsvector('simple', %(text)s))
+
+-- name: ranked_chunks
+-- Chunks by number with their scores, in order.
+select {columns}, input.score
+from unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(scores)s::float8[]) with ordinality
+    as input(filename, chunk_number, score, n)
+join {chunks} c on (c.filename, c.chunk_number) = (input.filename, input.chunk_number), {place}
+order by n
 
 -- name: first_matches
 -- For queries without words to rank by.
@@ -514,7 +569,7 @@ order by c.filename, c.chunk_number
 -- name: term_frequencies
 -- The lexemes of a text with the share of chunks that contain them, as of the last ANALYZE; 0: rare or unknown.
 select term, coalesce(frequency, 0),
-       (select greatest(reltuples, 0) from pg_class where oid = to_regclass({chunks_name}))
+       (select greatest(reltuples, 0) from pg_class where oid = to_regclass({words_name}))
 from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as input(term)
 left join (
     select common.element, common.frequency
@@ -522,19 +577,19 @@ left join (
     join pg_namespace on nspname = schemaname
     join pg_class on relnamespace = pg_namespace.oid and relname = tablename,
         unnest(most_common_elems::text::text[], most_common_elem_freqs) as common(element, frequency)
-    where pg_class.oid = to_regclass({chunks_name}) and attname = 'content_tsv'
+    where pg_class.oid = to_regclass({words_name}) and attname = 'words'
 ) as statistics on element = term
 order by 2, 1
 
 -- name: keyword_any
--- ts_rank ignores rarity, so each term is weighted; 1: divide by the logarithm of the length.
+-- ts_rank ignores rarity, so each term is weighted; 1: divide by the logarithm of the length. Needs complete words.
 with best as materialized (
     select filename, chunk_number, (
-        select sum(weight * ts_rank(content_tsv, term::tsquery, 1))
+        select sum(weight * ts_rank(words, term::tsquery, 1))
         from unnest(%(terms)s::text[], %(weights)s::float8[]) as input(term, weight)
     ) as score
-    from {chunks}
-    where content_tsv @@ %(query)s::tsquery and {filter}
+    from {words} join {chunks} using (filename, chunk_number)
+    where words @@ %(query)s::tsquery and {filter}
     order by score desc, filename, chunk_number
     limit %(limit)s
 )
@@ -621,7 +676,7 @@ where p.index_number = {number}
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,
-       c.content_text, c.header, c.content_tsv_input, c.definitions, c.symbol_type, c.symbol_name, c.embedding
+       c.content_text, c.header, c.definitions, c.symbol_type, c.symbol_name, c.embedding
 from {files} f
 left join {chunks} c
     on c.filename = f.filename and f.chunk_numbers[width_bucket(c.chunk_number, f.chunk_numbers)] = c.chunk_number
@@ -758,6 +813,68 @@ with dropped as (
      )
 select count(*) from deleted
 
+-- name: lock_words_maintenance
+-- Locks for the session, as lock_maintenance does.
+select pg_try_advisory_lock(25446, {number})
+
+-- name: unlock_words_maintenance
+select pg_advisory_unlock(25446, {number})
+
+-- name: lock_words
+-- Waits until no write is under way, and holds up new ones, until the end of the transaction.
+select pg_advisory_xact_lock(25445, {number})
+
+-- name: set_words_state
+update cocosearch_indexes set words = %(state)s where number = {number}
+
+-- name: has_stored_words
+select exists (select from {words})
+
+-- name: truncate_words
+truncate {words}
+
+-- name: words_to_fill
+-- A page of chunks in the order of the key, with their texts; null: the words are stored.
+with page as materialized (
+    select filename, chunk_number, header, content_text
+    from {chunks}
+    where (filename, chunk_number) > (%(filename)s::text, %(chunk_number)s::int8)
+    order by filename, chunk_number
+    limit %(limit)s
+)
+select filename, chunk_number,
+       case when not exists (
+           select from {words} w where (w.filename, w.chunk_number) = (page.filename, page.chunk_number)
+       ) then header || chr(10) || content_text end
+from page
+order by filename, chunk_number
+
+-- name: fill_words
+-- Stores words of chunks that are there still: none of them is deleted before this is committed. Words that a write has stored
+-- meanwhile are those of a newer chunk with the same number.
+insert into {words} (filename, chunk_number, words)
+select c.filename, c.chunk_number, to_tsvector('simple', input.text)
+from unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(texts)s::text[]) as input(filename, chunk_number, text)
+join {chunks} c on (c.filename, c.chunk_number) = (input.filename, input.chunk_number)
+for key share of c
+on conflict (filename, chunk_number) do nothing
+
+-- name: words_index_state
+-- Whether the index of words exists, and whether it is valid.
+select count(*) > 0, coalesce(bool_and(indisvalid), false) from pg_index where indexrelid = to_regclass({words_text_name})
+
+-- name: build_words_index
+-- Words of new rows wait in a list (limit in kilobytes) and enter the index together. A search reads the list as well; a
+-- full one adds half a millisecond.
+create index concurrently {words_text} on {words}
+using gin (words) with (fastupdate = on, gin_pending_list_limit = 1024)
+
+-- name: drop_words_index
+drop index concurrently if exists {words_text}
+
+-- name: analyze_words
+analyze {words}
+
 -- name: vacuum
 vacuum (analyze) {chunks}
 
@@ -789,7 +906,7 @@ select f.filename,
        (select string_agg(int8send(f.starts[width_bucket(chunk_number, f.chunk_numbers)]), ''::bytea)
         from unnest(numbers) as chunk_number)
 from (
-    select filename, array_agg(chunk_number) as numbers from {chunks} where {filter} and {live} group by filename
+    select filename, array_agg(chunk_number) as numbers from {chunks} where {filter} group by filename
 ) as c
 join {files} f using (filename)
 

@@ -249,7 +249,7 @@ def test_overlaps_of_chunks_are_taken_once(text: str, size: int, overlap: int) -
         content = data[begin:end].decode()
         first = data.count(b"\n", 0, begin) + 1
         last = first + content.count("\n")
-        chunks.append(StoredChunk(begin, end, first, last, content, "", "", (), None, None))
+        chunks.append(StoredChunk(begin, end, first, last, content, "", (), None, None))
     assert assemble_lines(chunks) == (text.removesuffix("\n").split("\n") if text else [])
 
 

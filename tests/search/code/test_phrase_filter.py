@@ -35,7 +35,6 @@ from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
     all_phrase_matches,
-    estimate_phrase_matches,
     phrase_matches_in_chunks,
     phrase_matches_in_files,
 )
@@ -203,13 +202,6 @@ def choose(way: str, patch: pytest.MonkeyPatch) -> None:
             name,
             value,
         )
-    if way not in ("few", "scan"):
-        patch.setattr(phrase_filter, "estimate_phrase_matches", many)
-
-
-async def many(*_: object) -> int:
-    """PostgreSQL's estimates for a small table say nothing about a large one."""
-    return 1 << 40
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -477,7 +469,6 @@ async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(
         db, corpus.record, Filter(phrases=("too",)), [*keys, ("gone.py", 0, 5)]
     )
     assert (set(read.starts), read.generations) == ({"b.py"}, {"a.py": 1, "b.py": 3})
-    assert await estimate_phrase_matches(db, corpus.record, where) >= 0
 
 
 async def test_looking_through_everything_ends_in_time(db: Database, tmp_path: Path) -> None:

@@ -15,13 +15,21 @@ from cocosearchd.store.chunks.queries import (
     chunks_with_files,
     file_chunks,
     first_matches,
-    keyword_search,
     replace_file,
     replace_files,
     vector_search,
 )
 from cocosearchd.store.connection.database import Database
-from tests.store.support import file_write, new_index, retained_texts, switch, vector_of
+from cocosearchd.store.words.words_table import fill_words
+from tests.store.support import (
+    file_write,
+    keyword_search,
+    new_index,
+    retained_texts,
+    split_texts,
+    switch,
+    vector_of,
+)
 
 LONG = [f"name{n}: long words {n}" for n in range(300)]  # long enough for its places to be packed
 TEXTS = {
@@ -56,6 +64,7 @@ NOWHERE: list[Key] = [
 
 async def lived(db: Database) -> IndexRecord:
     record = await new_index(db, "lived", b"/lived")
+    await fill_words(db, record, split_texts)
     for state in [*HISTORY, TEXTS]:
         for path, texts in state.items():
             await replace_file(db, record, file_write(path, *texts))
@@ -66,6 +75,7 @@ async def lived(db: Database) -> IndexRecord:
 async def switched(db: Database) -> IndexRecord:
     """All files change together, so that rows of before stay as retained ones; a save follows."""
     record = await new_index(db, "switched", b"/switched")
+    await fill_words(db, record, split_texts)
     for state in [*HISTORY, TEXTS, HISTORY[1], HISTORY[2], TEXTS]:
         await switch(db, record, *(file_write(path, *texts) for path, texts in state.items()))
     await replace_file(db, record, file_write("b.py", "saved: words", *TEXTS["b.py"]))
@@ -77,6 +87,7 @@ async def switched(db: Database) -> IndexRecord:
 
 async def fresh(db: Database) -> IndexRecord:
     record = await new_index(db, "fresh", b"/fresh")
+    await fill_words(db, record, split_texts)
     await replace_files(
         db, record, [file_write(path, *texts) for path, texts in reversed(TEXTS.items())]
     )

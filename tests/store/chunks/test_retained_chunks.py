@@ -17,7 +17,6 @@ from cocosearchd.store.chunks.queries import (
     FileWrite,
     delete_file,
     first_matches,
-    keyword_search,
     replace_file,
     replace_files,
     vector_search,
@@ -33,12 +32,15 @@ from cocosearchd.store.index_records import (
     statistics,
     table_digest,
 )
+from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import (
     differing,
     file_write,
+    keyword_search,
     new_index,
     retained_texts,
     rows,
+    split_texts,
     switch,
     vector_of,
 )
@@ -65,9 +67,12 @@ async def test_content_that_comes_back_writes_no_rows(db: Database) -> None:
     assert await damaged_files(db, record) == ()
 
 
-async def test_no_question_sees_them(db: Database) -> None:
+@pytest.mark.parametrize("with_words", [True, False])
+async def test_no_question_sees_them(db: Database, with_words: bool) -> None:
     """Whatever way a chunk is found by; how each read says where it is: test_places."""
     record = await new_index(db)
+    if with_words:
+        await fill_words(db, record, split_texts)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
     everything = Filter()

@@ -35,7 +35,8 @@ from cocosearchd.store.index_records import (
     table_digest,
 )
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
-from tests.store.support import IDENTITY, file_write, fingerprint, new_index, words_of
+from cocosearchd.store.words.words_table import fill_words
+from tests.store.support import IDENTITY, file_write, fingerprint, new_index, split_texts, words_of
 
 
 async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChunks]:
@@ -107,7 +108,7 @@ async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_serve
 ) -> None:
     """None of them looks for chunks: a plan made for a small table would be kept while it grows."""
     record = await new_index(db)
-    for url, expected in (("", 5), (dsn, 0)):
+    for url, expected in (("", 6), (dsn, 0)):
         async with Database.open(
             dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)
         ) as single_connection:
@@ -129,6 +130,7 @@ async def test_chunks_that_only_moved_are_not_written(db: Database) -> None:
     entered again.
     """
     record = await new_index(db)
+    await fill_words(db, record, split_texts)
     previous, after = (
         ["one: 1", "two: 22", "three: 333"],
         ["new: 0 0 0", "one: 1", "two: 22", "three: 333"],

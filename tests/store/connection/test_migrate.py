@@ -14,7 +14,6 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import (
     file_chunks,
     first_matches,
-    keyword_search,
     replace_file,
     vector_search,
 )
@@ -25,12 +24,14 @@ from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
-from tests.store.support import file_write, new_index, vector_of
+from cocosearchd.store.words.words_table import fill_words
+from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 
 SCHEMA = statements.STORE / "schema"
 CATALOGUE = """
 select c.relname, c.relkind, c.reloptions,
-    (select array_agg(row(attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
+    -- Numbered by order: a column that a migration drops leaves a gap.
+    (select array_agg(row(attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
         attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
      from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
      where attrelid = c.oid and attnum > 0 and not attisdropped),
@@ -102,7 +103,7 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
     previous = await catalogue(db)
     async with db.connection() as connection:
         await connection.execute(
-            compose("drop table {chunks}, {files}, {parses}, {retained_chunks}", record)
+            compose("drop table {chunks}, {files}, {parses}, {retained_chunks}, {words}", record)
         )
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
@@ -201,8 +202,54 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     assert await index_records.table_digest(db, record) != previous
 
 
-# The reverse of migrations 4 to 6: tables as they were before them, with rows in them.
-VERSION_3 = """
+# The reverse of migration 9, and of migration 6 of the registry: the words of each row are in it.
+WORDS_IN_ROWS = """
+drop table {words};
+alter table {chunks} add column content_tsv_input text not null default '';
+alter table {chunks}
+    add column content_tsv tsvector not null generated always as (to_tsvector('simple', content_tsv_input)) stored;
+create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = off);
+"""
+VERSION_8 = (
+    WORDS_IN_ROWS
+    + """
+update cocosearch_indexes set version = 8;
+alter table cocosearch_indexes drop column words;
+update cocosearch_registry set version = 5;
+"""
+)
+
+
+async def test_words_leave_the_rows_and_no_row_is_written(db: Database) -> None:
+    """The upgrade takes no time, nothing is read again, and `classic` answers as before."""
+    record = await new_index(db)
+    expected = await catalogue(db)
+    for n in range(20):
+        await replace_file(db, record, file_write(f"{n}.py", f"one: {n}", "two words", "words"))
+    digest = await index_records.table_digest(db, record)
+    files = compose("select pg_relation_filenode({chunks_name})", record)
+    async with db.connection() as connection:
+        async with connection.transaction():
+            await connection.execute(compose(VERSION_8, record))
+        stored = await (await connection.execute(files)).fetchone()
+        await migrate_registry(db)
+        assert await (await connection.execute(files)).fetchone() == stored
+    assert await catalogue(db) == expected
+    assert await index_records.table_digest(db, record) == digest
+    assert await index_records.damaged_files(db, record) == ()
+    queries = ["two words", "words", "7", "absent"]
+    answers = [await keyword_search(db, record, query, Filter(), 50) for query in queries]
+    assert [len(answer) for answer in answers] == [20, 40, 3, 0]
+    await fill_words(db, record, split_texts)
+    assert [await keyword_search(db, record, query, Filter(), 50) for query in queries] == answers
+    await replace_file(db, record, file_write("7.py", "one: more"))
+    assert len(await keyword_search(db, record, "7 more", Filter(), 50)) == 1
+
+
+# The reverse of migrations 4 to 9: tables as they were before them, with rows in them.
+VERSION_3 = (
+    WORDS_IN_ROWS
+    + """
 alter table {chunks} drop constraint {chunks_key};
 alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
 update {chunks} c
@@ -219,6 +266,7 @@ alter table {files} drop column chunk_numbers, drop column starts, drop column f
 drop table {retained_chunks};
 update cocosearch_indexes set version = 3;
 """
+)
 
 
 async def test_places_move_from_chunks_to_files(db: Database) -> None:
@@ -264,9 +312,10 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await index_records.table_digest(db, record) == previous
 
 
-# The reverse of migrations 5 and 4 of the registry, with an index that waits for its tables to be
+# The reverse of migrations 6 to 4 of the registry, with an index that waits for its tables to be
 # dropped.
 REGISTRY_3 = """
+alter table cocosearch_indexes drop column words;
 drop table cocosearch_precise_uses;
 drop index cocosearch_indexes_root;
 alter table cocosearch_indexes drop constraint cocosearch_indexes_role_check;

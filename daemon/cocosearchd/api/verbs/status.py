@@ -84,7 +84,10 @@ class StatusVerbs:
             worker=asdict(self._updater.status),
             cache=asdict(self._pipeline.cache_statistics()),
             rss_bytes=await anyio.to_thread.run_sync(
-                measure_memory, self._updater.pid, info.postgres, self._indexes.analyser.pool.pids
+                measure_memory,
+                self._updater.pid,
+                info.postgres,
+                [*self._indexes.analyser.pool.pids, *self._indexes.splitter.pool.pids],
             ),
             indexes=(await self._index_verbs.list_indexes(request)).indexes,
             warnings=(

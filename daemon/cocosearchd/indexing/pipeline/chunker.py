@@ -125,7 +125,8 @@ def describe_chunks(parsed: Parsed, byte_ranges: Iterable[tuple[int, int]]) -> t
 
 def chunk_keywords(chunk: Chunk) -> str:
     """Return the text of a chunk for full text search: header and text, with split identifiers."""
-    return split_text(f"{chunk.header}\n{chunk.text}")
+    # NULs are dropped first, as from the stored text, of which words are made as well.
+    return split_text(f"{chunk.header}\n{chunk.text}".replace("\0", ""))
 
 
 class _ChunkDescriber:

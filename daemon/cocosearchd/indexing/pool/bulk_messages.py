@@ -44,16 +44,16 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """Result of a file: parsed file, manifest, and keywords and vectors of new chunks.
+    """Result of a file: parsed file, manifest, and the number and the vectors of new chunks.
 
-    `keywords` and `vectors` are in the request of positions. `vectors` holds float16 of shape (new
-    chunks, dimension); it is empty if none were requested. `cacheable`: the parser did not give up,
+    `vectors` are in the order of positions: float16 of shape (new chunks, dimension), empty if none
+    were requested. `cacheable`: the parser did not give up,
     so the parsed file may be cached.
     """
 
     parsed_file: bytes
     manifest: bytes
-    keywords: tuple[str, ...]
+    new_chunks: int
     vectors: bytes
     cacheable: bool = True
 
@@ -76,7 +76,13 @@ def pack_task_results(results: Sequence[TaskResult]) -> bytes:
     """Return task results as bytes."""
     return marshal.dumps(
         [
-            (result.parsed_file, result.manifest, result.keywords, result.vectors, result.cacheable)
+            (
+                result.parsed_file,
+                result.manifest,
+                result.new_chunks,
+                result.vectors,
+                result.cacheable,
+            )
             for result in results
         ]
     )

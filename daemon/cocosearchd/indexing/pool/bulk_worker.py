@@ -13,7 +13,6 @@ import numpy as np
 
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import file_manifest, parse_result
-from cocosearchd.indexing.pipeline.chunker import chunk_keywords
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pool.bulk_messages import (
     TaskInput,
@@ -39,7 +38,7 @@ def process_request(request: TaskRequest, embedder: BuiltinEmbedder) -> list[Tas
         TaskResult(
             file.parsed_file,
             file.manifest,
-            tuple(map(chunk_keywords, file.new_chunks)),
+            len(file.new_chunks),
             file_vectors,
             file.cacheable,
         )

@@ -97,7 +97,7 @@ class FileExtract:
     code: PackedCode = NO_CODE
     # with a diff, `chunks` has only the chunks that are not stored
     diff: ManifestDiff | None = None
-    task_result: TaskResult | None = None  # of a bulk worker: keywords and vectors of `chunks`
+    task_result: TaskResult | None = None  # of a bulk worker: vectors of `chunks`
 
 
 class RowMaker:
@@ -447,15 +447,9 @@ def extract_with_results(
     """Extract new chunks, with the bulk workers' results by file number."""
     extracts = extract_new_chunks(sources, stored, manifests, pause, preparation)
     for number, result in results.items():
-        if len(result.keywords) == len(extracts[number].chunks):
+        if result.new_chunks == len(extracts[number].chunks):
             extracts[number] = replace(extracts[number], task_result=result)
     return extracts
-
-
-def _make_keyword_lookup(chunks: Sequence[Chunk], result: TaskResult) -> Callable[[Chunk], str]:
-    """Return a function that looks up a bulk worker's keywords by the first byte of a chunk."""
-    keywords = {chunk.start_byte: text for chunk, text in zip(chunks, result.keywords, strict=True)}
-    return lambda chunk: keywords[chunk.start_byte]
 
 
 def _extract_from_manifest(
@@ -504,9 +498,7 @@ def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) 
         chunks=extract.chunks,
         vectors=vectors,
         report=extract.report,
-        keywords=chunk_keywords
-        if extract.task_result is None
-        else _make_keyword_lookup(extract.chunks, extract.task_result),
+        keywords=chunk_keywords,
         skip_reason=extract.skip,
         code=extract.code,
         diff=extract.diff,

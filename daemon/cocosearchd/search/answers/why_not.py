@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.filters.filter_fields import Filter, active_fields, select_fields
@@ -26,6 +24,8 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import count_matching_chunks
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.words.keyword_search import keyword_search
+from cocosearchd.store.words.words_table import SplitTexts
 
 
 async def why_not(
@@ -34,6 +34,7 @@ async def why_not(
     request: RetrievalRequest,
     path: str,
     scored: list[ScoredCandidate],
+    split: SplitTexts,
 ) -> dict[str, Any]:
     """Explain the absence of a file, as JSON-able values.
 
@@ -58,7 +59,7 @@ async def why_not(
     if filters:
         reason = f"left out by the filter on {' and '.join(filters)}"
         return {"path": path, "status": "filtered", "reason": reason, "filters": filters}
-    return {"path": path} | await _explain_not_retrieved(db, record, plan, request.vector, path)
+    return {"path": path} | await _explain_not_retrieved(db, record, request, path, split)
 
 
 def _explain_unsaved(
@@ -134,17 +135,16 @@ async def blocking_filters(
 
 
 async def _explain_not_retrieved(
-    db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, path: str
+    db: Database, record: IndexRecord, request: RetrievalRequest, path: str, split: SplitTexts
 ) -> dict[str, Any]:
+    plan = request.plan
+    vector = request.vector
     only_file = replace(plan.where, paths=(exact_glob(path),))
     best = (
         await queries.vector_search(db, record, vector, only_file, 1) if vector is not None else ()
     )
-    words = (
-        await queries.keyword_search(db, record, content_words(split_text(plan.text)), only_file, 1)
-        if plan.keyword
-        else ()
-    )
+    terms = content_words(split_text(plan.text))
+    words = await keyword_search(db, record, terms, only_file, 1, split) if plan.keyword else ()
     return {
         "status": "not_retrieved",
         "reason": f"no chunk of it is among the {plan.depth} best candidates",

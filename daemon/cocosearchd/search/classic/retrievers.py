@@ -17,6 +17,8 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import RetrievedCandidates
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.words.keyword_search import has_words, keyword_search, rank_texts
+from cocosearchd.store.words.words_table import SplitTexts
 
 
 async def retrieve(
@@ -24,18 +26,23 @@ async def retrieve(
     record: IndexRecord,
     plan: Plan,
     vector: NDArray[np.float32] | None,
+    split: SplitTexts,
     *,
     keyword: bool,
     overlay: Overlay | None = None,
 ) -> RetrievedCandidates:
     """Retrieve by vector and by keywords, as far as the plan has them.
 
-    Raises `StoreUnavailable`.
+    `code`, while the lexical index is cold, takes keywords only if PostgreSQL keeps them, or if
+    there is no vector: reading texts would take longer than the lexical index needs. Raises
+    `StoreUnavailable`.
     """
+    if keyword and plan.profile == "code" and vector is not None:
+        keyword = await has_words(db, record)
     stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
     vectors, (words, every_word) = await asyncio.gather(
         _search_vectors(db, record, stored, vector),
-        _search_keywords(db, record, stored, enabled=keyword),
+        _search_keywords(db, record, stored, split, enabled=keyword),
     )
     if overlay is None:
         return RetrievedCandidates(vectors, words, every_word)
@@ -64,7 +71,7 @@ async def _add_unsaved(
     words = split_text(plan.text)
     if plan.profile != "classic":
         words = content_words(words)
-    ranks = await queries.rank_texts(
+    ranks = await rank_texts(
         db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
     )
     lift = _lift_of_complete(stored, every_word)
@@ -92,7 +99,7 @@ async def _search_vectors(
 
 
 async def _search_keywords(
-    db: Database, record: IndexRecord, plan: Plan, *, enabled: bool
+    db: Database, record: IndexRecord, plan: Plan, split: SplitTexts, *, enabled: bool
 ) -> tuple[tuple[queries.Candidate, ...], int]:
     """Return candidates, and the number of candidates that have every word.
 
@@ -107,11 +114,11 @@ async def _search_keywords(
         matches = await queries.first_matches(db, record, plan.where, plan.depth)
         return matches, len(matches)
     if plan.profile == "classic":
-        matches = await queries.keyword_search(db, record, words, plan.where, plan.depth)
+        matches = await keyword_search(db, record, words, plan.where, plan.depth, split)
         return matches, len(matches)
     terms = content_words(words)
-    candidates = await queries.keyword_search(
-        db, record, terms, plan.where, plan.depth, any_term=True
+    candidates = await keyword_search(
+        db, record, terms, plan.where, plan.depth, split, any_term=True
     )
     # the store scores chunks with every word at 1 or more
     complete = sum(candidate.score >= 1 for candidate in candidates)

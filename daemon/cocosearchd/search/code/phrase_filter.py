@@ -32,7 +32,6 @@ from cocosearchd.store.chunks.phrase_matches import (
     Starts,
     StoredPhraseMatches,
     all_phrase_matches,
-    estimate_phrase_matches,
     phrase_matches_in_chunks,
     phrase_matches_in_files,
 )
@@ -42,9 +41,9 @@ from cocosearchd.store.connection.database import Database
 FEW_CHUNKS = 1000
 # chunks that are read by their keys, when the compared files have too few matches
 MAX_KEYED_CHUNKS = 20_000
-# texts, by PostgreSQL's estimate, that are scanned for a complete answer
+# chunks that can hold the phrases, up to which all texts are scanned for a complete answer
 MAX_SCANNED_TEXTS = 120_000
-SCAN_MS = 2000  # limit of a scan of more texts, when nothing else matched
+SCAN_MS = 2000  # limit of a scan of all texts
 _FIRST_BATCH = 2  # files of the first batch for each result
 _GROWTH = 3  # factor from each batch to the next
 PARTIAL_WARNING = (
@@ -202,20 +201,15 @@ class _PhraseSearch:
         return await self.rank(partial, TIMEOUT_WARNING, cacheable=False)
 
     async def find_all(self, candidates: PhraseCandidates, keys: int, texts: int) -> Starts | None:
-        """Return all matches, if that takes at most `keys` keys or `texts` texts; else None.
+        """Return all matches, if they are among `keys` chunks, or `texts` chunks; else None.
 
-        Chunks are read by their keys or by PostgreSQL's index of words, whichever reads less.
+        The chunks that can hold the phrases are read by their keys if they are few; else all texts
+        are scanned, for a limited time.
         """
         sure = count_chunks(candidates.chunks)
-        if sure <= min(keys, FEW_CHUNKS):
+        if sure <= keys:
             return await self.match_chunks(candidates.chunks)
-        expected_texts = min(
-            await estimate_phrase_matches(self.db, self.record, self.query.plan.where),
-            self.query.snapshot.chunk_count,
-        )
-        if sure <= min(keys, expected_texts):
-            return await self.match_chunks(candidates.chunks)
-        return await self.scan() if expected_texts <= texts else None
+        return await self.scan() if sure <= texts else None
 
     async def match_chunks(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
         """Return the given chunks that contain the phrases."""
@@ -233,7 +227,7 @@ class _PhraseSearch:
         """Return all chunks that contain the phrases; None after a timeout."""
         if not self.in_time:
             return None
-        self.steps.append("texts that PostgreSQL's index of words leaves")
+        self.steps.append("all texts")
         matches = await all_phrase_matches(self.db, self.record, self.query.plan.where, SCAN_MS)
         self.in_time = matches is not None
         return None if matches is None else self._apply_overlay(matches)

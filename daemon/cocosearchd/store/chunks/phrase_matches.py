@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.queries import Key
-from cocosearchd.store.chunks.rows import Row
+from cocosearchd.store.chunks.candidate_reads import search_condition
+from cocosearchd.store.chunks.rows import Key, Row
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import Condition, chunk_filter_sql, filter_sql, phrase_words_sql
+from cocosearchd.store.filters import Condition, chunk_filter_sql
 
 # path -> first bytes of the chunks that contain the phrases, ascending
 Starts = dict[str, NDArray[np.int64]]
@@ -60,26 +60,18 @@ async def all_phrase_matches(
     db: Database, record: IndexRecord, where: Filter, limit_ms: int
 ) -> Starts | None:
     """Find all chunks that pass a filter; None if that takes longer than `limit_ms`."""
-    condition, values = filter_sql(where)
     try:
         async with db.connection() as connection, connection.transaction():
             await connection.execute(statement("set_phrase_scan"), {"limit_ms": limit_ms})
+            search = await search_condition(connection, record, where)
+            query = statement("phrases_anywhere", record, filter=search.condition)
             cursor = connection.cursor(binary=True)
-            await cursor.execute(statement("phrases_anywhere", record, filter=condition), values)
+            await cursor.execute(query, search.values)
             return {path: _starts_of(packed) for path, packed in await cursor.fetchall()}
     except CocoSearchError as error:
         if error.code == TIMED_OUT:
             return None
         raise
-
-
-async def estimate_phrase_matches(db: Database, record: IndexRecord, where: Filter) -> int:
-    """Estimate how many texts `all_phrase_matches` has to read for the phrases of a filter.
-
-    The estimate comes from statistics: no text is read.
-    """
-    ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words_sql(where), {})
-    return int(plan[0]["Plan"]["Plan Rows"])
 
 
 def _starts_of(packed: bytes) -> NDArray[np.int64]:

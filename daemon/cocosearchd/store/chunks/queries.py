@@ -1,8 +1,6 @@
 """Runs the statements of both flows: one write transaction, `replace_files`, and the searches."""
 
-import math
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,16 @@ from cocosearchd.errors import IdentityMismatch
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Fingerprint, IndexRecord
 from cocosearchd.store.chunks.arrays import array_literal
+from cocosearchd.store.chunks.candidate_reads import read_candidates, search_condition
 from cocosearchd.store.chunks.file_states import FileState, FileStates
 from cocosearchd.store.chunks.manifest import StoredFile, stored_file_from_row
-from cocosearchd.store.chunks.row_changes import PREPARE, cooperatively, write_chunks, write_files
+from cocosearchd.store.chunks.row_changes import (
+    PREPARE,
+    cooperatively,
+    delete_words,
+    write_chunks,
+    write_files,
+)
 from cocosearchd.store.chunks.rows import (
     FINGERPRINTS,
     Candidate,
@@ -32,9 +37,10 @@ from cocosearchd.store.chunks.rows import (
     to_columns,
 )
 from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.statements import compose, named_statements, statement
+from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filters import filter_sql, select_match_count
 from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
+from cocosearchd.store.words.words_table import read_words_state
 
 __all__ = [
     "Candidate",
@@ -45,8 +51,6 @@ __all__ = [
     "chunks_with_files",
     "delete_file",
     "file_chunks",
-    "keyword_search",
-    "rank_texts",
     "refresh_fingerprints",
     "replace_file",
     "replace_files",
@@ -63,10 +67,6 @@ MAX_BREADTH = 1000  # pgvector's limit
 # on, the plan is prepared once. For a smaller index the plan may be to read the table whole, and
 # would stay while the index grows.
 PLANNED_ONCE = 10_000
-ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow
-# Ranking a row costs 2.5 to 5 microseconds, and more with each term.
-ANY_TERM_ROWS = 2000
-ANY_TERMS = 16
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
@@ -105,7 +105,11 @@ async def replace_files(
         any_deleted = await _delete_files(connection, record, deleted)
         if not changed and not any_deleted:
             return await _generation(connection, record)
-        await write_chunks(connection, record, changed)
+        # Under the lock of words, which came with the locks of the files.
+        with_words = await read_words_state(connection, record) != "none"
+        if with_words and any_deleted:
+            await delete_words(connection, record, deleted)
+        await write_chunks(connection, record, changed, with_words=with_words)
         # As late as possible: from here on no other change of this index can be committed.
         generation = await _bump(connection, record)
         await write_files(connection, record, changed, generation)
@@ -178,70 +182,29 @@ async def vector_search(
     """
     if not np.any(vector):
         return ()
-    condition, values = filter_sql(where)
-    values |= {"vector": HalfVector(vector), "limit": limit}
     async with db.connection() as connection:
-        condition = await _with_live(connection, record, condition)
+        search = await search_condition(connection, record, where)
+        values = search.values | {"vector": HalfVector(vector), "limit": limit}
         if await _use_vector_index(connection, record, where, exact_matches):
             async with connection.transaction():
                 breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
                 await connection.execute(statement("set_vector_scan"), breadth)
-                hits = await _candidates(connection, record, "vector_nearest", condition, values)
+                hits = await read_candidates(
+                    connection, record, "vector_nearest", search.condition, values
+                )
             if len(hits) >= limit:
                 return hits
-        return await _candidates(connection, record, "vector_exact", condition, values)
-
-
-async def keyword_search(
-    db: Database, record: IndexRecord, text: str, where: Filter, limit: int, any_term: bool = False
-) -> tuple[Candidate, ...]:
-    """Find chunks that contain every term of `text`, by PostgreSQL's text rank.
-
-    `text` is already split, as `FileWrite.keywords` does it. With `any_term`, few such chunks are
-    followed by chunks that contain any of the rarer terms, weighted by rarity: these score below 1,
-    the former above.
-    """
-    condition, values = filter_sql(where)
-    values |= {"text": text.replace("\0", ""), "limit": limit}
-    async with db.connection() as connection:
-        condition = await _with_live(connection, record, condition)
-        hits = await _candidates(connection, record, "keyword_all", condition, values)
-        if not any_term or len(hits) >= min(limit, ENOUGH_HITS):
-            return hits
-        terms = await _rare_terms(connection, record, text)
-        partial_hits = (
-            await _candidates(connection, record, "keyword_any", condition, values | terms)
-            if terms
-            else ()
-        )
-    keys = {hit.key for hit in hits}
-    raised = tuple(replace(hit, score=1 + hit.score) for hit in hits)
-    return (raised + tuple(hit for hit in partial_hits if hit.key not in keys))[:limit]
+        return await read_candidates(connection, record, "vector_exact", search.condition, values)
 
 
 async def first_matches(
     db: Database, record: IndexRecord, where: Filter, limit: int
 ) -> tuple[Candidate, ...]:
     """List the first chunks that pass a filter, by path and position; their score is 0."""
-    condition, values = filter_sql(where)
     async with db.connection() as connection:
-        condition = await _with_live(connection, record, condition)
-        return await _candidates(
-            connection, record, "first_matches", condition, values | {"limit": limit}
-        )
-
-
-async def rank_texts(db: Database, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-    """Compute the score that `keyword_search` would give each text; 0 if a term is missing.
-
-    `query` and the texts are already split, as `FileWrite.keywords` does it.
-    """
-    if not texts:
-        return ()
-    values = {"query": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
-    async with db.connection() as connection:
-        rows = await (await connection.execute(statement("rank_texts"), values)).fetchall()
-    return tuple(float(row[0]) for row in rows)
+        search = await search_condition(connection, record, where)
+        values = search.values | {"limit": limit}
+        return await read_candidates(connection, record, "first_matches", search.condition, values)
 
 
 async def chunks_with_files(
@@ -382,59 +345,6 @@ async def _count_path_matches(connection: Connection, record: IndexRecord, where
     query = statement("count_path_matches", record, filter=condition)
     row = await _row(connection, query, values)
     return int(row[0]) if row else 0
-
-
-async def _with_live(
-    connection: Connection, record: IndexRecord, condition: sql.Composable
-) -> sql.Composable:
-    """Restrict a condition to live chunks, if the index has retained ones.
-
-    Checking each row costs more than checking whether there are any.
-    """
-    row = await _row(connection, statement("has_retained_chunks", record), {})
-    if not row or not row[0]:
-        return condition
-    return compose(named_statements()["filter_live"], record, filter=condition)
-
-
-async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
-    """Choose the rarest terms of `text`: parameters of the statement keyword_any, {} without terms.
-
-    Rarest first, as many as are expected to match no more rows than can be ranked in time.
-    """
-    query = statement("term_frequencies", record)
-    rows = await (await connection.execute(query, {"text": text.replace("\0", "")})).fetchall()
-    chosen = list[str]()
-    weights = list[float]()
-    expected = 0.0
-    for term, frequency, total in rows[:ANY_TERMS]:
-        expected += frequency * total
-        if chosen and expected > ANY_TERM_ROWS:
-            break
-        quoted = "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
-        chosen.append(quoted)
-        # the inverse document frequency of BM25
-        weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))
-    scale = sum(weights)
-    if not chosen:
-        return {}
-    return {
-        "terms": chosen,
-        "weights": [weight / scale for weight in weights],
-        "query": " | ".join(chosen),
-    }
-
-
-async def _candidates(
-    connection: Connection,
-    record: IndexRecord,
-    name: str,
-    condition: sql.Composable,
-    values: dict[str, Any],
-) -> tuple[Candidate, ...]:
-    async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement(name, record, filter=condition), values)
-        return tuple(candidate_from_row(row) for row in await cursor.fetchall())
 
 
 async def _row(

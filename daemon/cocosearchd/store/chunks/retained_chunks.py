@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.row_changes import delete_words
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.words.words_table import read_words_state
 
 # People go back to a branch within days, a weekend among them. Until then retained chunks take as
 # much room as the chunks that replaced them. They are limited to the number of chunks of the index,
@@ -48,5 +50,7 @@ async def _drop(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
         row = await (
             await connection.execute(statement("drop_retained_chunks", record), values)
         ).fetchone()
+        if await read_words_state(connection, record) != "none":
+            await delete_words(connection, record, paths)
     assert row, "an aggregate has a row"
     return int(row[0])

@@ -25,15 +25,45 @@ T = TypeVar("T")
 
 
 async def write_chunks(
-    connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange], *, with_words: bool
 ) -> None:
     """Delete and copy rows. Deletes come first: new rows may take the numbers of deleted ones."""
     if gone := [(change.path, number) for change in changed for number in change.gone]:
         filenames, numbers = zip(*gone, strict=True)
         values = {"filenames": array_literal(filenames), "chunk_numbers": array_literal(numbers)}
         await connection.execute(statement("delete_chunks", record), values)
+        if with_words:
+            await delete_words(connection, record, filenames)
     if new := [row for change in changed for row in change.new]:
         await _copy(connection, record, new)
+        if with_words:
+            await _insert_words(connection, record, changed)
+
+
+async def delete_words(connection: Connection, record: IndexRecord, paths: Iterable[str]) -> None:
+    """Delete the words of chunks of these files that are gone."""
+    values = {"filenames": array_literal(dict.fromkeys(paths))}
+    await connection.execute(statement("delete_words", record), values)
+
+
+async def _insert_words(
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
+) -> None:
+    """Store the words of new chunks."""
+    filenames = list[str]()
+    numbers = list[int]()
+    texts = list[str]()
+    words = ((change.path, *row) for change in changed for row in change.words())
+    async for path, number, text in cooperatively(words):
+        filenames.append(path)
+        numbers.append(number)
+        texts.append(text)
+    values = {
+        "filenames": array_literal(filenames),
+        "chunk_numbers": array_literal(numbers),
+        "texts": array_literal(texts),
+    }
+    await connection.execute(statement("insert_words", record), values)
 
 
 async def write_files(

@@ -1,7 +1,8 @@
 """Converts between rows of the tables of one index and values of the project. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
 # Column types of the statement copy_chunks.
 COPY_TYPES = (
-    *("text", "int8", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
+    *("text", "int8", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
 # Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
@@ -68,7 +69,7 @@ class FileWrite:
     `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as
     NULL. A skipped file has no chunks and no parse row. `keywords` returns what full text search
     sees of a chunk: header and text after identifier splitting. It is called for rows that are
-    written, and must return the same for equal chunks.
+    written while the index keeps words, and must return the same for equal chunks.
 
     With a `diff`, `chunks` are those that are not stored, in the order of `diff.new`; without one,
     `chunks` are all chunks of the file.
@@ -119,10 +120,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk as a side index needs it.
-
-    `keywords` is header and content after identifier splitting.
-    """
+    """A chunk as a side index needs it."""
 
     start_byte: int
     end_byte: int
@@ -130,7 +128,6 @@ class StoredChunk:
     end_line: int
     content: str
     header: str
-    keywords: str
     definitions: tuple[str, ...]
     symbol_type: str | None
     symbol_name: str | None
@@ -154,6 +151,7 @@ class FileChange:
 
     Apply it in this order: delete the rows with the chunk numbers in `gone`, copy the `new` rows
     with the statement copy_chunks, then write the row of the file, which places all of them.
+    `words` gives the rows of words of the new chunks: chunk number and words.
     """
 
     path: str
@@ -163,6 +161,7 @@ class FileChange:
     new: tuple[Row, ...]
     retained: str | None  # None: unchanged
     differs: bool
+    words: Callable[[], Iterator[tuple[int, str]]]
 
 
 class FileRows:
@@ -217,6 +216,7 @@ class FileRows:
             new=new,
             retained=changed_retained,
             differs=has_other_chunks or not _is_stored(file, parse, stored),
+            words=partial(self._words, diff),
         )
 
     def _diff(self, stored: StoredFile) -> ManifestDiff:
@@ -235,8 +235,12 @@ class FileRows:
         chunk = self.write.chunks[index]
         vector = HalfVector(self._float16_vectors[index]) if self._has_vector[index] else None
         text, *columns = _columns(chunk, size)
-        words = _clean(self.write.keywords(chunk))
-        return (self.write.path, chunk_number, text, words, vector, *columns, digest)
+        return (self.write.path, chunk_number, text, vector, *columns, digest)
+
+    def _words(self, diff: ManifestDiff) -> Iterator[tuple[int, str]]:
+        for position in diff.new:
+            chunk = self.write.chunks[self._chunk_at[position]]
+            yield diff.chunk_numbers[position], _clean(self.write.keywords(chunk))
 
 
 def _is_stored(
@@ -305,7 +309,7 @@ def stored_chunk_from_row(row: Sequence[Any]) -> StoredChunk:
 
 
 def _columns(chunk: Chunk, size: int) -> Row:
-    """List the values in the order of the table, without key, words, vector and digest.
+    """List the values in the order of the table, without key, vector and digest.
 
     NULs are dropped, since PostgreSQL's texts hold none.
     """

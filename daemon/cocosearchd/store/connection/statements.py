@@ -69,9 +69,9 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "files": f"codeindex_{slug}__{slug}_files",
         "retained_chunks": f"cocosearch_retained_chunks_{slug}",
         "parses": f"cocosearch_parse_results_{slug}",
+        "words": f"cocosearch_words_{slug}",
         # Slugs would make names of keys and indexes longer than 63 bytes, so they use the number.
         "chunks_key": f"{short}_chunks_key",
-        "chunks_text": f"{short}_chunks_text",
         "chunks_language": f"{short}_chunks_language",
         "chunks_symbol": f"{short}_chunks_symbol",
         "chunks_kinds": f"{short}_chunks_kinds",
@@ -79,7 +79,10 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "files_key": f"{short}_files_key",
         "retained_chunks_key": f"{short}_retained_chunks_key",
         "parses_key": f"{short}_parses_key",
-        # Names that only the migrations before index_0006 use.
+        "words_key": f"{short}_words_key",
+        "words_text": f"{short}_words_text",
+        # Names that only earlier migrations use.
+        "chunks_text": f"{short}_chunks_text",
         "spares": f"codeindex_{slug}__{slug}_spares",
         "spares_key": f"{short}_spares_key",
     }

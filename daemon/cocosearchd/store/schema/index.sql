@@ -7,9 +7,6 @@ create table {chunks} (
     -- The number of the chunk: ascends with the position, and stays when the position changes.
     chunk_number bigint not null,
     content_text text not null,
-    -- Header and content after identifier splitting.
-    content_tsv_input text not null,
-    content_tsv tsvector not null generated always as (to_tsvector('simple', content_tsv_input)) stored,
     -- L2-normalised; null: the model knows nothing of the text.
     embedding halfvec({dimension}),
     block_type text not null,
@@ -33,9 +30,6 @@ create table {chunks} (
     symbol_names text[],
     constraint {chunks_key} primary key (filename, chunk_number)
 );
--- Words of new rows wait in a list (limit in kilobytes) and enter the index together. A search reads the list as well; a
--- full one adds half a millisecond.
-create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = on, gin_pending_list_limit = 1024);
 create index {chunks_language} on {chunks} (language_id);
 create index {chunks_kinds} on {chunks} using gin (symbol_kinds)
     with (fastupdate = on, gin_pending_list_limit = 128);
@@ -98,3 +92,13 @@ create table {retained_chunks} (
 ) with (toast_tuple_target = 8160);
 -- Read row by row, like the arrays of the files.
 alter table {retained_chunks} alter column chunk_numbers set storage main;
+
+-- Words for full text search: header and content of a chunk after identifier splitting. Empty unless the index keeps them
+-- (cocosearch_indexes.words). A row goes with its chunk, by the statements that delete chunks: a trigger would cost each
+-- write. Not a column of chunks: to fill one, each row of chunks would be updated, and enter all indexes again.
+create table {words} (
+    filename text collate "C" not null,
+    chunk_number bigint not null,
+    words tsvector not null,
+    constraint {words_key} primary key (filename, chunk_number)
+);

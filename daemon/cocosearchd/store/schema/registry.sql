@@ -35,7 +35,10 @@ create table cocosearch_indexes (
     shaping_settings jsonb not null default '{{}}',
     -- The role. While an index changes its embedder it has two rows: the current one, which answers, and the next one, which
     -- is filled. A retired one has been replaced, and only waits for its tables to be dropped.
-    role text not null default 'current' check (role in ('current', 'next', 'retired'))
+    role text not null default 'current' check (role in ('current', 'next', 'retired')),
+    -- Which words for full text search are in its table of words: none; those of all chunks written since filling began,
+    -- and of some older ones; or those of all chunks, with an index. A write reads it under the lock of words.
+    words text not null default 'none' check (words in ('none', 'filling', 'complete'))
 ) with (fillfactor = 50);
 
 -- A root may be too long for an entry of a btree.

@@ -1,0 +1,66 @@
+"""Reads candidates: the condition of a search as SQL, and the chunks that pass it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
+from cocosearchd.store.connection.database import Connection
+from cocosearchd.store.connection.statements import compose, named_statements, statement
+from cocosearchd.store.filters import filter_sql, phrase_words_sql
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCondition:
+    """A filter as a condition on live rows of chunks, with its values.
+
+    `has_words` is True if the words of all chunks are stored.
+    """
+
+    condition: sql.Composable
+    values: dict[str, Any]
+    has_words: bool
+
+
+async def search_condition(
+    connection: Connection, record: IndexRecord, where: Filter
+) -> SearchCondition:
+    """Compose the condition of a search.
+
+    Retained chunks are excluded if the index has some: checking each row costs more than checking
+    whether there are any. Where words are stored, those of phrases leave few texts to be read.
+    """
+    row = await (await connection.execute(statement("search_state", record))).fetchone()
+    assert row, "a select without from has a row"
+    has_retained, has_words = row
+    condition, values = narrow_by_words(record, where) if has_words else filter_sql(where)
+    if has_retained:
+        condition = compose(named_statements()["filter_live"], record, filter=condition)
+    return SearchCondition(condition, values, has_words)
+
+
+def narrow_by_words(record: IndexRecord, where: Filter) -> tuple[sql.Composable, dict[str, Any]]:
+    """Compose a filter with the words of its phrases; the words of all chunks must be stored."""
+    condition, values = filter_sql(where)
+    words_condition, words_values = phrase_words_sql(where)
+    if not words_values:
+        return condition, values
+    text = named_statements()["filter_words"]
+    narrowed = compose(text, record, filter=condition, words_filter=words_condition)
+    return narrowed, values | words_values
+
+
+async def read_candidates(
+    connection: Connection,
+    record: IndexRecord,
+    name: str,
+    condition: sql.Composable,
+    values: dict[str, Any],
+) -> tuple[Candidate, ...]:
+    """Run a statement that returns candidates with a score."""
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement(name, record, filter=condition), values)
+        return tuple(candidate_from_row(row) for row in await cursor.fetchall())

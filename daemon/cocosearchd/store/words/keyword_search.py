@@ -1,0 +1,181 @@
+"""Searches chunks by words: by the index of words where it is complete, else by reading texts.
+
+Both ways give the same chunks in the same order. Reading takes time in proportion to the texts that
+may match, so it is for the minutes until the words are filled.
+"""
+
+import heapq
+import math
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.candidate_reads import (
+    SearchCondition,
+    read_candidates,
+    search_condition,
+)
+from cocosearchd.store.chunks.rows import Candidate, Row, candidate_from_row
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.words.words_table import SplitTexts, read_words_state
+
+ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow
+# Ranking a row costs 2.5 to 5 microseconds, and more with each term.
+ANY_TERM_ROWS = 2000
+ANY_TERMS = 16
+TEXTS_AT_ONCE = 500  # texts that are split and ranked together
+READING_S = 300.0  # limit of one read of texts: a million of them take a minute or two
+
+# Sorts as candidates are sorted: the negative score, the path, the chunk number.
+RankedKey = tuple[float, str, int]
+
+
+async def has_words(db: Database, record: IndexRecord) -> bool:
+    """Tell whether the words of all chunks of an index are stored."""
+    async with db.connection() as connection:
+        return await read_words_state(connection, record) == "complete"
+
+
+async def keyword_search(
+    db: Database,
+    record: IndexRecord,
+    text: str,
+    where: Filter,
+    limit: int,
+    split: SplitTexts,
+    *,
+    any_term: bool = False,
+) -> tuple[Candidate, ...]:
+    """Find chunks that contain every term of `text`, by PostgreSQL's text rank.
+
+    `text` is already split, as `split` does it. With `any_term`, and if the words of all chunks are
+    stored, few such chunks are followed by chunks that contain any of the rarer terms, weighted by
+    rarity: these score below 1, the former above.
+    """
+    text = text.replace("\0", "")
+    async with db.connection() as connection:
+        search = await search_condition(connection, record, where)
+        if not search.has_words:
+            return await _read_and_rank(connection, record, text, search, limit, split)
+        values = search.values | {"text": text, "limit": limit}
+        hits = await read_candidates(connection, record, "keyword_all", search.condition, values)
+        if not any_term or len(hits) >= min(limit, ENOUGH_HITS):
+            return hits
+        terms = await _rare_terms(connection, record, text)
+        partial_hits = (
+            await read_candidates(
+                connection, record, "keyword_any", search.condition, values | terms
+            )
+            if terms
+            else ()
+        )
+    keys = {hit.key for hit in hits}
+    raised = tuple(replace(hit, score=1 + hit.score) for hit in hits)
+    return (raised + tuple(hit for hit in partial_hits if hit.key not in keys))[:limit]
+
+
+async def rank_texts(db: Database, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    """Compute the score that `keyword_search` would give each text; 0 if a term is missing.
+
+    `query` and the texts are already split, as the words of chunks are.
+    """
+    if not texts:
+        return ()
+    async with db.connection() as connection:
+        return await _rank(connection, query, texts)
+
+
+async def _rank(connection: Connection, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    values = {"query": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
+    # As text, a score would be rounded, and differ from that of a candidate.
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("rank_texts"), values)
+        return tuple(float(row[0]) for row in await cursor.fetchall())
+
+
+async def _read_and_rank(
+    connection: Connection,
+    record: IndexRecord,
+    text: str,
+    search: SearchCondition,
+    limit: int,
+    split: SplitTexts,
+) -> tuple[Candidate, ...]:
+    """Find the same chunks as the statement keyword_all, without stored words.
+
+    Texts are read in pages, so an index of any size passes through little memory.
+    """
+    row = await (await connection.execute(statement("query_terms"), {"text": text})).fetchone()
+    terms = row[0] if row else []
+    if not terms:
+        return ()
+    best = list[RankedKey]()
+    with connection.answer_timeout(READING_S):
+        async with connection.transaction():
+            limit_ms = {"limit_ms": int(READING_S * 1000)}
+            await connection.execute(statement("set_text_scan"), limit_ms)
+            async for rows in _texts_with_terms(connection, record, terms, search):
+                words = await split([content for _, _, content in rows])
+                scores = await _rank(connection, text, words)
+                ranked = [
+                    (-score, path, number)
+                    for score, (path, number, _) in zip(scores, rows, strict=True)
+                    if score
+                ]
+                best = heapq.nsmallest(limit, [*best, *ranked])
+            return await _ranked_chunks(connection, record, best)
+
+
+async def _texts_with_terms(
+    connection: Connection, record: IndexRecord, terms: Sequence[str], search: SearchCondition
+) -> AsyncIterator[list[Row]]:
+    """Yield pages of rows (path, chunk number, text) of chunks that may have all terms."""
+    query = statement("texts_with_terms", record, filter=search.condition)
+    async with connection.cursor("texts_with_terms") as cursor:
+        await cursor.execute(query, search.values | {"terms": list(terms)})
+        while rows := await cursor.fetchmany(TEXTS_AT_ONCE):
+            yield rows
+
+
+async def _ranked_chunks(
+    connection: Connection, record: IndexRecord, ranked: Sequence[RankedKey]
+) -> tuple[Candidate, ...]:
+    values = {
+        "filenames": [path for _, path, _ in ranked],
+        "chunk_numbers": [number for _, _, number in ranked],
+        "scores": [-score for score, _, _ in ranked],
+    }
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("ranked_chunks", record), values)
+        return tuple(candidate_from_row(row) for row in await cursor.fetchall())
+
+
+async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
+    """Choose the rarest terms of `text`: parameters of the statement keyword_any, {} without terms.
+
+    Rarest first, as many as are expected to match no more rows than can be ranked in time.
+    """
+    query = statement("term_frequencies", record)
+    rows = await (await connection.execute(query, {"text": text})).fetchall()
+    chosen = list[str]()
+    weights = list[float]()
+    expected = 0.0
+    for term, frequency, total in rows[:ANY_TERMS]:
+        expected += frequency * total
+        if chosen and expected > ANY_TERM_ROWS:
+            break
+        quoted = "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
+        chosen.append(quoted)
+        # the inverse document frequency of BM25
+        weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))
+    scale = sum(weights)
+    if not chosen:
+        return {}
+    return {
+        "terms": chosen,
+        "weights": [weight / scale for weight in weights],
+        "query": " | ".join(chosen),
+    }

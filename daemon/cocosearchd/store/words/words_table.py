@@ -1,0 +1,140 @@
+"""Maintains the words of an index: fills them from the chunks beside saves, or drops them.
+
+The states are `none`, `filling` and `complete` (`cocosearch_indexes.words`). From the moment an index
+is `filling`, each write stores the words of its chunks, so a fill only has to pass once over the
+chunks that were there before. It stores nothing about how far it is: after a crash it passes over
+all chunks again, and skips those that have words.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Literal, cast
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.statements import statement
+
+WordsState = Literal["none", "filling", "complete"]
+Outcome = Literal["busy", "kept", "filled", "none", "dropped"]
+# Splits texts into words, as `languages.identifiers.split_text` does, outside of the event loop.
+SplitTexts = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
+# Chunks whose words are stored together: some 100 ms of work, for which their rows are locked
+# against deletion for a small part.
+PAGE_CHUNKS = 500
+# From the end of the state `complete` until the words are gone: searches that have read the state
+# end within their time limit.
+GRACE_S = 30.0
+PREPARE = True  # a single plan, however large the tables are
+
+
+async def read_words_state(connection: Connection, record: IndexRecord) -> WordsState:
+    """Read the state of the words of an index; `none` if the index is gone."""
+    cursor = await connection.execute(statement("words_state", record), prepare=PREPARE)
+    row = await cursor.fetchone()
+    return cast(WordsState, row[0]) if row else "none"
+
+
+async def is_filling(db: Database, record: IndexRecord) -> bool:
+    """Tell whether a fill has begun and has not ended."""
+    async with db.connection() as connection:
+        return await read_words_state(connection, record) == "filling"
+
+
+async def fill_words(db: Database, record: IndexRecord, split: SplitTexts) -> Outcome:
+    """Store the words of all chunks of an index, and index them.
+
+    Saves and searches go on meanwhile. Idempotent; does nothing while another caller is at work. A
+    call that is cancelled or fails is continued by the next one. Raises as `Database.session` does,
+    and the errors of `split`.
+    """
+    async with _maintenance(db, record) as connection:
+        if connection is None:
+            return "busy"
+        state = await read_words_state(connection, record)
+        if state == "complete":
+            return "kept"
+        if state == "none":
+            # Nobody writes words yet: these are left by a drop that was cancelled.
+            await _clear(connection, record)
+            await _set_state(connection, record, "filling")
+        await _fill_chunks(connection, record, split)
+        await _build_index(connection, record)
+        await connection.execute(statement("set_words_state", record), {"state": "complete"})
+        return "filled"
+
+
+async def drop_words(db: Database, record: IndexRecord, grace_s: float = GRACE_S) -> Outcome:
+    """Drop the words of an index, `grace_s` seconds after searches are told. Idempotent."""
+    async with _maintenance(db, record) as connection:
+        if connection is None:
+            return "busy"
+        if await read_words_state(connection, record) != "none":
+            await _set_state(connection, record, "none")
+            await asyncio.sleep(grace_s)
+        row = await (await connection.execute(statement("has_stored_words", record))).fetchone()
+        if not row or not row[0]:
+            return "none"
+        await _clear(connection, record)
+        return "dropped"
+
+
+@asynccontextmanager
+async def _maintenance(db: Database, record: IndexRecord) -> AsyncIterator[Connection | None]:
+    """Open a session for long work on the words of an index; None while another has it."""
+    async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
+        cursor = await connection.execute(statement("lock_words_maintenance", record))
+        row = await cursor.fetchone()
+        if not row or not row[0]:
+            yield None
+            return
+        yield connection
+        # The end of the session releases the lock too, but only a moment after the return.
+        await connection.execute(statement("unlock_words_maintenance", record))
+
+
+async def _set_state(connection: Connection, record: IndexRecord, state: WordsState) -> None:
+    """Change whether writes store words: no write is under way at that moment."""
+    async with connection.transaction():
+        await connection.execute(statement("lock_words", record))
+        await connection.execute(statement("set_words_state", record), {"state": state})
+
+
+async def _clear(connection: Connection, record: IndexRecord) -> None:
+    await connection.execute(statement("drop_words_index", record))
+    await connection.execute(statement("truncate_words", record))
+
+
+async def _fill_chunks(connection: Connection, record: IndexRecord, split: SplitTexts) -> None:
+    """Pass over all chunks in the order of their keys, and store the missing words."""
+    page = {"filename": "", "chunk_number": 0, "limit": PAGE_CHUNKS}
+    while rows := await _page(connection, record, page):
+        missing = [row for row in rows if row[2] is not None]
+        if missing:
+            paths, numbers, texts = zip(*missing, strict=True)
+            values = {
+                "filenames": list(paths),
+                "chunk_numbers": list(numbers),
+                "texts": list(await split(texts)),
+            }
+            await connection.execute(statement("fill_words", record), values)
+        page |= {"filename": rows[-1][0], "chunk_number": rows[-1][1]}
+
+
+async def _page(
+    connection: Connection, record: IndexRecord, page: dict[str, object]
+) -> list[tuple[str, int, str | None]]:
+    return await (await connection.execute(statement("words_to_fill", record), page)).fetchall()
+
+
+async def _build_index(connection: Connection, record: IndexRecord) -> None:
+    """Build the index of words, unless it is there; what a killed build has left is dropped."""
+    row = await (await connection.execute(statement("words_index_state", record))).fetchone()
+    assert row, "an aggregate has a row"
+    exists, valid = row
+    if exists and not valid:
+        await connection.execute(statement("drop_words_index", record))
+    if not valid:
+        await connection.execute(statement("build_words_index", record))
+    # The choice of rare terms needs statistics.
+    await connection.execute(statement("analyze_words", record))
