@@ -3,9 +3,10 @@
     python -m benchmarks.footprint DIRECTORY [--rest 60] [--variable NAME=VALUE ...]
 
 A daemon indexes a copy of the directory. Printed are the CPU seconds of its processes until the
-copy is searchable; the bytes of the state directory, before the index and after the rest, with all
-files that PostgreSQL keeps (the WAL included); the bytes of a chunk by column and index; and the
-memory of all processes, the highest seen and the one after the rest (`tests.footprint`).
+copy is searchable, and the bytes that PostgreSQL has written to its write-ahead log (WAL) by then;
+the bytes of the state directory, before the index and after the rest, with all files that
+PostgreSQL keeps (the WAL included); the bytes of a chunk by column and index; and the memory of all
+processes, the highest seen and the one after the rest (`tests.footprint`).
 
 The stages are measured once more, in this process and without a database: each reads what the stage
 before it made. They explain the CPU of the indexer processes and of the daemon, but are not a part
@@ -75,6 +76,7 @@ union all select 'TOAST', coalesce((
 union all (select indexrelid::regclass::text, pg_relation_size(indexrelid) from pg_index
     where indrelid = %(table)s::regclass order by 2 desc)
 """
+WAL = "select pg_current_wal_insert_lsn() - '0/0'"
 COLUMNS = """
 select attname from pg_attribute
 where attrelid = %(table)s::regclass and attnum > 0 and not attisdropped order by attnum
@@ -149,6 +151,7 @@ def measure_daemon(daemon: Daemon, root: Path, rest_s: float) -> Corpus:
     """Measure the first index of a root by a daemon, which is started and stopped."""
     daemon.start()
     time.sleep(SETTLED_S)
+    wal_before = asyncio.run(wal_bytes(daemon))
     empty, cpu_before, began = state_bytes(daemon), parts(daemon), time.perf_counter()
     with peak_memory(daemon) as samples:
         daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=7200)
@@ -161,6 +164,7 @@ def measure_daemon(daemon: Daemon, root: Path, rest_s: float) -> Corpus:
     say(f"first index               {wall:.1f} s by the clock")
     for name, seconds in {**spent, "all processes": sum(spent.values())}.items():
         say(f"CPU of {name:<19}{seconds:7.2f} s, {corpus.each(seconds)}")
+    say(f"written to the WAL        {(asyncio.run(wal_bytes(daemon)) - wal_before) / MB:.1f} MB")
     just_after = state_bytes(daemon)
     time.sleep(rest_s)
     say_disk(corpus, empty, just_after, state_bytes(daemon))
@@ -196,6 +200,13 @@ async def read_corpus(daemon: Daemon, root: Path) -> Corpus:
         query = sql.SQL("select filename, language_id from {} where skip_reason is null order by 1")
         rows = await (await connection.execute(query.format(sql.Identifier(files)))).fetchall()
     return Corpus(root, dict(rows), sum((root / path).stat().st_size for path, _ in rows))
+
+
+async def wal_bytes(daemon: Daemon) -> int:
+    """Return the bytes that the server has written to its write-ahead log so far."""
+    async with opened(daemon) as connection:
+        rows = await (await connection.execute(WAL)).fetchall()
+    return int(rows[0][0])
 
 
 @asynccontextmanager
