@@ -35,9 +35,9 @@ class ImpactRequest(GraphRequest):
 class AffectedEntry:
     """A definition that is affected, or the code of a file outside of all definitions.
 
-    It uses `via`, a qualified name or a path, at `line` and `column` of its file. `distance` is 1
-    for direct users. `confidence` is the weakest on the way; `reason` and `explanation` say why the
-    use is taken for one.
+    It uses `via`, a qualified name or a path, at `line` and `column` of its file; with `broken`, that
+    is gone. `distance` is 1 for direct users. `confidence` is the weakest on the way; `reason` and
+    `explanation` say why the use is taken for one.
     """
 
     symbol: GraphSymbol
@@ -49,6 +49,7 @@ class AffectedEntry:
     line: int
     column: int
     is_test: bool = False
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +83,42 @@ class ChangesRequest(GraphRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class RemovedSymbol:
+    """A definition that is gone from a changed file, as it was; of kind "file", the file itself.
+
+    `uses` counts the places that still use it. `moved_to` has its name in another changed file.
+    """
+
+    symbol: GraphSymbol
+    uses: int = 0
+    moved_to: GraphSymbol | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSignature:
+    """A definition with another signature than before: the uses of it may have to change."""
+
+    symbol: GraphSymbol
+    earlier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ChangedFile:
     """A changed file with its changed definitions, at most 100; the innermost ones are named.
 
     A symbol of kind "file" stands for lines outside of all definitions. Files that are gone, or not
-    indexed, have none.
+    indexed, have none. `removed` and `signatures` are at most 100, of `removed_count` and
+    `signature_count`.
     """
 
     path: str
     kind: ChangeKind
     symbols: tuple[GraphSymbol, ...] = ()
     symbol_count: int = 0
+    removed: tuple[RemovedSymbol, ...] = ()
+    removed_count: int = 0
+    signatures: tuple[ChangedSignature, ...] = ()
+    signature_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,71 @@ def test_changes_lead_from_lines_to_definitions_to_tests(shared: Daemon, shop: P
     assert [file["path"] for file in inside["changed"]] == ["loop/b.py"]
 
 
+def test_what_a_change_removes_or_moves_is_listed_with_who_still_uses_it(
+    shared: Daemon, shop: Path
+) -> None:
+    prices = FILES["shop/prices.py"].replace("def unused():", "def unused(amount):")
+    moved = prices.index("def round_price"), prices.index("def unused")
+    write(
+        shop,
+        {
+            "shop/prices.py": prices[: moved[0]] + prices[moved[1] :],
+            "shop/rounding.py": "import decimal\n\n\n" + prices[moved[0] : moved[1]],
+            "web/urls.py": "from shop.prices import unused\n\nunused()\n",
+        },
+    )
+    (shop / "loop/b.py").unlink()
+    reply = shared.call("changes", index="shop", depth=2)
+    files = {file["path"]: file for file in reply["changed"]}
+    [entry] = files["shop/prices.py"]["removed"]
+    assert (entry["symbol"]["name"], entry["uses"]) == ("round_price", 2)
+    assert entry["moved_to"]["path"] == "shop/rounding.py"
+    [signature] = files["shop/prices.py"]["signatures"]
+    assert signature["symbol"]["signature"] == "def unused(amount)"
+    assert signature["earlier"] == "def unused()"
+    gone = {entry["symbol"]["name"]: entry["uses"] for entry in files["loop/b.py"]["removed"]}
+    assert gone == {"loop/b.py": 2, "fb": 1}
+    broken = {
+        (entry["symbol"]["path"], entry["symbol"]["name"], entry["via"])
+        for entry in reply["affected"]
+        if entry["broken"]
+    }
+    assert broken == {
+        ("shop/cart.py", "shop/cart.py", "round_price"),
+        ("shop/cart.py", "Cart.total", "round_price"),
+        ("loop/a.py", "loop/a.py", "loop/b.py"),
+        ("loop/a.py", "fa", "loop/b.py"),
+    }
+    assert affected(reply)["test_total"] == 2, "what uses a broken definition is affected"
+    assert reply["test_files"] == ["tests/test_cart.py"]
+    text = shared.ctl("changes", cwd=shop).stdout
+    assert "moved  function round_price  to shop/rounding.py:4  2 uses left" in text
+    assert "still uses round_price at 9" in text
+
+
+def test_callers_of_a_changed_signature_are_affected(shared: Daemon, shop: Path) -> None:
+    text = FILES["shop/prices.py"].replace("round_price(value)", "round_price(value, places)")
+    write(shop, {"shop/prices.py": text})
+    reply = shared.call("changes", index="shop", depth=1)
+    [file] = reply["changed"]
+    assert [item["symbol"]["name"] for item in file["signatures"]] == ["round_price"]
+    assert affected(reply) == {"Cart.total": 1}
+
+
+def test_what_commits_removed_is_compared_with_the_files_now(shared: Daemon, shop: Path) -> None:
+    git(shop, "mv", "loop/b.py", "loop/c.py")
+    git(shop, "commit", "-qm", "second")
+    reply = shared.call("changes", index="shop", revisions="HEAD~1..HEAD")
+    [gone, new] = reply["changed"]
+    assert (gone["kind"], new["kind"]) == ("deleted", "added")
+    entry = next(entry for entry in gone["removed"] if entry["symbol"]["name"] == "fb")
+    assert entry["moved_to"]["path"] == "loop/c.py"
+    assert {entry["via"] for entry in reply["affected"] if entry["broken"]} == {"loop/b.py"}
+    (shop / "loop/b.py").write_text(FILES["loop/b.py"])
+    again = shared.call("changes", index="shop", revisions="HEAD~1..HEAD")
+    assert all(not file["removed"] for file in again["changed"])
+
+
 def test_changes_between_commits_are_found_at_their_present_lines(
     shared: Daemon, shop: Path
 ) -> None:

@@ -22,7 +22,7 @@ def code_write(path: str, defined: Sequence[str], used: Sequence[str] = ()) -> F
     code = PackedCode(
         symbols=symbol_table.pack(symbols),
         facts=fact_table.pack(CodeFacts(uses=uses)),
-        name_hashes=name_hashes.pack(defined, used),
+        name_hashes=name_hashes.pack(defined, map(str.encode, used)),
     )
     content = repr((path, defined, used)).encode()
     return replace(

@@ -182,7 +182,7 @@ async def test_unsaved_text_stands_in_place_of_files(db: Database) -> None:
     def unsaved(path: str, defined: Sequence[str], used: Sequence[str]) -> UnsavedFile:
         uses = [Use("call", name, "", False, 1, 1, -1) for name in used]
         file = CodeFile(path, "python", (), CodeFacts(uses=uses))
-        return UnsavedFile(file, name_hashes.pack(defined, used))
+        return UnsavedFile(file, name_hashes.pack(defined, map(str.encode, used)))
 
     overlay = [unsaved("a.py", ["walk"], ["go"]), unsaved("new.py", ["run"], ["stop"])]
     graph = indexed.graph

@@ -1,29 +1,19 @@
 """Impact of changes, over hand-made uses."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from cocosearchd.graph.code_files import (
     WHOLE_FILE,
-    CodeFile,
     Confidence,
     DefinitionKey,
     Resolution,
+    ResolvedUse,
 )
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use
 from tests.graph.memory_files import MemoryFiles, call, code_file, symbol
-
-
-@dataclass(frozen=True)
-class NamedUse:
-    """A use that means its name."""
-
-    file: CodeFile
-    use: Use
-    resolution: Resolution
 
 
 class ByName:
@@ -32,7 +22,7 @@ class ByName:
     def __init__(self, files: MemoryFiles) -> None:
         self._files = files
 
-    def uses_of(self, definition: DefinitionKey) -> Iterator[NamedUse]:
+    def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses of a name."""
         if definition.symbol == WHOLE_FILE:
             return
@@ -43,7 +33,7 @@ class ByName:
                 if use.name == name:
                     confidence: Confidence = "possible" if use.receiver == "any" else "certain"
                     confidence = "likely" if use.receiver == "some" else confidence
-                    yield NamedUse(file, use, Resolution((definition,), confidence, "test"))
+                    yield ResolvedUse(file, use, Resolution((definition,), confidence, "test"))
 
 
 def chain(*names: str) -> MemoryFiles:

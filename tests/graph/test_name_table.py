@@ -46,7 +46,9 @@ class PlainTable:
 
 
 def stored(path: str, file: PlainFile) -> StoredNames:
-    return StoredNames(path, file.generation, name_hashes.pack(file.defined, file.used))
+    return StoredNames(
+        path, file.generation, name_hashes.pack(file.defined, map(str.encode, file.used))
+    )
 
 
 def graph_names(table: NameFiles, all_paths: Sequence[str]) -> dict[int, list[str]]:

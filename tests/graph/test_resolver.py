@@ -7,7 +7,7 @@ import pytest
 from benchmarks.graph.parsed_files import ParsedFiles, parse_texts
 from cocosearchd.graph.code_files import CodeFile, DefinitionKey
 from cocosearchd.graph.resolution.resolver import Resolver
-from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, CodeFacts
+from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, BindingKind, CodeFacts
 from cocosearchd.languages.references.manifest_facts import extract_manifest_facts
 from tests.graph.resolver_files import file, imported, names_of, resolve, use
 
@@ -15,27 +15,22 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
 
 
 @pytest.mark.parametrize(
-    ("files", "target", "confidence"),
+    ("files", "target"),
     [
-        pytest.param(
-            [file("a.py", "run main", uses=[use("run", 1)])], "a.py:run", "certain", id="same file"
-        ),
+        pytest.param([file("a.py", "run main", uses=[use("run", 1)])], "a.py:run", id="same file"),
         pytest.param(
             [file("a.py", "run outer(outer.run)", uses=[use("run", 1)])],
             "a.py:outer.run",
-            "certain",
             id="the nearest scope wins",
         ),
         pytest.param(
             [file("a.py", "run A(A.run, A.go)", uses=[use("run", 3)])],
             "a.py:run",
-            "certain",
             id="members need a receiver in Python",
         ),
         pytest.param(
             [file("a.py", "A(A.run, A.go)", uses=[use("self.run", 2)])],
             "a.py:A.run",
-            "certain",
             id="self",
         ),
         pytest.param(
@@ -44,7 +39,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 CLIENT,
             ],
             "pkg/client.py:Client",
-            "certain",
             id="relative import with an alias",
         ),
         pytest.param(
@@ -59,7 +53,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 file("src/pkg/client.py", "Client"),
             ],
             "src/pkg/client.py:Client",
-            "certain",
             id="dotted import below src",
         ),
         pytest.param(
@@ -69,7 +62,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 CLIENT,
             ],
             "pkg/client.py:Client",
-            "certain",
             id="wildcard of a package",
         ),
         pytest.param(
@@ -79,38 +71,7 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 CLIENT,
             ],
             "pkg/client.py:Client",
-            "certain",
             id="module of a package",
-        ),
-        pytest.param(
-            [
-                file(
-                    "pkg/t.py",
-                    "main",
-                    [imported("pkg.client", "Client")],
-                    [use("c.get", 0, is_local=True)],
-                    [Binding("call", "c", "Client", 0)],
-                ),
-                CLIENT,
-            ],
-            "pkg/client.py:Client.get",
-            "certain",
-            id="constructed variable",
-        ),
-        pytest.param(
-            [
-                file(
-                    "pkg/t.py",
-                    "main",
-                    [imported("pkg.client", "Client")],
-                    [use("c.get", 0, is_local=True)],
-                    [Binding("type", "c", "Optional['Client']", 0)],
-                ),
-                CLIENT,
-            ],
-            "pkg/client.py:Client.get",
-            "certain",
-            id="annotated parameter",
         ),
         pytest.param(
             [
@@ -124,7 +85,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 CLIENT,
             ],
             "pkg/client.py:Client.get",
-            "certain",
             id="attribute that another method assigns",
         ),
         pytest.param(
@@ -138,7 +98,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 CLIENT,
             ],
             "pkg/client.py:Client.get",
-            "certain",
             id="inherited member",
         ),
         pytest.param(
@@ -156,7 +115,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 ),
             ],
             "pkg/client.py:Client.get",
-            "certain",
             id="declared result",
         ),
         pytest.param(
@@ -166,7 +124,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 file("src/deep/index.ts", "go"),
             ],
             "src/deep/index.ts:go",
-            "certain",
             id="renamed re-export of a directory",
         ),
         pytest.param(
@@ -179,7 +136,6 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 ),
             ],
             "src/b.ts:Real",
-            "certain",
             id="default export",
         ),
         pytest.param(
@@ -201,32 +157,41 @@ CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
                 ),
             ],
             "pkg/client.ts:Client.get",
-            "certain",
             id="a variable that holds a function",
-        ),
-        pytest.param(
-            [
-                file("a.py", "main", uses=[use("thing.reload_all", 0, is_local=True)]),
-                file("b.py", "Thing(Thing.reload_all)"),
-            ],
-            "b.py:Thing.reload_all",
-            "likely",
-            id="unique name",
-        ),
-        pytest.param(
-            [
-                file("a.py", "main", uses=[use("thing.get", 0, is_local=True)]),
-                file("b.py", "Thing(Thing.get)"),
-            ],
-            "b.py:Thing.get",
-            "possible",
-            id="unique name that dictionaries have too",
         ),
     ],
 )
-def test_layers(files: list[CodeFile], target: str, confidence: str) -> None:
-    names, actual, _ = resolve(files)
-    assert (names, actual) == ([target], confidence)
+def test_layers(files: list[CodeFile], target: str) -> None:
+    names, confidence, _ = resolve(files)
+    assert (names, confidence) == ([target], "certain")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        pytest.param("call", "Client", id="constructed variable"),
+        pytest.param("type", "Client", id="annotated variable"),
+        pytest.param("type", "Optional['Client']", id="annotated parameter"),
+    ],
+)
+def test_variables_have_the_members_of_their_class(kind: BindingKind, text: str) -> None:
+    member = use("c.get", 0, is_local=True)
+    imports = [imported("pkg.client", "Client")]
+    files = [file("pkg/t.py", "main", imports, [member], [Binding(kind, "c", text, 0)]), CLIENT]
+    assert resolve(files)[:2] == (["pkg/client.py:Client.get"], "certain")
+
+
+@pytest.mark.parametrize(
+    ("name", "confidence"),
+    [
+        pytest.param("reload_all", "likely", id="unique name"),
+        pytest.param("get", "possible", id="unique name that dictionaries have too"),
+    ],
+)
+def test_members_of_unknown_receivers_are_found_by_name(name: str, confidence: str) -> None:
+    member = use(f"thing.{name}", 0, is_local=True)
+    files = [file("a.py", "main", uses=[member]), file("b.py", f"Thing(Thing.{name})")]
+    assert resolve(files)[:2] == ([f"b.py:Thing.{name}"], confidence)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def read(part: bytes) -> list[int]:
 
 @given(NAMES, NAMES)
 def test_both_kinds_are_split_again_sorted_and_once(defined: list[str], used: list[str]) -> None:
-    packed = name_hashes.pack(defined, used)
+    packed = name_hashes.pack(defined, map(str.encode, used))
     expected = [sorted(set(map(name_hashes.hash_name, names))) for names in (defined, used)]
     assert [read(part) for part in name_hashes.split(packed)] == expected
 

@@ -1,5 +1,6 @@
 """The engine behind all front ends: `protocol.Engine`, composed of one object a family of verbs."""
 
+from cocosearchd.api.graph.earlier_code import EarlierCodeReader
 from cocosearchd.api.graph.graph_questions import GraphQuestions
 from cocosearchd.api.graph.line_texts import LineTexts
 from cocosearchd.api.health import Dependencies
@@ -48,7 +49,8 @@ class Engine:
     ) -> None:
         self._indexes = indexes
         self._pipeline = pipeline
-        self._sessions = OverlaySessions(embedders.get, OverlayParser())
+        parser = OverlayParser()
+        self._sessions = OverlaySessions(embedders.get, parser)
         self._sync = IndexSync(indexes, settings, lambda: updater.status.paused)
         reports = IndexReports(db, updater)
 
@@ -76,6 +78,7 @@ class Engine:
 
         questions = GraphQuestions(db, indexes, self._sessions, self._sync)
         self._add_graph_verbs(questions, LineTexts(db, pipeline.disk), search_verbs)
+        self._add_impact_verbs(questions, EarlierCodeReader(indexes, parser))
 
         self.scip = PreciseIndexVerbs(db, indexes, self._sync, pipeline.disk).scip
 
@@ -113,14 +116,15 @@ class Engine:
         self.callers = reference_verbs.callers
         self.callees = reference_verbs.callees
 
-        impact_verbs = ImpactVerbs(questions)
-        self.impact = impact_verbs.impact
-        self.changes = impact_verbs.changes
-
         structure_verbs = StructureVerbs(questions, search_verbs.search)
         self.dependencies = structure_verbs.dependencies
         self.outline = structure_verbs.outline
         self.map = structure_verbs.map
+
+    def _add_impact_verbs(self, questions: GraphQuestions, earlier_code: EarlierCodeReader) -> None:
+        impact_verbs = ImpactVerbs(questions, earlier_code)
+        self.impact = impact_verbs.impact
+        self.changes = impact_verbs.changes
 
     def configure(self, settings: SearchSettings) -> None:
         """Use these settings for later queries; other settings are read at the start only."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.languages.code_facts import CodeFacts
+from cocosearchd.languages.code_facts import CodeFacts, Import, Use
 from cocosearchd.model import Symbol
 
 T = TypeVar("T")
@@ -79,6 +79,22 @@ class Resolution:
     definitions: tuple[DefinitionKey, ...]
     confidence: Confidence
     reason: str  # a code of `resolution.reasons`
+
+
+class ResolvedUse(NamedTuple):
+    """A use, the file that it is in, and the definitions that it may mean."""
+
+    file: CodeFile
+    use: Use
+    resolution: Resolution
+
+
+class ResolvedImport(NamedTuple):
+    """An import, the file that it is in, and the definitions that it may mean."""
+
+    file: CodeFile
+    item: Import
+    resolution: Resolution
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ def hash_name(name: str) -> int:
     return zlib.crc32(name.encode("utf-8", "surrogatepass"))
 
 
-def pack(defined: Iterable[str], used: Iterable[str]) -> bytes:
-    """Pack the hashes of names: the count of defined ones, those, then the used ones.
+def pack(defined: Iterable[str], used: Iterable[bytes]) -> bytes:
+    """Pack the hashes of names: the count of defined ones, those, then the used ones, in UTF-8.
 
     All are little-endian 32-bit numbers; both lists ascend, without repetition.
     """
-    defined_hashes, used_hashes = map(_hashes, (defined, used))
+    defined_hashes = sorted(set(map(hash_name, defined)))[:MAX_NAMES]
+    used_hashes = sorted(set(map(zlib.crc32, used)))[:MAX_NAMES]
     numbers = (*defined_hashes, *used_hashes)
     return _COUNT.pack(len(defined_hashes)) + struct.pack(f"<{len(numbers)}I", *numbers)
 
@@ -43,7 +44,3 @@ def split(packed: bytes) -> tuple[bytes, bytes]:
     if end > len(packed):
         raise ValueError("hashes of names end early")
     return packed[HASH_BYTES:end], packed[end:]
-
-
-def _hashes(names: Iterable[str]) -> list[int]:
-    return sorted(set(map(hash_name, names)))[:MAX_NAMES]

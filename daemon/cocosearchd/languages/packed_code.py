@@ -13,5 +13,7 @@ def pack_code(symbols: Sequence[Symbol], facts: bytes) -> PackedCode:
         scopes=scopes.pack(symbols),
         symbols=symbol_table.pack(symbols),
         facts=facts,
-        name_hashes=name_hashes.pack((symbol.name for symbol in symbols), fact_table.names(facts)),
+        name_hashes=name_hashes.pack(
+            (symbol.name for symbol in symbols), fact_table.encoded_names(facts)
+        ),
     )

@@ -49,6 +49,7 @@ _MAX_ERRORS = 1000
 _MAX_STEPS = 200_000
 
 __all__ = [
+    "Match",
     "Node",
     "Query",
     "QueryError",
@@ -58,16 +59,22 @@ __all__ = [
     "error_nodes",
     "has_huge_line",
     "is_queryable",
-    "iterate_matches",
     "make_report",
+    "match_parts",
     "nests_too_deep",
     "opens_too_many_angles",
     "parse_tree",
+    "pattern_captures",
     "pattern_constants",
     "run_query",
 ]
 
+# The number of a pattern in its query, and the captured nodes.
+Match = tuple[int, dict[str, list[Node]]]
+
 _LOCAL = threading.local()
+# A capture in a query, or a string or a comment, which have none.
+_CAPTURE = re.compile(r'"(?:[^"\\]|\\.)*+"|;[^\n]*+|@([\w.-]+)')
 _STATEMENT_END = re.compile(rb"[;{}]")
 _ANGLE = re.compile(rb"[<>]")
 _HUGE_LINE = re.compile(rb"[^\n]{%d}" % MAX_LINE_BYTES)
@@ -209,28 +216,37 @@ def pattern_constants(query: Query) -> tuple[dict[str, str], ...]:
     )
 
 
-def run_query(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
+def pattern_captures(query: Query, text: str) -> tuple[frozenset[str], ...]:
+    """Return the names of the captures of each pattern of a query with this text."""
+    # the stub of the binding says that this is a method
+    count = cast(int, query.pattern_count)
+    raw = text.encode()
+    ranges = (
+        (query.start_byte_for_pattern(number), query.end_byte_for_pattern(number))
+        for number in range(count)
+    )
+    return tuple(
+        frozenset(filter(None, _CAPTURE.findall(raw[start:end].decode()))) for start, end in ranges
+    )
+
+
+def run_query(query: Query, root: Node) -> list[Match]:
     """Return every match as (number of the pattern, captures), roughly in the order of the tree."""
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
     cursor.set_max_start_depth(MAX_DEPTH)
     return cursor.matches(root)
 
 
-def iterate_matches(
-    query: Query, root: Node, size: int
-) -> Iterator[tuple[int, dict[str, list[Node]]]]:
-    """Yield the matches of a query in a text of `size` bytes, in bounded memory.
+def match_parts(query: Query, root: Node, size: int) -> Iterator[list[Match]]:
+    """Yield the matches of a query in a text of `size` bytes, part by part.
 
-    The text is read in parts, so matches that reach into several parts come several times.
+    Matches that reach into several parts come several times.
     """
-    if size <= MATCH_BYTES:
-        yield from run_query(query, root)
-        return
     for start in range(0, size, MATCH_BYTES):
         cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
         cursor.set_max_start_depth(MAX_DEPTH)
         cursor.set_byte_range(start, start + MATCH_BYTES)
-        yield from cursor.matches(root)
+        yield cursor.matches(root)
 
 
 def error_nodes(tree: Tree) -> tuple[Node, ...]:

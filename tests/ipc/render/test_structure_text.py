@@ -23,7 +23,7 @@ AFFECTED = (
         FETCH, 1, "certain", "import", "the file imports the name", "Client.retry", 6, 4
     ),
     s.AffectedEntry(WHOLE, 2, "likely", "unique_name", "only one has the name", "fetch", 9, 1),
-    s.AffectedEntry(TEST, 2, "certain", "import", "", "fetch", 2, 5, is_test=True),
+    s.AffectedEntry(TEST, 2, "certain", "import", "", "fetch", 2, 5, is_test=True, broken=True),
 )
 IMPACT_FIELDS: dict[str, Any] = {
     "affected": AFFECTED,
@@ -51,7 +51,7 @@ def test_impact_is_grouped_by_distance_and_names_the_tests() -> None:
         "",
         "distance 2: 2 definitions",
         "  main.py  outside of definitions  uses fetch at 9  likely: only one has the name",
-        "  tests/test_api.py:1  function test_fetch  uses fetch at 2",
+        "  tests/test_api.py:1  function test_fetch  still uses fetch at 2",
         "",
         "tests to run",
         "  tests/test_api.py",
@@ -69,16 +69,32 @@ def test_no_impact_is_told_from_too_little_time(complete: bool, text: str) -> No
 
 def test_changes_name_files_and_their_definitions() -> None:
     changed = (
-        s.ChangedFile("gone.py", "deleted"),
-        s.ChangedFile("net.py", "modified", (RETRY,), symbol_count=4),
+        s.ChangedFile(
+            "gone.py",
+            "deleted",
+            removed=(s.RemovedSymbol(FETCH, uses=2), s.RemovedSymbol(WHOLE, moved_to=RETRY)),
+            removed_count=3,
+        ),
+        s.ChangedFile(
+            "net.py",
+            "modified",
+            (RETRY,),
+            symbol_count=4,
+            signatures=(s.ChangedSignature(RETRY, "def retry()"),),
+            signature_count=1,
+        ),
     )
     reply = s.ChangesReply(**COMMON, base="a" * 40, changed=changed, total_changed=2)
     assert list(structure_text.changes(values(reply), PLAIN)) == [
         "aaaaaaaaaa to the files now: 2 changed files; affects nothing else",
         "gone.py  deleted",
+        "  removed  function fetch  2 uses left",
+        "  moved  file main.py  to net.py:3",
+        "  and 1 more removed definition",
         "net.py  modified",
         "  net.py:3  method Client.retry",
         "  and 3 more definitions",
+        "  Client.retry:3  was def retry()  is def retry(self)",
     ]
 
 

@@ -15,6 +15,7 @@ from cocosearchd.watching.git.git_changes import (
     UnknownRevision,
     parse_patch,
     read_changes,
+    read_texts,
 )
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 from tests.watching.support import git
@@ -133,6 +134,30 @@ def test_strange_names_and_contents_like_headers_are_told_apart(repository: Path
 def test_a_mode_is_no_changed_line(repository: Path) -> None:
     (repository / "b.py").chmod(0o755)
     assert changes(repository) == {"b.py": GitFileChange("b.py", "modified", ())}
+
+
+def test_earlier_texts_are_those_of_a_commit(repository: Path) -> None:
+    root, first = os.fsencode(repository), read_changes(os.fsencode(repository), "HEAD~1").base
+    strange = STRANGE.replace("\\", "\\\\")
+    (repository / "src" / "a.py").unlink()
+    (repository / "link").symlink_to("b.py")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "third")
+    paths = ["src/a.py", "b.py", strange, "missing.py"]
+    assert read_texts(root, first, paths) == {"src/a.py": b"1\n2\n3\n4\n", strange: b"x\n"}
+    third = read_changes(root, "HEAD").base
+    assert read_texts(root, third, ["link", "src/a.py", "b.py"]) == {"b.py": b"b\n"}
+    assert read_texts(root + b"/src", first, ["a.py"]) == {"a.py": b"1\n2\n3\n4\n"}
+    assert read_texts(root, first, []) == {}
+
+
+def test_earlier_texts_are_bounded(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = os.fsencode(repository)
+    head = read_changes(root, "HEAD").base
+    monkeypatch.setattr(git_changes, "MAX_TEXT_BYTES", 5)
+    assert read_texts(root, head, ["b.py", "src/a.py"]) == {"b.py": b"b\n"}
+    monkeypatch.setattr(git_changes, "MAX_TEXTS_BYTES", 1)
+    assert read_texts(root, head, ["b.py"]) == {}
 
 
 def test_many_files_are_named_and_the_first_are_compared(

@@ -1,12 +1,20 @@
 """Verbs about the impact of changes: of a definition or a file, and of changed lines in git."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.graph_protocol import MAX_DEPTH, GraphSymbol
+from cocosearchd.api.graph.changed_files import (
+    MAX_SYMBOLS,
+    ChangedCode,
+    ChangeSource,
+    compare_changes,
+)
+from cocosearchd.api.graph.earlier_code import EarlierCodeReader
 from cocosearchd.api.graph.graph_questions import (
     GraphMoment,
     GraphQuestions,
@@ -18,35 +26,17 @@ from cocosearchd.api.graph.graph_questions import (
 from cocosearchd.api.graph.structure_pages import check_range, is_selected, read_offset
 from cocosearchd.errors import InvalidInput, Refused
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
-from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, CodeFiles, DefinitionKey
-from cocosearchd.graph.questions.changed_symbols import Hunk, changed_symbols, shift_hunks
+from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.questions.impact import Affected, Impact, ImpactBounds, find_impact
+from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
+from cocosearchd.graph.questions.target import Target
 from cocosearchd.graph.questions.target_search import find_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.indexes.config_sync import RunningIndex
-from cocosearchd.watching.git.git_changes import (
-    GitChanges,
-    GitFileChange,
-    NoRepository,
-    UnknownRevision,
-    read_changes,
-)
+from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 
 MAX_TEST_FILES = 200
-MAX_SYMBOLS = 100  # that are listed of one changed file
-# Changed files whose definitions are compared; an import of a vendored tree has more.
-MAX_CHANGED_FILES = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Changed:
-    """A changed file with its changed definitions."""
-
-    path: str
-    kind: s.ChangeKind
-    keys: tuple[DefinitionKey, ...] = ()
-    symbols: tuple[GraphSymbol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +45,16 @@ class _Finding:
 
     impact: Impact
     definitions: tuple[GraphSymbol, ...] = ()
-    changed: tuple[_Changed, ...] = ()
+    changed: tuple[ChangedCode, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 class ImpactVerbs:
     """Implements `impact` and `changes`."""
 
-    def __init__(self, questions: GraphQuestions) -> None:
+    def __init__(self, questions: GraphQuestions, earlier_code: EarlierCodeReader) -> None:
         self._questions = questions
+        self._earlier_code = earlier_code
 
     async def impact(self, request: s.ImpactRequest) -> s.ImpactReply:
         """All that a change of a definition or a file affects, with the tests among it."""
@@ -83,35 +74,45 @@ class ImpactVerbs:
         """The definitions that a change in git touches, what it affects, and the tests to run."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
         offset = read_offset(request.cursor)
-        selection = await self._questions.ask(request, _select_nothing)
+        selection = await self._questions.ask(request, _read_target)
         index = selection.index
-        changes = await _read_changes(index, request.revisions)
-        has_untracked = changes.head is None and index.settings.indexing.respect_gitignore
+        source = await self._read_source(index, selection.value, request.revisions)
         request = replace(request, index=index.record.name)
-        answer = await self._questions.ask(
-            request, partial(_find_changes, request, changes, has_untracked)
-        )
+        answer = await self._questions.ask(request, partial(_find_changes, request, source))
         finding = answer.value
         return s.ChangesReply(
             **make_reply_fields(answer),
             complete=finding.impact.complete,
-            notes=(*finding.notes, *_untracked_note(changes, has_untracked=has_untracked)),
-            base=changes.base,
-            head=changes.head,
+            notes=(*finding.notes, *_untracked_note(source)),
+            base=source.changes.base,
+            head=source.changes.head,
             changed=tuple(map(_changed_entry, finding.changed[: request.limit])),
             total_changed=len(finding.changed),
             **_affected_fields(request, finding.impact, offset),
         )
 
+    async def _read_source(
+        self, index: RunningIndex, target: Target, revisions: str
+    ) -> ChangeSource:
+        """Read a change from git, with the earlier versions of its files."""
+        with _git_errors(index):
+            changes = await index.root.threads.run(read_changes, index.record.root, revisions)
+            selected = [item for item in changes.files if is_selected(item.path, target)]
+            earlier = await self._earlier_code.read(index, changes, selected)
+        has_untracked = changes.head is None and index.settings.indexing.respect_gitignore
+        return ChangeSource(changes, earlier, has_untracked)
 
-def _select_nothing(moment: GraphMoment) -> None:
-    """Ask for nothing but the index and its freshness."""
+
+def _read_target(moment: GraphMoment) -> Target:
+    """Ask for nothing but the target of a question, with its index and its freshness."""
+    return moment.target
 
 
-async def _read_changes(index: RunningIndex, revisions: str) -> GitChanges:
-    """Ask git for changes. Raises `InvalidInput` and `Refused`."""
+@contextmanager
+def _git_errors(index: RunningIndex) -> Iterator[None]:
+    """Convert errors of git. Raises `InvalidInput` and `Refused`."""
     try:
-        return await index.root.threads.run(read_changes, index.record.root, revisions)
+        yield
     except UnknownRevision as error:
         raise InvalidInput(
             str(error), "use a commit, as in HEAD~3, or a range, as in main..HEAD"
@@ -136,22 +137,13 @@ def _find_impact(request: s.ImpactRequest, moment: GraphMoment) -> _Finding:
     )
 
 
-def _find_changes(
-    request: s.ChangesRequest, changes: GitChanges, has_untracked: bool, moment: GraphMoment
-) -> _Finding:
-    changed = _changed_files(moment.files, changes, has_untracked=has_untracked)
-    selected = [file for file in changed if is_selected(file.path, moment.target)]
-    compared = selected[:MAX_CHANGED_FILES]
-    by_path = {change.path: change for change in changes.files}
-    described = tuple(_compare(moment.files, compared, by_path))
-    keys = [key for file in described for key in file.keys]
-    impact = _search(request, moment, keys)
-    rest = selected[MAX_CHANGED_FILES:]
-    note = f"the definitions of {len(rest):,} further changed files were not compared"
+def _find_changes(request: s.ChangesRequest, source: ChangeSource, moment: GraphMoment) -> _Finding:
+    comparison = compare_changes(moment, source)
+    impact = _search(request, moment, comparison.keys, comparison.removed)
     return _Finding(
-        replace(impact, complete=impact.complete and not rest),
-        changed=(*described, *rest),
-        notes=(note,) if rest else (),
+        replace(impact, complete=impact.complete and comparison.is_complete),
+        changed=comparison.files,
+        notes=comparison.notes,
     )
 
 
@@ -159,10 +151,11 @@ def _search(
     request: s.ImpactRequest | s.ChangesRequest,
     moment: GraphMoment,
     keys: Sequence[DefinitionKey],
+    removed: Sequence[RemovedDefinition] = (),
 ) -> Impact:
-    """Find what changed definitions affect, in the files that pass the filters of a request."""
+    """Find what a change affects, in the files that pass the filters of a request."""
     bounds = ImpactBounds(request.depth, request.min_confidence, moment.is_over)
-    impact = find_impact(moment.files, moment.resolver, keys, bounds)
+    impact = find_impact(moment.files, moment.resolver, keys, bounds, removed)
     if moment.where == Filter():
         return impact
     passing = (
@@ -171,47 +164,6 @@ def _search(
         if file_passes(moment.where, PathAndLanguage(item.key.path, item.language))
     )
     return replace(impact, affected=tuple(passing))
-
-
-def _changed_files(files: CodeFiles, changes: GitChanges, *, has_untracked: bool) -> list[_Changed]:
-    """Return the changed files by path, with new files that git does not track."""
-    changed = {change.path: _Changed(change.path, change.kind) for change in changes.files}
-    if has_untracked:
-        for path in files.paths():
-            if path not in changes.tracked and path not in changed:
-                changed[path] = _Changed(path, "untracked")
-    return [changed[path] for path in sorted(changed)]
-
-
-def _compare(
-    files: CodeFiles, changed: Sequence[_Changed], changes: Mapping[str, GitFileChange]
-) -> Iterable[_Changed]:
-    """Add the changed definitions to files; modified files without changed lines are left out."""
-    loaded = files.load([file.path for file in changed])
-    for item in changed:
-        file = loaded.get(item.path)
-        change = changes.get(item.path)
-        if change is not None and change.hunks == ():
-            continue
-        if file is None or item.kind == "deleted":
-            yield item
-            continue
-        positions: Sequence[int] = (WHOLE_FILE, *range(len(file.symbols)))
-        if change is not None and change.hunks is not None:
-            hunks = shift_hunks([Hunk(*hunk) for hunk in change.hunks], _hunks(change))
-            positions = changed_symbols(file, hunks)
-        keys = tuple(DefinitionKey(item.path, position) for position in positions)
-        symbols = tuple(_symbol_of(file, key) for key in keys[:MAX_SYMBOLS])
-        yield replace(item, keys=keys, symbols=symbols)
-
-
-def _symbol_of(file: CodeFile, key: DefinitionKey) -> GraphSymbol:
-    symbol = None if key.symbol == WHOLE_FILE else file.symbols[key.symbol]
-    return make_symbol_entry(file.path, file.language, symbol)
-
-
-def _hunks(change: GitFileChange) -> Sequence[Hunk]:
-    return [Hunk(*hunk) for hunk in change.later]
 
 
 def _affected_fields(
@@ -250,15 +202,25 @@ def _affected_entry(item: Affected) -> s.AffectedEntry:
         line=item.use_place.line,
         column=item.use_place.column,
         is_test=item.is_test,
+        broken=item.is_broken,
     )
 
 
-def _changed_entry(file: _Changed) -> s.ChangedFile:
-    return s.ChangedFile(file.path, file.kind, file.symbols, len(file.keys))
+def _changed_entry(file: ChangedCode) -> s.ChangedFile:
+    return s.ChangedFile(
+        path=file.path,
+        kind=file.kind,
+        symbols=file.symbols,
+        symbol_count=len(file.keys),
+        removed=file.removed_symbols,
+        removed_count=len(file.removed),
+        signatures=file.signatures[:MAX_SYMBOLS],
+        signature_count=len(file.signatures),
+    )
 
 
-def _untracked_note(changes: GitChanges, *, has_untracked: bool) -> tuple[str, ...]:
-    if has_untracked or changes.head is not None:
+def _untracked_note(source: ChangeSource) -> tuple[str, ...]:
+    if source.has_untracked or source.changes.head is not None:
         return ()
     note = "files that git does not track are not listed, as ignored files are indexed here too"
     return (note,)

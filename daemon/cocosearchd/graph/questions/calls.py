@@ -14,8 +14,9 @@ from cocosearchd.graph.code_files import (
     Confidence,
     DefinitionKey,
     Resolution,
+    ResolvedUse,
 )
-from cocosearchd.graph.questions.impact import STRENGTH, ResolvedUse, constructed_class
+from cocosearchd.graph.questions.impact import STRENGTH, constructed_class
 from cocosearchd.graph.questions.reference_pages import first_of_each_name
 from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use

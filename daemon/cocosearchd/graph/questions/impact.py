@@ -11,10 +11,11 @@ from cocosearchd.graph.code_files import (
     CodeFiles,
     Confidence,
     DefinitionKey,
-    Resolution,
+    ResolvedUse,
 )
+from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.questions.time_limit import STEP, IsOver, OutOfTime
-from cocosearchd.languages.code_facts import TOP_LEVEL, Use
+from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.patterns.path_kinds import is_test
 from cocosearchd.model import Symbol
 
@@ -26,22 +27,6 @@ MAX_USES = 100_000  # that are looked at
 CONSTRUCTORS = frozenset(
     {"__init__", "__new__", "__post_init__", "constructor", "initialize", "__construct", "init"}
 )
-
-
-class ResolvedUse(Protocol):
-    """A use, the file it is in, and what it means."""
-
-    @property
-    def file(self) -> CodeFile:
-        """The file of the use."""
-
-    @property
-    def use(self) -> Use:
-        """The use."""
-
-    @property
-    def resolution(self) -> Resolution:
-        """The definitions that it may mean."""
 
 
 class UseResolver(Protocol):
@@ -62,8 +47,9 @@ class UsePlace(NamedTuple):
 class Affected:
     """A definition, or the code of a file outside of all definitions, that uses what changes.
 
-    `confidence` is the weakest on the best way there. `via` is used at `use_place`, and is itself what
-    changes, or affected at one less in `distance`.
+    `confidence` is the weakest on the best way there. `via_name`, qualified or a path, is used at
+    `use_place`; it is itself what changes, or affected at one less in `distance`. With `is_broken` it
+    is gone.
     """
 
     key: DefinitionKey
@@ -72,10 +58,10 @@ class Affected:
     distance: int
     confidence: Confidence
     reason: str  # of the resolution of the use
-    via: DefinitionKey
-    via_name: str  # qualified, or a path
+    via_name: str
     use_place: UsePlace
     is_test: bool
+    is_broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +96,9 @@ def find_impact(
     resolver: UseResolver,
     changed: Sequence[DefinitionKey],
     bounds: ImpactBounds,
+    removed: Sequence[RemovedDefinition] = (),
 ) -> Impact:
-    """Follow uses backwards from changed definitions, breadth first.
+    """Follow uses backwards from changed and removed definitions, breadth first.
 
     A changed class changes its members, a changed file its definitions. Code outside of all
     definitions is affected, but leads no further.
@@ -120,7 +107,7 @@ def find_impact(
     search = _ImpactSearch(resolver, bounds, frozenset(starts), names=starts)
     level: Mapping[DefinitionKey, Confidence] = dict.fromkeys(starts, "certain")
     for distance in range(1, bounds.depth + 1):
-        level = search.step(level, distance)
+        level = search.step(level, distance, removed if distance == 1 else ())
         if not level:
             break
     return Impact(tuple(sorted(search.affected.values(), key=_order)), search.complete)
@@ -183,6 +170,16 @@ def constructed_class(file: CodeFile, position: int) -> int | None:
     return next(classes, None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way to a user: the name of what it uses, its confidence and length."""
+
+    via_name: str
+    confidence: Confidence
+    distance: int
+    is_broken: bool = False
+
+
 @dataclass(slots=True)
 class _ImpactSearch:
     """The state of one search."""
@@ -196,21 +193,37 @@ class _ImpactSearch:
     complete: bool = True
 
     def step(
-        self, level: Mapping[DefinitionKey, Confidence], distance: int
+        self,
+        level: Mapping[DefinitionKey, Confidence],
+        distance: int,
+        removed: Iterable[RemovedDefinition] = (),
     ) -> Mapping[DefinitionKey, Confidence]:
-        """Find what uses the definitions of a level; returns those to go on from."""
+        """Find what uses the definitions of a level; returns those to go on from.
+
+        What uses a removed one needs a change itself, so it is affected even if it has changed.
+        """
         following = dict[DefinitionKey, Confidence]()
         try:
+            for item in removed:
+                for use in item.uses:
+                    way = _Way(item.name, use.resolution.confidence, distance, is_broken=True)
+                    self._follow(use, way, following)
             for definition, confidence in level.items():
                 for use in self.resolver.uses_of(definition):
-                    self._count_use()
                     reached = weaker(confidence, use.resolution.confidence)
-                    if self._record(use, definition, reached, distance):
-                        following |= dict.fromkeys(self._leading_on(use), reached)
+                    self._follow(use, _Way(self.names[definition], reached, distance), following)
         except OutOfTime:
             self.complete = False
             return {}
         return {key: following[key] for key in sorted(following.keys() - self.changed)}
+
+    def _follow(
+        self, use: ResolvedUse, way: _Way, following: dict[DefinitionKey, Confidence]
+    ) -> None:
+        """Record the user of a definition, and add it to those to go on from."""
+        self._count_use()
+        if self._record(use, way):
+            following |= dict.fromkeys(self._leading_on(use), way.confidence)
 
     def _count_use(self) -> None:
         """Count a use. Raises `OutOfTime` at a limit."""
@@ -222,29 +235,30 @@ class _ImpactSearch:
         ):
             raise OutOfTime
 
-    def _record(
-        self, use: ResolvedUse, via: DefinitionKey, confidence: Confidence, distance: int
-    ) -> bool:
+    def _record(self, use: ResolvedUse, way: _Way) -> bool:
         """Record the user of a definition; returns False for one that is known at least as well."""
         user = _user(use)
-        if STRENGTH[confidence] > STRENGTH[self.bounds.weakest] or user in self.changed:
+        if STRENGTH[way.confidence] > STRENGTH[self.bounds.weakest]:
+            return False
+        if user in self.changed and not way.is_broken:
             return False
         earlier = self.affected.get(user)
         if earlier is not None and (
-            earlier.distance < distance or STRENGTH[earlier.confidence] <= STRENGTH[confidence]
+            earlier.distance < way.distance
+            or STRENGTH[earlier.confidence] <= STRENGTH[way.confidence]
         ):
             return False
         self.affected[user] = Affected(
             key=user,
             symbol=use.file.symbols[user.symbol] if user.symbol != WHOLE_FILE else None,
             language=use.file.language,
-            distance=distance,
-            confidence=confidence,
+            distance=way.distance,
+            confidence=way.confidence,
             reason=use.resolution.reason,
-            via=via,
-            via_name=self.names[via],
+            via_name=way.via_name,
             use_place=UsePlace(use.use.line, use.use.column),
             is_test=is_test(use.file.path),
+            is_broken=way.is_broken,
         )
         return True
 

@@ -14,10 +14,11 @@ from cocosearchd.graph.code_files import (
     CodeFiles,
     Confidence,
     DefinitionKey,
-    Resolution,
+    ResolvedImport,
+    ResolvedUse,
 )
 from cocosearchd.graph.questions.file_places import enclosing_symbol
-from cocosearchd.graph.questions.impact import STRENGTH, ResolvedUse
+from cocosearchd.graph.questions.impact import STRENGTH
 from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.patterns.path_kinds import is_test
@@ -26,22 +27,6 @@ from cocosearchd.model import Symbol
 IMPORT = "import"
 _BATCH = 64  # files that are loaded at once
 KINDS = ("call", "type", "inherit", "name", IMPORT)
-
-
-class ResolvedImport(Protocol):
-    """An import, the file it is in, and what it means."""
-
-    @property
-    def file(self) -> CodeFile:
-        """The file of the import."""
-
-    @property
-    def item(self) -> Import:
-        """The import."""
-
-    @property
-    def resolution(self) -> Resolution:
-        """The definitions that it may mean."""
 
 
 class ReferenceResolver(Protocol):

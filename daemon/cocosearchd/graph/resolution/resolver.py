@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey, Resolution
+from cocosearchd.graph.code_files import (
+    CodeFile,
+    CodeFiles,
+    DefinitionKey,
+    Resolution,
+    ResolvedImport,
+    ResolvedUse,
+)
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.candidates import NameCandidates, resolution
 from cocosearchd.graph.resolution.inferred_value import Value
@@ -11,7 +18,7 @@ from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.precise_resolution import PreciseResolver
 from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
 from cocosearchd.graph.resolution.type_inference import TypeInference
-from cocosearchd.graph.resolution.use_search import ImportOf, UseOf, UseSearch
+from cocosearchd.graph.resolution.use_search import UseSearch
 from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.references.chain_text import first_name
 from cocosearchd.languages.symbols import TYPE_KINDS
@@ -66,11 +73,11 @@ class Resolver:
             return self._module_resolution(value)
         return self._choose(value, "name", "import")
 
-    def uses_of(self, definition: DefinitionKey) -> Iterator[UseOf]:
+    def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path, as they are found."""
         return self._search.uses_of(definition)
 
-    def imports_of(self, definition: DefinitionKey) -> Iterator[ImportOf]:
+    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, or a file as a whole."""
         return self._search.imports_of(definition)
 

@@ -2,9 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, CodeFiles, DefinitionKey, Resolution
+from cocosearchd.graph.code_files import (
+    WHOLE_FILE,
+    CodeFile,
+    CodeFiles,
+    DefinitionKey,
+    Resolution,
+    ResolvedImport,
+    ResolvedUse,
+)
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.languages.code_facts import Import, Use
@@ -19,22 +27,6 @@ _BATCH = 64
 # Names of files that stand for their directory.
 _INDEX_STEMS = frozenset({"index", "__init__", "mod", "lib", "main"})
 _DEFAULT = "default"
-
-
-class UseOf(NamedTuple):
-    """A use that means a definition, with the file that it is in."""
-
-    file: CodeFile
-    use: Use
-    resolution: Resolution
-
-
-class ImportOf(NamedTuple):
-    """An import that means a definition, with the file that it is in."""
-
-    file: CodeFile
-    item: Import
-    resolution: Resolution
 
 
 class ForwardResolver(Protocol):
@@ -54,7 +46,7 @@ class UseSearch:
         self._files = files
         self._resolver = resolver
 
-    def uses_of(self, definition: DefinitionKey) -> Iterator[UseOf]:
+    def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
         meanings = self._meanings(definition)
         names = self._names_of(definition, meanings)
@@ -62,9 +54,9 @@ class UseSearch:
             for use in file.facts.uses_named(names):
                 resolution = self._resolver.resolve(file, use)
                 if not meanings.isdisjoint(resolution.definitions):
-                    yield UseOf(file, use, resolution)
+                    yield ResolvedUse(file, use, resolution)
 
-    def imports_of(self, definition: DefinitionKey) -> Iterator[ImportOf]:
+    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, by path."""
         meanings = self._meanings(definition)
         names = self._names_of(definition, meanings)
@@ -73,11 +65,11 @@ class UseSearch:
 
     def _matching_imports(
         self, file: CodeFile, names: set[str], meanings: frozenset[DefinitionKey]
-    ) -> Iterator[ImportOf]:
+    ) -> Iterator[ResolvedImport]:
         for item in mentions_of(file).find(names):
             resolution = self._resolver.definitions_of_import(file, item)
             if not meanings.isdisjoint(resolution.definitions):
-                yield ImportOf(file, item, resolution)
+                yield ResolvedImport(file, item, resolution)
 
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:
         """Return a definition with its overloads: those of its file with its qualified name."""

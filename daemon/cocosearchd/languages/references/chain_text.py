@@ -28,6 +28,24 @@ def clean_text(raw: bytes) -> str:
     return text if len(text) <= MAX_TEXT else LONG_TEXT
 
 
+class TextCache:
+    """Cleaned texts of one file: the same types and receivers occur again and again."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._texts: dict[bytes, str] = {}
+
+    def clean(self, start: int, end: int) -> str:
+        """Return the text of a byte range as `clean_text` does."""
+        if end - start > 4 * MAX_TEXT:
+            return LONG_TEXT
+        raw = self._data[start:end]
+        text = self._texts.get(raw)
+        if text is None:
+            text = self._texts[raw] = clean_text(raw)
+        return text
+
+
 def split_chain(raw: bytes, name_start: int) -> tuple[int, str, str]:
     """Split a chain that ends with a name. Return where the name begins, the name, the receiver.
 

@@ -1,6 +1,6 @@
 """Matches of the queries of a language in one tree: definitions and references in one pass. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -8,27 +8,33 @@ from cocosearchd.languages import syntax
 from cocosearchd.languages.references import reference_query
 from cocosearchd.languages.symbols import QueryOverrides, query_text
 
-Match = tuple[int, dict[str, list[syntax.Node]]]  # number of the pattern in its query, captures
+Match = syntax.Match
+# Captures of the patterns of a group. The group without captures has all other patterns.
+GroupKey = frozenset[str]
+# Matches of each group, in the order of the tree.
+MatchGroups = Mapping[GroupKey, Sequence[Match]]
+OTHER_PATTERNS: GroupKey = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CodeMatches:
     """Matches in one tree. `constants` are the values of `#set!` by the number of a pattern.
 
-    Without a query of references, there are no references and no constants.
+    `references` come in parts of the text, each as groups. Without a query of references, there are
+    no references and no constants.
     """
 
     definitions: Iterable[Match]
-    references: Iterable[Match]
+    references: Iterable[MatchGroups]
     constants: Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class _CodeQuery:
-    """The query of a language: its first patterns, `definition_count`, match definitions."""
+    """The query of a language. `groups` has the group of each pattern, None for definitions."""
 
     query: syntax.Query
-    definition_count: int
+    groups: Sequence[GroupKey | None]
     constants: Sequence[Mapping[str, str]]
 
 
@@ -41,12 +47,14 @@ def match_code(
     if not reference_text:
         return CodeMatches(_match(grammar, tree, definition_text), (), ())
     if size <= syntax.MATCH_BYTES:
-        return _match_jointly(_compile(grammar, definition_text, reference_text), tree)
-    references = _compile(grammar, "", reference_text)
+        # To walk through a tree takes longer than to match: both queries are run as one. A query
+        # takes up to 0.2 s to compile, in each process: only this one is compiled for most files.
+        query = _compile(grammar, definition_text, reference_text)
+        definitions, groups = _group(query, syntax.run_query(query.query, tree.root_node))
+        return CodeMatches(definitions, (groups,), query.constants)
+    query = _compile(grammar, "", reference_text)
     return CodeMatches(
-        _match(grammar, tree, definition_text),
-        syntax.iterate_matches(references.query, tree.root_node, size),
-        references.constants,
+        _match(grammar, tree, definition_text), _match_parts(query, tree, size), query.constants
     )
 
 
@@ -54,22 +62,34 @@ def _match(grammar: str, tree: syntax.Tree, text: str) -> list[Match]:
     return syntax.run_query(syntax.compile_query(grammar, text), tree.root_node) if text else []
 
 
-def _match_jointly(query: _CodeQuery, tree: syntax.Tree) -> CodeMatches:
-    """Run both queries as one: to walk through the tree takes longer than to match.
+def _match_parts(query: _CodeQuery, tree: syntax.Tree, size: int) -> Iterator[MatchGroups]:
+    """Yield the references in parts of a large text, so that few matches are in memory."""
+    for matches in syntax.match_parts(query.query, tree.root_node, size):
+        yield _group(query, matches)[1]
 
-    A query takes up to 0.2 s to compile, in each process: only this one is compiled for most files.
-    """
-    count = query.definition_count
+
+def _group(query: _CodeQuery, matches: Iterable[Match]) -> tuple[list[Match], MatchGroups]:
+    """Return the matches of definitions, and those of references by group."""
     definitions: list[Match] = []
-    references: list[Match] = []
-    for match in syntax.run_query(query.query, tree.root_node):
-        (definitions if match[0] < count else references).append(match)
-    return CodeMatches(definitions, references, query.constants)
+    groups: dict[GroupKey, list[Match]] = {key: [] for key in query.groups if key is not None}
+    appends = [definitions.append if key is None else groups[key].append for key in query.groups]
+    for match in matches:
+        appends[match[0]](match)
+    return definitions, groups
 
 
 @cache
 def _compile(grammar: str, definition_text: str, reference_text: str) -> _CodeQuery:
     text = f"{definition_text}\n{reference_text}" if definition_text else reference_text
     query = syntax.compile_query(grammar, text)
-    count = syntax.count_patterns(grammar, text, len(definition_text.encode()))
-    return _CodeQuery(query, count, syntax.pattern_constants(query))
+    definition_count = syntax.count_patterns(grammar, text, len(definition_text.encode()))
+    groups = [
+        None if number < definition_count else _choose_group(captures)
+        for number, captures in enumerate(syntax.pattern_captures(query, text))
+    ]
+    return _CodeQuery(query, groups, syntax.pattern_constants(query))
+
+
+def _choose_group(captures: GroupKey) -> GroupKey:
+    """Return the group of a pattern: matches that stand for themselves need no order."""
+    return captures if captures in reference_query.INDEPENDENT_CAPTURES else OTHER_PATTERNS

@@ -1,6 +1,8 @@
 """Enclosing symbols of byte positions: the innermost, the owner of a variable. Pure."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.references.variable_scopes import NEVER
@@ -9,7 +11,10 @@ from cocosearchd.model import Symbol
 
 
 class EnclosingSymbols:
-    """The symbols of one file, outer before inner, by position."""
+    """The symbols of one file, outer before inner, by position.
+
+    The text is cut where the innermost symbol changes, so that a position is found by bisection.
+    """
 
     def __init__(self, symbols: Sequence[Symbol]) -> None:
         self._symbols = symbols
@@ -21,9 +26,10 @@ class EnclosingSymbols:
             self._parents.append(open_symbols[-1] if open_symbols else TOP_LEVEL)
             open_symbols.append(number)
         self._owners = self._find_owners()
-        self.next_change = 0  # the innermost symbol stays the same until there
-        self._next = 0
-        self._current = TOP_LEVEL
+        self._starts = [0]  # of the parts of the text
+        self._innermost = [TOP_LEVEL]  # symbol of each part
+        for number in range(len(symbols)):
+            self._add_parts(number)
 
     def _find_owners(self) -> list[int]:
         """Return the innermost symbol that may own variables, by symbol; it may be the symbol."""
@@ -33,20 +39,29 @@ class EnclosingSymbols:
             owners.append(outer if symbol.kind in MINOR_KINDS else number)
         return owners
 
-    def innermost(self, position: int) -> int:
-        """Return the innermost symbol at a position that is not before the last one."""
+    def _add_parts(self, number: int) -> None:
+        """Add the parts from the start of a symbol to the start of the next one."""
         symbols = self._symbols
-        while self._next < len(symbols) and symbols[self._next].start_byte <= position:
-            self._current = self._next
-            self._next += 1
-        # A symbol that has ended has ended for all later positions as well.
-        while self._current != TOP_LEVEL and symbols[self._current].end_byte <= position:
-            self._current = self._parents[self._current]
-        self.next_change = min(
-            symbols[self._next].start_byte if self._next < len(symbols) else NEVER,
-            symbols[self._current].end_byte if self._current != TOP_LEVEL else NEVER,
-        )
-        return self._current
+        start = symbols[number].start_byte
+        limit = symbols[number + 1].start_byte if number + 1 < len(symbols) else NEVER
+        while True:
+            self._starts.append(start)
+            self._innermost.append(number)
+            if number == TOP_LEVEL or symbols[number].end_byte >= limit:
+                break
+            start = max(start, symbols[number].end_byte)
+            number = self._parents[number]
+
+    def innermost(self, position: int) -> int:
+        """Return the innermost symbol at a position."""
+        return self._innermost[bisect_right(self._starts, position) - 1]
+
+    def innermost_of_all(self, positions: Iterable[int]) -> list[int]:
+        """Return the innermost symbol at each position."""
+        # the part before that of a position has the number that its start has from 1
+        innermost = [TOP_LEVEL, *self._innermost]
+        parts = map(partial(bisect_right, self._starts), positions)
+        return list(map(innermost.__getitem__, parts))
 
     def owner(self, symbol: int) -> int:
         """Return the innermost symbol around a variable: constants own none."""

@@ -4,27 +4,21 @@ This is the inner loop of the first index: it reads the range of a node once, in
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from cocosearchd.languages import syntax
-from cocosearchd.languages.code_facts import BindingKind, UseKind
-from cocosearchd.languages.references.variable_scopes import VariableScope
+from cocosearchd.languages.code_facts import BindingKind
+from cocosearchd.languages.references.code_matches import OTHER_PATTERNS, Match, MatchGroups
+from cocosearchd.languages.references.reference_query import SCOPES, SINGLE_CAPTURES, USE_KINDS
+from cocosearchd.languages.references.variable_scopes import NEVER, VariableScope
 
 Captures = Mapping[str, list[syntax.Node]]
 Range = tuple[int, int]  # bytes, half-open
 
-# If patterns of several kinds capture a name, the last one wins.
-USE_KINDS: tuple[UseKind, ...] = ("name", "type", "call", "inherit")
 # In place of the start of a name: the last part of a chain.
 WHOLE_CHAIN = -1
-_SCOPES = ("scope", "scope.members", "scope.type_parameters")
-# Captures that say all by themselves.
-_SINGLE = (
-    *(*USE_KINDS, *_SCOPES, "binding.return"),
-    *("definition", "ignored", "types", "quoted_type", "no_types", "type_parameter"),
-    *("variable", "outer", "package"),
-)
 _BINDING_KINDS: dict[str, BindingKind] = {
     "binding.type": "type",
     "binding.call": "call",
@@ -35,6 +29,7 @@ _IMPORT_START = itemgetter(0)
 _IMPORT_PARTS = ("module", "local", "name")
 _IMPORT_CAPTURES = frozenset(f"import.{part}" for part in _IMPORT_PARTS)
 _RANGE = attrgetter("byte_range")
+_CAPTURES = itemgetter(1)  # of a match
 
 
 class ImportRange(NamedTuple):
@@ -59,9 +54,7 @@ class FactCollector:
     """Byte ranges that the matches of one file capture. Equal captures of several matches are one."""
 
     def __init__(
-        self,
-        matches: Iterable[tuple[int, Captures]],
-        constants: Sequence[Mapping[str, str]],
+        self, parts: Iterable[MatchGroups], constants: Sequence[Mapping[str, str]]
     ) -> None:
         """`constants` are the values of `#set!` by the number of a pattern."""
         self._constants = constants
@@ -76,53 +69,73 @@ class FactCollector:
         self.import_trees: dict[Range, bool] = {}  # by range: True if they are exported
         self._imports: dict[tuple[object, ...], ImportRange] = {}
         self._statements: dict[Range, str | Range] = {}  # modules of whole statements
-        self._nodes: dict[str, list[syntax.Node]] = {name: [] for name in _SINGLE}
-        self._collect(matches)
-        for capture in _SCOPES:
-            self._add_scopes(capture)
-        self.results.update(dict.fromkeys(map(_RANGE, self._nodes["binding.return"])))
+        self._ranges: dict[str, list[Range]] = {name: [] for name in SINGLE_CAPTURES}
+        for groups in parts:
+            self._collect(groups)
+        self._add_scopes()
+        self.results.update(dict.fromkeys(self._ranges["binding.return"]))
         for rank, kind in enumerate(USE_KINDS):
-            self._add_uses(rank, self._nodes[kind])
+            self._add_uses(rank, self._ranges[kind])
 
-    def _collect(self, matches: Iterable[tuple[int, Captures]]) -> None:
-        """Sort matches: most have a single node, whose capture says all."""
-        nodes_by_capture = self._nodes
-        for pattern, captures in matches:
-            if len(captures) == 1:
-                (capture,) = captures
-                nodes = nodes_by_capture.get(capture)
-                if nodes is not None:
-                    nodes += captures[capture]
-                    continue
+    def _collect(self, groups: MatchGroups) -> None:
+        """Add the matches of a part. Most have a single capture, and most of these a single node."""
+        for pattern, captures in groups.get(OTHER_PATTERNS, ()):
             self._add(pattern, captures)
+        for names, matches in groups.items():
+            if len(names) == 1:
+                (capture,) = names
+                self._ranges[capture] += _read_ranges(matches, capture)
+            elif "receiver" in names:
+                (kind,) = names - {"receiver"}
+                self._add_chains(kind, matches)
+            elif "parameters" in names:
+                (capture,) = names - {"parameters"}
+                for _, captures in matches:
+                    self._add_other_scope(capture, captures)
 
     def ranges(self, capture: str) -> set[Range]:
         """Return the ranges of a capture that names no use."""
-        return set(map(_RANGE, self._nodes[capture]))
+        return set(self._ranges[capture])
 
-    def _add_uses(self, rank: int, nodes: list[syntax.Node]) -> None:
+    def _add_uses(self, rank: int, ranges: list[Range]) -> None:
         uses = self.uses
-        for start, end in map(_RANGE, nodes):
-            if start < uses.get(end, end):
+        find_start = uses.get
+        for start, end in ranges:
+            if start < find_start(end, end):
                 uses[end] = start
-            if rank:
-                self.ranks[end] = rank
+        if rank:
+            self.ranks.update(dict.fromkeys([end for _, end in ranges], rank))
 
     def _add(self, pattern: int, captures: Captures) -> None:
         """Add a match whose nodes belong together."""
         for capture, nodes in captures.items():
             if capture in _BINDING_KINDS:
                 self._add_binding(_BINDING_KINDS[capture], nodes[0], captures, pattern)
-            elif capture in _SCOPES and "parameters" in captures:
-                self._add_scope(capture, nodes[0].byte_range, captures["parameters"][0].start_byte)
-            elif capture in self._nodes:
-                self._nodes[capture] += nodes
+            elif capture in SCOPES and "parameters" in captures:
+                self._add_other_scope(capture, captures)
+            elif capture in self._ranges:
+                self._ranges[capture] += map(_RANGE, nodes)
             elif capture == "receiver":
                 self._add_receiver(nodes[0].start_byte, captures)
             elif capture == "import.tree":
                 self._add_import_trees(nodes, self._constants[pattern])
         if not _IMPORT_CAPTURES.isdisjoint(captures):
             self._add_import(captures, self._constants[pattern])
+
+    def _add_chains(self, kind: str, matches: Iterable[Match]) -> None:
+        """Add names that are apart from their receivers."""
+        ranges, uses, name_starts = self._ranges[kind], self.uses, self.name_starts
+        find_start = uses.get
+        for _, captures in matches:
+            receivers = captures.get("receiver")
+            receiver_start = receivers[0].start_byte if receivers else NEVER
+            for name in captures.get(kind, ()):
+                name_range = name_start, end = name.byte_range
+                ranges.append(name_range)
+                start = min(name_start, receiver_start)
+                if receivers and start < find_start(end, end):
+                    uses[end] = start
+                    name_starts[end] = name_start
 
     def _add_receiver(self, receiver_start: int, captures: Captures) -> None:
         for kind in USE_KINDS:
@@ -132,10 +145,19 @@ class FactCollector:
                     self.uses[end] = start
                     self.name_starts[end] = name_start
 
-    def _add_scopes(self, capture: str) -> None:
-        """Add the scopes that have no parameters."""
-        for scope_range in map(_RANGE, self._nodes[capture]):
-            self._add_scope(capture, scope_range, scope_range[0])
+    def _add_other_scope(self, capture: str, captures: Captures) -> None:
+        """Add a scope that begins with parameters outside of it."""
+        for scope_range in map(_RANGE, captures.get(capture, ())):
+            parameters = captures.get("parameters")
+            first = parameters[0].start_byte if parameters else scope_range[0]
+            self._add_scope(capture, scope_range, first)
+
+    def _add_scopes(self) -> None:
+        """Add the scopes that have no parameters; those of type parameters if there are some."""
+        for capture in SCOPES:
+            if capture != "scope.type_parameters" or self._ranges["type_parameter"]:
+                for scope_range in self._ranges[capture]:
+                    self._add_scope(capture, scope_range, scope_range[0])
 
     def _add_scope(self, capture: str, scope_range: Range, parameters_start: int) -> None:
         start, end = scope_range
@@ -203,3 +225,12 @@ class FactCollector:
                 yield item._replace(module=module)
             elif item.is_exported:
                 yield item
+
+
+def _read_ranges(matches: Iterable[Match], capture: str) -> Iterator[Range]:
+    """Yield the ranges of the nodes of a capture, without a step of the interpreter for each.
+
+    Optional captures are missing in some matches, which are empty then.
+    """
+    captures = filter(None, map(_CAPTURES, matches))
+    return map(_RANGE, chain.from_iterable(map(itemgetter(capture), captures)))

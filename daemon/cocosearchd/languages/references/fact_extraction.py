@@ -16,7 +16,7 @@ from cocosearchd.languages.code_facts import (
     ImportColumns,
 )
 from cocosearchd.languages.references import reference_query
-from cocosearchd.languages.references.chain_text import MAX_TEXT, clean_text
+from cocosearchd.languages.references.chain_text import MAX_TEXT, TextCache
 from cocosearchd.languages.references.code_matches import CodeMatches
 from cocosearchd.languages.references.enclosing_symbols import EnclosingSymbols
 from cocosearchd.languages.references.fact_collector import (
@@ -42,27 +42,25 @@ _NO_NAME: Range = (0, 0)
 
 def extract_facts(matches: CodeMatches, data: bytes, symbols: Sequence[Symbol]) -> FactColumns:
     """Make the facts of a file with these symbols of the matches of its query."""
-    if matches.references == ():  # most languages have no query
+    if not matches.constants:  # most languages have no query
         return NO_COLUMNS
     collector = FactCollector(matches.references, matches.constants)
-    positions = TextPositions(data)
-    imports = _make_imports(collector, data, positions)
+    positions, texts = TextPositions(data), TextCache(data)
+    imports = _make_imports(collector, data, positions, texts)
     uses = make_uses(collector, data, positions, symbols)
-    bindings = _make_bindings(collector, data, positions, symbols)
-    return FactColumns(_read_package(collector, data), imports, uses, bindings)
+    bindings = _make_bindings(collector, texts, positions, symbols)
+    return FactColumns(_read_package(collector, texts), imports, uses, bindings)
 
 
-def _text(data: bytes, text_range: Range) -> str:
-    return clean_text(data[slice(*text_range)])
-
-
-def _read_package(collector: FactCollector, data: bytes) -> str:
+def _read_package(collector: FactCollector, texts: TextCache) -> str:
     package = min(collector.ranges("package"), default=None)
-    return _text(data, package).strip("\"'") if package else ""
+    return texts.clean(*package).strip("\"'") if package else ""
 
 
-def _make_imports(collector: FactCollector, data: bytes, positions: TextPositions) -> ImportColumns:
-    items = [*_read_imports(collector, data), *_split_trees(collector, data)]
+def _make_imports(
+    collector: FactCollector, data: bytes, positions: TextPositions, texts: TextCache
+) -> ImportColumns:
+    items = [*_read_imports(collector, texts), *_split_trees(collector, data)]
     items = sorted(items, key=itemgetter(0))[:MAX_IMPORTS]
     return ImportColumns(
         *zip(
@@ -72,9 +70,9 @@ def _make_imports(collector: FactCollector, data: bytes, positions: TextPosition
     )
 
 
-def _read_imports(collector: FactCollector, data: bytes) -> Iterator[_ImportAt]:
+def _read_imports(collector: FactCollector, texts: TextCache) -> Iterator[_ImportAt]:
     for item in collector.imports()[:MAX_IMPORTS]:
-        module, name, local = _import_texts(item, data)
+        module, name, local = _import_texts(item, texts)
         if local == reference_query.LAST_PART:
             local = last_part(module)
         yield item.start, (module, name, local), item.is_exported
@@ -91,21 +89,21 @@ def _split_trees(collector: FactCollector, data: bytes) -> Iterator[_ImportAt]:
                 yield start + (path.offset if is_ascii else 0), texts, is_exported
 
 
-def _import_texts(item: ImportRange, data: bytes) -> Iterable[str]:
+def _import_texts(item: ImportRange, texts: TextCache) -> Iterable[str]:
     """Return module, name and local name as text, without quotes."""
     for part in (item.module, item.name, item.local):
-        text = part if isinstance(part, str) else _text(data, part) if part else ""
+        text = part if isinstance(part, str) else texts.clean(*part) if part else ""
         yield text.strip("\"'`<>")
 
 
 def _make_bindings(
-    collector: FactCollector, data: bytes, positions: TextPositions, symbols: Sequence[Symbol]
+    collector: FactCollector, texts: TextCache, positions: TextPositions, symbols: Sequence[Symbol]
 ) -> BindingColumns:
     """Make the bindings of a file, after its uses: those declare the variables of its scopes."""
     items = [(item.name[0] or text[0], item, text) for item, text in collector.bindings.items()]
     items += [(text[0], BindingRange("return", "", _NO_NAME), text) for text in collector.results]
     items.sort(key=itemgetter(0))
-    maker = _BindingMaker(collector, data, positions, symbols)
+    maker = _BindingMaker(collector, texts, positions, symbols)
     return BindingColumns(*zip(*(maker.make(*item) for item in items[:MAX_BINDINGS]), strict=True))
 
 
@@ -115,11 +113,11 @@ class _BindingMaker:
     def __init__(
         self,
         collector: FactCollector,
-        data: bytes,
+        texts: TextCache,
         positions: TextPositions,
         symbols: Sequence[Symbol],
     ) -> None:
-        self._data = data
+        self._texts = texts
         self._positions = positions
         self._symbols = symbols
         self._enclosing = EnclosingSymbols(symbols)
@@ -128,10 +126,10 @@ class _BindingMaker:
 
     def make(self, start: int, item: BindingRange, text_range: Range) -> Binding:
         """Make the binding of a variable to a text."""
-        name = item.prefix + _text(self._data, item.name)
+        name = item.prefix + self._texts.clean(*item.name)
         owner = self._find_owner(start, name)
         # `x: "Client"` is a type that is written as a string.
-        text = _text(self._data, text_range).strip("\"'")
+        text = self._texts.clean(*text_range).strip("\"'")
         owner_start = self._symbols[owner].start_byte if owner >= 0 else -1
         scope = self._scopes.find_inner(start, name, owner_start)
         lines = (0, 0) if scope is None else self._find_lines(scope)

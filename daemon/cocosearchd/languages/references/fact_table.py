@@ -104,10 +104,20 @@ def names(packed: bytes) -> frozenset[str]:
     and `app`, "./a/b.js" gives `a` and `b`. No names for bytes that `pack` did not make.
     """
     try:
-        reader = _FactReader(_decompress(packed)) if packed else None
-    except (zlib.error, ValueError, struct.error):
+        return frozenset(name.decode() for name in encoded_names(packed))
+    except ValueError:
         return frozenset()
-    return frozenset(reader.strings[: reader.name_count]) if reader else frozenset()
+
+
+def encoded_names(packed: bytes) -> Sequence[bytes]:
+    """Return the names that `names` returns, in UTF-8 and in the order of the table."""
+    try:
+        table = _decompress(packed) if packed else b""
+        header = _FactHeader(*_HEADER.unpack_from(table)) if packed else _FactHeader(0, 0, 0, 0, 0)
+    except (zlib.error, ValueError, struct.error):
+        return ()
+    strings = table[_HEADER.size : _HEADER.size + header.strings].split(_SEPARATOR.encode())
+    return strings[: header.names]
 
 
 class _StringTable:
@@ -168,7 +178,7 @@ def _import_columns(imports: ImportColumns, strings: _StringTable) -> list[Seque
 def _use_columns(uses: UseColumns, strings: _StringTable) -> list[Sequence[int]]:
     return [
         list(map(_USE_KIND_NUMBERS.__getitem__, uses.kind)),
-        strings.number(uses.name),
+        list(map(strings.numbers.__getitem__, uses.name)),  # all are collected
         strings.number(uses.receiver),
         uses.is_local,
         _differences(uses.line),
@@ -195,10 +205,10 @@ def _differences(lines: Sequence[int]) -> list[int]:
 
 def _pack_column(column: Sequence[int]) -> bytes:
     """Pack a column in the smallest type that holds its largest number, little-endian."""
-    largest = max(column, default=0)
-    if largest < 1 << 8:
+    try:
         return b"B" + bytes(column)
-    code = "H" if largest < 1 << 16 else "I"
+    except ValueError:
+        code = "H" if max(column) < 1 << 16 else "I"
     narrow = array(code, column)
     if sys.byteorder == "big":
         narrow.byteswap()

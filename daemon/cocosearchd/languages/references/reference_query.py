@@ -34,6 +34,8 @@ import re
 from functools import cache
 from importlib import resources
 
+from cocosearchd.languages.code_facts import UseKind
+
 # Ending of the names of the user's files, without `.scm`: "python.references".
 SUFFIX = ".references"
 # A text that starts with it replaces the built-in query, any other text extends it.
@@ -41,6 +43,23 @@ REPLACE = "; replace"
 
 # A query that captures none of these finds nothing.
 CAPTURE = re.compile(r"@(?:name|call|type|inherit|binding|import|package)\b")
+# Kinds of uses: if patterns of several kinds capture a name, the last one wins.
+USE_KINDS: tuple[UseKind, ...] = ("name", "type", "call", "inherit")
+SCOPES = ("scope", "scope.members", "scope.type_parameters")
+# Captures that say all by themselves.
+SINGLE_CAPTURES = (
+    *(*USE_KINDS, *SCOPES, "binding.return"),
+    *("definition", "ignored", "types", "quoted_type", "no_types", "type_parameter"),
+    *("variable", "outer", "package"),
+)
+# Captures of patterns whose matches depend on no other match, nor on their order.
+INDEPENDENT_CAPTURES = frozenset(
+    {
+        *(frozenset({capture}) for capture in SINGLE_CAPTURES),
+        *(frozenset({"receiver", kind}) for kind in USE_KINDS),
+        *(frozenset({"parameters", scope}) for scope in SCOPES),
+    }
+)
 _INHERITS = re.compile(r"; inherits: ([\w, ]+)\n")
 # Value of `import.local`: the last part of the module, without its version.
 LAST_PART = "(last)"

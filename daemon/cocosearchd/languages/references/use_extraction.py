@@ -6,7 +6,7 @@ for each use.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cocosearchd.languages.code_facts import UseColumns
 from cocosearchd.languages.references.chain_text import (
@@ -17,11 +17,11 @@ from cocosearchd.languages.references.chain_text import (
 )
 from cocosearchd.languages.references.enclosing_symbols import EnclosingSymbols
 from cocosearchd.languages.references.fact_collector import (
-    USE_KINDS,
     WHOLE_CHAIN,
     FactCollector,
     Range,
 )
+from cocosearchd.languages.references.reference_query import USE_KINDS
 from cocosearchd.languages.references.text_positions import Regions, TextPositions
 from cocosearchd.languages.references.variable_scopes import ValidVariables, declare_variables
 from cocosearchd.model import Symbol
@@ -49,9 +49,9 @@ def make_uses(
     ends = _drop_ignored(sorted(collector.uses), collector.ranges("ignored"))
     _rank_types(ends, collector)
     variables = _valid_variables(collector, data)
-    maker = _UseMaker(collector, data, EnclosingSymbols(symbols), variables)
-    maker.make(ends)
-    return maker.columns(positions)
+    names = _ChainedNames(collector, data, variables)
+    names.add(ends)
+    return names.columns(positions, EnclosingSymbols(symbols))
 
 
 def _add_quoted_types(collector: FactCollector, data: bytes) -> None:
@@ -115,7 +115,7 @@ def _valid_variables(collector: FactCollector, data: bytes) -> ValidVariables:
     variables = collector.ranges("variable") - collector.ranges("definition")
     imported = {item.local for item in collector.imports() if not isinstance(item.local, str)}
     outer_names = _positions_of_names(collector.ranges("outer") | imported, data)
-    scopes = collector.scopes.values()
+    scopes = list(collector.scopes.values())
     declare_variables(scopes, _positions_of_names(variables, data), outer_names)
     type_parameters = _positions_of_names(collector.ranges("type_parameter"), data)
     type_scopes = collector.type_scopes.values() if type_parameters else ()
@@ -129,87 +129,95 @@ def _positions_of_names(ranges: Iterable[Range], data: bytes) -> list[tuple[int,
 
 # A name, its receiver, the variable that both begin with, and the offset of the name in bytes.
 _Chain = tuple[str, str, str, int]
+_NO_NAME: _Chain = ("", "", "", 0)
 
 
-class _UseMaker:
-    """Makes the uses of one file, in the order of the text."""
+class _ChainedNames:
+    """The used names of one file with their receivers, in the order of the text."""
 
-    def __init__(
-        self,
-        collector: FactCollector,
-        data: bytes,
-        enclosing: EnclosingSymbols,
-        variables: ValidVariables,
-    ) -> None:
+    def __init__(self, collector: FactCollector, data: bytes, variables: ValidVariables) -> None:
         self._collector = collector
         self._data = data
-        self._enclosing = enclosing
         self._variables = variables
-        self._receiver_characters = 0
-        self._plain_chains: dict[bytes, _Chain] = {}
+        self._splitter = _ChainSplitter(data, collector.name_starts)
         self._chains: list[_Chain] = []
         self._ends: list[int] = []
         self._starts: list[int] = []  # of names
         self._is_local: list[bool] = []
-        self._symbols: list[int] = []
 
-    def make(self, ends: Iterable[int]) -> None:
-        """Make the uses whose names end there."""
-        starts, data, plain_chains = self._collector.uses, self._data, self._plain_chains
-        names, members = self._variables.names, self._variables.members
-        symbol = change = -1
+    def add(self, ends: Iterable[int]) -> None:
+        """Add the names that end there, without variables."""
+        starts, data, split = self._collector.uses, self._data, self._splitter.split
+        find_plain = self._splitter.plain_chains.get
+        names, are_valid = self._variables.names, self._variables.are_valid
+        chains, use_ends, name_starts = self._chains, self._ends, self._starts
+        locality = self._is_local
         for end in ends:
-            if end > change:  # the name ends in another scope or symbol than the last one
-                members, symbol, change = self._move_to(end - 1)
             start = starts[end]
             # the text of a longer chain is long to read, and there may be many
             text = data[start:end] if end - start <= MAX_TEXT else b""
-            chain = plain_chains.get(text) or self._split(start, end)
+            chain = find_plain(text) or split(text, start, end)
             name, receiver, variable, offset = chain
-            is_local = variable in names or variable in members
-            if (receiver or not is_local) and 0 < len(name) <= MAX_NAME:
-                self._chains.append(chain)
-                self._ends.append(end)
-                self._starts.append(start + offset)
-                self._is_local.append(is_local)
-                self._symbols.append(symbol)
+            is_local = variable in names and are_valid(variable, end - 1)
+            if receiver or (name and not is_local):
+                chains.append(chain)
+                use_ends.append(end)
+                name_starts.append(start + offset)
+                locality.append(is_local)
 
-    def _move_to(self, position: int) -> tuple[set[str], int, int]:
-        """Return members and symbol at a position, and the position up to which they are valid."""
-        variables, enclosing = self._variables, self._enclosing
-        variables.move_to(position)
-        symbol = enclosing.innermost(position)
-        return variables.members, symbol, min(variables.next_change, enclosing.next_change)
-
-    def columns(self, positions: TextPositions) -> UseColumns:
+    def columns(self, positions: TextPositions, enclosing: EnclosingSymbols) -> UseColumns:
         """Return the first `MAX_USES`."""
+        chains, ends = self._chains[:MAX_USES], self._ends[:MAX_USES]
         lines, columns = positions.locate(self._starts[:MAX_USES])
-        ranks = self._collector.ranks
+        find_rank = self._collector.ranks.get
         return UseColumns(
-            kind=[USE_KINDS[ranks.get(end, 0)] for end in self._ends[:MAX_USES]],
-            name=[chain[0] for chain in self._chains[:MAX_USES]],
-            receiver=[chain[1] for chain in self._chains[:MAX_USES]],
+            kind=[USE_KINDS[find_rank(end, 0)] for end in ends],
+            name=[chain[0] for chain in chains],
+            receiver=[chain[1] for chain in chains],
             is_local=self._is_local[:MAX_USES],
             line=lines,
             column=columns,
-            symbol=self._symbols[:MAX_USES],
+            symbol=enclosing.innermost_of_all([end - 1 for end in ends]),
         )
 
-    def _split(self, start: int, end: int) -> _Chain:
-        if end - start <= MAX_TEXT:
-            text = self._data[start:end]
-            plain_chain = _split_names(text)
+
+class _ChainSplitter:
+    """Splits the chains of one file. Equal texts are split once."""
+
+    def __init__(self, data: bytes, name_starts: Mapping[int, int]) -> None:
+        """`name_starts` has the starts of names that are apart from their receivers, by end."""
+        self._data = data
+        self._name_starts = name_starts
+        self._receiver_characters = 0
+        self.plain_chains: dict[bytes, _Chain] = {}  # of names with dots, by text
+        self._other_chains: dict[tuple[bytes, int], _Chain] = {}  # by text and offset of the name
+
+    def split(self, text: bytes, start: int, end: int) -> _Chain:
+        """Split a chain; its text is empty if it is too long. `_NO_NAME` has no name, or a long one."""
+        name_start = self._name_starts.get(end, WHOLE_CHAIN)
+        key = text, name_start - start if name_start >= start else WHOLE_CHAIN
+        chain = self._other_chains.get(key)
+        if chain is None:
+            plain_chain = _split_names(text) if text else None
             if plain_chain is not None:
-                self._plain_chains[text] = plain_chain
+                self.plain_chains[text] = plain_chain
                 return plain_chain
-        name_start = self._collector.name_starts.get(end, WHOLE_CHAIN)
+            chain = self._split_other(start, end, name_start)
+            if text:
+                self._other_chains[key] = chain
+        name, receiver, _, offset = chain
+        self._receiver_characters += len(receiver)
+        if self._receiver_characters > MAX_RECEIVERS and receiver:
+            return name, LONG_TEXT, "", offset
+        return chain
+
+    def _split_other(self, start: int, end: int, name_start: int) -> _Chain:
         # the receiver of a longer chain is too long, whatever it is
         first = max(start, end - _CHAIN_BYTES)
         offset = name_start - first if name_start >= first else WHOLE_CHAIN
         offset, name, receiver = split_chain(self._data[first:end], offset)
-        self._receiver_characters += len(receiver)
-        if self._receiver_characters > MAX_RECEIVERS and receiver:
-            receiver = LONG_TEXT
+        if not 0 < len(name) <= MAX_NAME:
+            return _NO_NAME
         variable = first_name(receiver) if receiver else name
         return name, receiver, variable, first + offset - start
 

@@ -4,7 +4,7 @@ Positions are bytes. Scopes nest; all work is linear in the number of scopes, va
 """
 
 import sys
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 NEVER = sys.maxsize  # a position after the end of every file
@@ -24,7 +24,16 @@ class VariableScope:
         self.end = end
         self.has_members = has_members
         self.names: set[str] = set()
-        self.outer_names: set[str] = set()
+        self.outer_names: set[str] | None = None  # most scopes have none
+
+    def add(self, name: str, *, is_outer: bool) -> None:
+        """Add a name that is declared here, or further out."""
+        if not is_outer:
+            self.names.add(name)
+        elif self.outer_names is None:
+            self.outer_names = {name}
+        else:
+            self.outer_names.add(name)
 
     def declared(self) -> set[str]:
         """Return the names that the scope declares itself."""
@@ -48,8 +57,7 @@ def declare_variables(
         while open_scopes and open_scopes[-1].end <= position:
             open_scopes.pop()
         if open_scopes:
-            scope = open_scopes[-1]
-            (scope.outer_names if is_outer else scope.names).add(name)
+            open_scopes[-1].add(name, is_outer=is_outer)
 
 
 def _drop_ended(open_scopes: list[VariableScope], newest: VariableScope) -> None:
@@ -66,7 +74,9 @@ class DeclaringScopes:
     def __init__(self, scopes: Iterable[VariableScope]) -> None:
         self._waiting = sorted(scopes, key=lambda scope: (-scope.start, scope.end))
         self._open: list[VariableScope] = []
+        self._next_change = 0  # the open scopes stay the same until there
         self._declaring: dict[str, list[VariableScope]] = {}
+        self._names = {name for scope in self._waiting for name in scope.names}
 
     def find_inner(self, position: int, name: str, outer_start: int) -> VariableScope | None:
         """Return the innermost scope around a position that declares a name.
@@ -74,7 +84,10 @@ class DeclaringScopes:
         None as well if it begins like the outermost of those from `outer_start` on: a constructor
         has two scopes that begin with its parameters.
         """
-        self._move_to(position)
+        if name not in self._names:  # declared nowhere
+            return None
+        if position >= self._next_change:
+            self._move_to(position)
         scopes = self._declaring.get(name)
         if not scopes or scopes[-1].start < outer_start:
             return None
@@ -89,6 +102,10 @@ class DeclaringScopes:
             for name in scope.declared():
                 self._declaring.setdefault(name, []).append(scope)
         self._close(position)
+        self._next_change = min(
+            self._waiting[-1].start if self._waiting else NEVER,
+            self._open[-1].end if self._open else NEVER,
+        )
 
     def _close(self, position: int) -> None:
         while self._open and self._open[-1].end <= position:
@@ -98,41 +115,69 @@ class DeclaringScopes:
 
 
 class ValidVariables:
-    """The variables that are valid at a position, which only moves forward.
+    """The variables that are valid at a position, by name: most names are no variable anywhere.
 
-    `names` are valid in all scopes inside of their own, `members` directly in the innermost scope.
-    They stay the same until the position `next_change`.
+    Variables of a scope are valid in all scopes inside of it, members directly in it alone.
     """
 
     def __init__(self, scopes: Iterable[VariableScope]) -> None:
-        self.names: dict[str, int] = {}  # to the number of open scopes where it is valid
-        self.members: set[str] = set()
-        self.next_change = 0
-        self._waiting = sorted(scopes, key=lambda scope: (-scope.valid_from, scope.end))
-        self._open: list[VariableScope] = []
-
-    def move_to(self, position: int) -> None:
-        """Open and close scopes up to a position."""
-        while self._waiting and self._waiting[-1].valid_from <= position:
-            scope = self._waiting.pop()
-            self._close(scope.valid_from)
-            self._open.append(scope)
-            if not scope.has_members:
+        self._scopes = list(scopes)
+        self._members: dict[str, set[VariableScope]] = {}
+        ranges: dict[str, list[tuple[int, int]]] = {}
+        for scope in self._scopes:
+            if scope.has_members:
+                for name in scope.names:
+                    self._members.setdefault(name, set()).add(scope)
+            elif scope.names:
                 for name in scope.declared():
-                    self.names[name] = self.names.get(name, 0) + 1
-        self._close(position)
-        innermost = self._open[-1] if self._open else None
-        self.members = innermost.names if innermost and innermost.has_members else set()
-        self.next_change = min(
-            self._waiting[-1].valid_from if self._waiting else NEVER,
-            innermost.end if innermost else NEVER,
-        )
+                    ranges.setdefault(name, []).append((scope.valid_from, scope.end))
+        self._bounds = {name: _join_ranges(ranges[name]) for name in ranges}
+        self.names = {*self._bounds, *self._members}
+        self._innermost = _InnermostScopes(self._scopes if self._members else ())
 
-    def _close(self, position: int) -> None:
-        while self._open and self._open[-1].end <= position:
-            scope = self._open.pop()
-            if not scope.has_members:
-                for name in scope.declared():
-                    self.names[name] -= 1
-                    if not self.names[name]:
-                        del self.names[name]
+    def are_valid(self, name: str, position: int) -> bool:
+        """Return True if a variable or a member with one of `names` is valid at a position."""
+        if bisect_right(self._bounds.get(name, ()), position) % 2:
+            return True
+        members = self._members.get(name)
+        return members is not None and self._innermost.find(position) in members
+
+
+def _join_ranges(ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """Return starts and ends of ranges in turn, ascending; ranges that nest or touch are one."""
+    bounds: list[int] = []
+    for start, end in sorted(ranges):
+        if bounds and start <= bounds[-1]:
+            bounds[-1] = max(bounds[-1], end)
+        elif end > start:
+            bounds += (start, end)
+    return bounds
+
+
+class _InnermostScopes:
+    """The innermost scope of each part of a text."""
+
+    def __init__(self, scopes: Iterable[VariableScope]) -> None:
+        self._starts = [0]
+        self._scopes: list[VariableScope | None] = [None]
+        open_scopes: list[VariableScope] = []
+        # of scopes with one range, the first is the innermost
+        latest_first = sorted(scopes, key=lambda scope: (-scope.valid_from, scope.end))
+        for scope in reversed(latest_first):
+            self._close(open_scopes, scope.valid_from)
+            open_scopes.append(scope)
+            self._add(scope.valid_from, scope)
+        self._close(open_scopes, NEVER)
+
+    def _close(self, open_scopes: list[VariableScope], position: int) -> None:
+        while open_scopes and open_scopes[-1].end <= position:
+            end = open_scopes.pop().end
+            self._add(end, open_scopes[-1] if open_scopes else None)
+
+    def _add(self, start: int, scope: VariableScope | None) -> None:
+        self._starts.append(start)
+        self._scopes.append(scope)
+
+    def find(self, position: int) -> VariableScope | None:
+        """Return the innermost scope at a position."""
+        return self._scopes[bisect_right(self._starts, position) - 1]

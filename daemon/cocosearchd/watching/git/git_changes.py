@@ -7,10 +7,11 @@ configuration stays out, as for all calls: see `git_command`.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from cocosearchd.model import encode_path
+from cocosearchd.model import decode_path, encode_path
 from cocosearchd.runtime.files.regular_files import read_regular
 from cocosearchd.watching.git.git_command import (
     GitCall,
@@ -27,10 +28,14 @@ ChangeKind = Literal["added", "deleted", "modified"]
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
 MAX_LIST_BYTES = 32 << 20  # of the list of changed files: some 200,000
 MAX_DIFF_BYTES = 32 << 20
+# Contents of files as a commit has them: of one file, and of all files of a call.
+MAX_TEXT_BYTES = 1 << 20
+MAX_TEXTS_BYTES = 16 << 20
 # Changed files whose lines are compared; of further files only the names are given.
 MAX_COMPARED = 2_000
 MAX_REVISION = 200  # characters
 _OBJECT_ID_BYTES = 256  # of an answer that is one object id
+_LINK_MODE = b"120000"  # of symbolic links
 _STATUS: Mapping[bytes, ChangeKind] = {b"A": "added", b"D": "deleted"}
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -123,12 +128,30 @@ def read_changes(root: bytes, revisions: str) -> GitChanges:
     Raises `NoRepository`, `UnknownRevision`, `GitRefused` and `GitUnresponsive`.
     """
     names = _parse_revisions(revisions)
+    with _open_reader(root) as (reader, directory):
+        return reader.read(directory, names)
+
+
+def read_texts(root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of files as a commit has them. Blocking: two processes of git.
+
+    Left out are paths that are no regular files there, contents of more than `MAX_TEXT_BYTES`, and
+    those after `MAX_TEXTS_BYTES` in all. Raises as `read_changes`.
+    """
+    if not paths:  # git would list all
+        return {}
+    with _open_reader(root) as (reader, directory):
+        return reader.read_texts(directory, commit, paths)
+
+
+@contextmanager
+def _open_reader(root: bytes) -> Iterator[tuple["_Reader", bytes]]:
+    """Open the repository around a root; yields a reader, and the root relative to its top."""
     try:
         repository = repository_around(root)
         if repository is None:
             raise NoRepository
-        reader = _Reader.open(repository)
-        return reader.read(os.path.relpath(root, repository.top), names)
+        yield _Reader.open(repository), os.path.relpath(root, repository.top)
     except OSError as error:
         raise GitUnresponsive(
             f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
@@ -183,7 +206,7 @@ class _Reader:
         head = self._commit(names.head) if names.head is not None else None
         if names.from_common and head is not None:
             base = self._common_ancestor(base, head, names)
-        prefix = b"" if root == b"." else root + b"/"
+        prefix = _prefix(root)
         commits = (base,) if head is None else (base, head)
         kinds = self._kinds(commits, prefix)
         compared = [path for path, kind in kinds.items() if kind == "modified"][:MAX_COMPARED]
@@ -200,6 +223,43 @@ class _Reader:
             ),
             frozenset(_below(path, prefix) for path in tracked if path.startswith(prefix)),
         )
+
+    def read_texts(self, root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return contents by path below a directory."""
+        prefix = _prefix(root)
+        blobs = dict(self._blobs(commit, [prefix + decode_path(path) for path in paths]))
+        ids = dict.fromkeys(blobs.values())
+        if not ids:
+            return {}
+        call = replace(
+            self.call,
+            arguments=("cat-file", "--batch"),
+            input="".join(f"{blob}\n" for blob in ids).encode("ascii"),
+            # each content has a line before it, and a line break after it
+            output_limit=MAX_TEXTS_BYTES + len(ids) * _OBJECT_ID_BYTES,
+            memory=self.call.memory + 2 * MAX_TEXT_BYTES,
+        )
+        texts = dict(_split_objects(run_git(call)))
+        return {_below(path, prefix): texts[blob] for path, blob in blobs.items() if blob in texts}
+
+    def _blobs(self, commit: str, paths: Sequence[bytes]) -> Iterator[tuple[bytes, str]]:
+        """Yield the paths of files that are not too large, each with its object id."""
+        names = tuple(map(os.fsdecode, paths))
+        call = replace(
+            self.call,
+            arguments=("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *names),
+            output_limit=MAX_LIST_BYTES,
+        )
+        remaining = MAX_TEXTS_BYTES
+        for entry in run_git(call).split(b"\0")[:-1]:
+            description, _, path = entry.partition(b"\t")
+            mode, kind, blob, size = description.split()
+            if kind != b"blob" or mode == _LINK_MODE or int(size) > MAX_TEXT_BYTES:
+                continue
+            remaining -= int(size)
+            if remaining < 0:
+                break
+            yield path, blob.decode("ascii")
 
     def _commit(self, name: str) -> str:
         """Return the object id of a commit. Raises `UnknownRevision`."""
@@ -263,6 +323,19 @@ class _Reader:
             )
 
 
+def _split_objects(batch: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield id and content of the objects that `cat-file --batch` prints; missing ones have none."""
+    position = 0
+    while position < len(batch):
+        end = batch.index(b"\n", position)
+        blob, *description = batch[position:end].split(b" ")
+        position = end + 1
+        if len(description) == 2:  # kind and size
+            size = int(description[1])
+            yield blob.decode("ascii"), batch[position : position + size]
+            position += size + 1
+
+
 def parse_patch(patch: bytes) -> Iterator[tuple[bytes, tuple[LineHunk, ...]]]:
     """Yield each file of a patch without context, with its changed lines.
 
@@ -304,6 +377,11 @@ def _unescape(match: re.Match[bytes]) -> bytes:
 def _is_readable(name: str, path: bytes) -> bool:
     """Return True for the directory `refs`, and for the other names if they are regular files."""
     return os.path.isdir(path) if name == "refs" else os.path.isfile(path)
+
+
+def _prefix(root: bytes) -> bytes:
+    """Return what the paths below a root begin with."""
+    return b"" if root == b"." else root + b"/"
 
 
 def _below(path: bytes, prefix: bytes) -> str:

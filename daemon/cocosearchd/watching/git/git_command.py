@@ -140,11 +140,12 @@ class GitCall:
     descriptor that git reads as its index, `objects` a directory of objects, `work_tree` the
     directory that git compares with them. With `user` git reads the system's and the user's
     configuration, and compares the conditions of its includes with `git_dir`, of which it reads
-    HEAD alone. `output_limit` and `memory` are in bytes.
+    HEAD alone. git reads `input` from its standard input. `output_limit` and `memory` are in bytes.
     """
 
     arguments: tuple[str, ...]
     output_limit: int
+    input: bytes = b""
     memory: int = MEMORY_BYTES
     object_format: str = "sha1"
     texts: Mapping[str, bytes] = field(default_factory=dict)
@@ -265,16 +266,19 @@ def _command(call: GitCall, program: str) -> list[str]:
 
 def _run(call: GitCall, program: str, directory: str) -> bytes:
     descriptors = [*call.links.values(), *([call.index] if call.index is not None else [])]
-    with subprocess.Popen(
-        _command(call, program),
-        cwd=directory if call.work_tree is None else call.work_tree,
-        env=_variables(call, directory),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=descriptors,
-        start_new_session=True,
-    ) as process:
+    with (
+        _standard_input(call) as standard_input,
+        subprocess.Popen(
+            _command(call, program),
+            cwd=directory if call.work_tree is None else call.work_tree,
+            env=_variables(call, directory),
+            stdin=standard_input,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=descriptors,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             timeout_s = min(USER_TIMEOUT_S, TIMEOUT_S) if call.user else TIMEOUT_S
             output, errors = _communicate(process, call.output_limit, timeout_s)
@@ -288,6 +292,15 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
         or f"git ended with {process.returncode}"
     )
     raise (GitRefused if any(words in errors for words in _PERMANENT) else GitUnresponsive)(reason)
+
+
+@contextlib.contextmanager
+def _standard_input(call: GitCall) -> Iterator[int]:
+    """Yield a descriptor with the input of a call: a file, so that no pipe can be full."""
+    with tempfile.TemporaryFile() as file:
+        file.write(call.input)
+        file.seek(0)
+        yield file.fileno()
 
 
 def _communicate(

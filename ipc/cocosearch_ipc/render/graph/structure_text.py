@@ -32,12 +32,7 @@ def changes(reply: Reply, style: output.Style) -> Iterator[str]:
     count = output.format_quantity(reply["total_changed"], "changed file")
     yield style.paint(f"{commits}: {count}; {_affected_summary(reply)}", output.BOLD)
     for file in reply["changed"]:
-        yield f"{_path(file['path'], style)}  {style.paint(file['kind'], output.YELLOW)}"
-        for symbol in file["symbols"]:
-            yield f"  {_symbol_row(symbol, style)}"
-        hidden = file["symbol_count"] - len(file["symbols"])
-        if hidden > 0:
-            yield style.paint(f"  and {hidden:,} more definitions", output.DIM)
+        yield from _changed_file(file, style)
     yield from _affected(reply, style)
     yield from warnings(reply)
 
@@ -127,7 +122,8 @@ def _affected(reply: Reply, style: output.Style) -> Iterator[str]:
         )
         for entry in entries:
             doubt = f"  {entry['confidence']}: {_escape(entry['explanation'])}"
-            via = style.paint(f"  uses {_escape(entry['via'])} at {entry['line']}", output.DIM)
+            verb = "still uses" if entry["broken"] else "uses"
+            via = style.paint(f"  {verb} {_escape(entry['via'])} at {entry['line']}", output.DIM)
             yield (
                 f"  {_symbol_row(entry['symbol'], style)}{via}"
                 + ("" if entry["confidence"] == "certain" else style.paint(doubt, output.YELLOW))
@@ -140,6 +136,37 @@ def _affected(reply: Reply, style: output.Style) -> Iterator[str]:
         hidden = reply["total_test_files"] - min(MAX_LISTED, len(reply["test_files"]))
         if hidden > 0:
             yield f"  and {output.format_quantity(hidden, 'more file')}"
+
+
+def _changed_file(file: Reply, style: output.Style) -> Iterator[str]:
+    """Yield a changed file with its definitions: changed, with another signature, gone."""
+    yield f"{_path(file['path'], style)}  {style.paint(file['kind'], output.YELLOW)}"
+    for symbol in file["symbols"]:
+        yield f"  {_symbol_row(symbol, style)}"
+    yield from _more(file["symbol_count"] - len(file["symbols"]), "definition", style)
+    for change in file["signatures"]:
+        name = f"{change['symbol']['name']}:{change['symbol']['start_line']}"
+        earlier, present = _escape(change["earlier"]), _escape(change["symbol"]["signature"])
+        yield f"  {_escape(name)}  {style.paint(f'was {earlier}', output.DIM)}  is {present}"
+    yield from _more(file["signature_count"] - len(file["signatures"]), "new signature", style)
+    for entry in file["removed"]:
+        yield f"  {_removed_row(entry, style)}"
+    yield from _more(file["removed_count"] - len(file["removed"]), "removed definition", style)
+
+
+def _removed_row(entry: Reply, style: output.Style) -> str:
+    """Return a definition that is gone, where it is now, and how many places still use it."""
+    symbol, moved = entry["symbol"], entry["moved_to"]
+    gone = style.paint("moved" if moved else "removed", output.YELLOW)
+    target = f"  to {_path('{path}:{start_line}'.format_map(moved), style)}" if moved else ""
+    uses = f"  {output.format_quantity(entry['uses'], 'use')} left" if entry["uses"] else ""
+    return f"{gone}  {_escape(symbol['kind'])} {_escape(symbol['name'])}{target}{uses}"
+
+
+def _more(hidden: int, noun: str, style: output.Style) -> Iterator[str]:
+    """Yield a row about entries that are not listed."""
+    if hidden > 0:
+        yield style.paint(f"  and {output.format_quantity(hidden, f'more {noun}')}", output.DIM)
 
 
 def _modules(reply: Reply, style: output.Style) -> Iterator[str]:

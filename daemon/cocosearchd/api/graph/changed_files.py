@@ -1,0 +1,169 @@
+"""Changed files with their definitions: changed, gone, moved, or with another signature."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cocosearch_ipc import structure_protocol as s
+from cocosearch_ipc.graph_protocol import GraphSymbol
+from cocosearchd.api.graph.earlier_code import EarlierCode
+from cocosearchd.api.graph.graph_questions import (
+    GraphMoment,
+    make_definition_entries,
+    make_symbol_entry,
+)
+from cocosearchd.api.graph.structure_pages import is_selected
+from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, CodeFiles, DefinitionKey
+from cocosearchd.graph.questions.changed_symbols import Hunk, changed_symbols, shift_hunks
+from cocosearchd.graph.questions.removed_definitions import (
+    RemovalSearch,
+    RemovedDefinition,
+    changed_signatures,
+)
+from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.watching.git.git_changes import GitChanges, GitFileChange
+
+MAX_SYMBOLS = 100  # of each kind, that are listed of one changed file
+# Changed files whose definitions are compared; an import of a vendored tree has more.
+MAX_CHANGED_FILES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCode:
+    """A changed file with its changed definitions, and with those that are gone."""
+
+    path: str
+    kind: s.ChangeKind
+    keys: tuple[DefinitionKey, ...] = ()
+    symbols: tuple[GraphSymbol, ...] = ()
+    removed: tuple[RemovedDefinition, ...] = ()
+    removed_symbols: tuple[s.RemovedSymbol, ...] = ()
+    signatures: tuple[s.ChangedSignature, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeComparison:
+    """The compared files of a change, by path, and notes about those that were not."""
+
+    files: tuple[ChangedCode, ...]
+    notes: tuple[str, ...] = ()
+    is_complete: bool = True
+
+    @property
+    def keys(self) -> list[DefinitionKey]:
+        """The changed definitions of all files."""
+        return [key for file in self.files for key in file.keys]
+
+    @property
+    def removed(self) -> list[RemovedDefinition]:
+        """The definitions that are gone, of all files."""
+        return [definition for file in self.files for definition in file.removed]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSource:
+    """A change in git: changed files, their earlier versions, and if new files count as changed."""
+
+    changes: GitChanges
+    earlier: EarlierCode = field(default_factory=EarlierCode)
+    has_untracked: bool = False
+
+
+def compare_changes(moment: GraphMoment, source: ChangeSource) -> ChangeComparison:
+    """Compare the changed files that the target of a question selects with what they were."""
+    changed = _changed_files(moment.files, source)
+    selected = [file for file in changed if is_selected(file.path, moment.target)]
+    compared, rest = selected[:MAX_CHANGED_FILES], selected[MAX_CHANGED_FILES:]
+    by_path = {change.path: change for change in source.changes.files}
+    described = list(_compare_lines(moment.files, compared, by_path))
+    search = RemovalSearch(
+        moment.files,
+        moment.resolver,
+        Resolver,
+        source.earlier.files,
+        [file.path for file in changed],
+    )
+    files = [_compare_versions(moment.files, file, source.earlier, search) for file in described]
+    notes = tuple(_notes(len(rest), source.earlier.unread, search))
+    return ChangeComparison((*files, *rest), notes, not rest and search.is_complete)
+
+
+def _notes(rest: int, unread: int, search: RemovalSearch) -> Iterable[str]:
+    if rest:
+        yield f"the definitions of {rest:,} further changed files were not compared"
+    if unread:
+        yield f"the earlier text of {unread:,} changed files was not compared"
+    if not search.is_complete:
+        yield "more definitions are gone, or used, than were looked for"
+
+
+def _changed_files(files: CodeFiles, source: ChangeSource) -> list[ChangedCode]:
+    """Return the changed files by path, with new files that git does not track."""
+    changes = source.changes
+    changed = {change.path: ChangedCode(change.path, change.kind) for change in changes.files}
+    if source.has_untracked:
+        for path in files.paths():
+            if path not in changes.tracked and path not in changed:
+                changed[path] = ChangedCode(path, "untracked")
+    return [changed[path] for path in sorted(changed)]
+
+
+def _compare_lines(
+    files: CodeFiles, changed: Sequence[ChangedCode], changes: Mapping[str, GitFileChange]
+) -> Iterable[ChangedCode]:
+    """Add the changed definitions to files; modified files without changed lines are left out."""
+    loaded = files.load([file.path for file in changed])
+    for item in changed:
+        file = loaded.get(item.path)
+        change = changes.get(item.path)
+        if change is not None and change.hunks == ():
+            continue
+        if file is None or item.kind == "deleted":
+            yield item
+            continue
+        positions: Sequence[int] = (WHOLE_FILE, *range(len(file.symbols)))
+        if change is not None and change.hunks is not None:
+            hunks = shift_hunks([Hunk(*hunk) for hunk in change.hunks], _hunks(change))
+            positions = changed_symbols(file, hunks)
+        keys = tuple(DefinitionKey(item.path, position) for position in positions)
+        symbols = tuple(_symbol_of(file, key) for key in keys[:MAX_SYMBOLS])
+        yield replace(item, keys=keys, symbols=symbols)
+
+
+def _compare_versions(
+    files: CodeFiles, item: ChangedCode, earlier: EarlierCode, search: RemovalSearch
+) -> ChangedCode:
+    """Add what is gone from a file, and the signatures that are new in it."""
+    version = earlier.files.get(item.path)
+    present = files.load([item.path]).get(item.path)
+    if version is None or (present is None and item.kind != "deleted"):  # it is not indexed
+        return item
+    removed = search.find(item.path)
+    signatures = changed_signatures(version.file, present) if present is not None else ()
+    return replace(
+        item,
+        removed=removed,
+        removed_symbols=tuple(_removed_entry(files, entry) for entry in removed[:MAX_SYMBOLS]),
+        signatures=tuple(
+            s.ChangedSignature(
+                _symbol_of(present, DefinitionKey(item.path, signature.symbol)),
+                signature.earlier_signature,
+            )
+            for signature in signatures
+            if present is not None
+        ),
+    )
+
+
+def _removed_entry(files: CodeFiles, removed: RemovedDefinition) -> s.RemovedSymbol:
+    moved = make_definition_entries(files, [removed.moved_to] if removed.moved_to else [])
+    symbol = make_symbol_entry(removed.key.path, removed.language, removed.symbol)
+    return s.RemovedSymbol(symbol, len(removed.uses), moved[0] if moved else None)
+
+
+def _symbol_of(file: CodeFile, key: DefinitionKey) -> GraphSymbol:
+    symbol = None if key.symbol == WHOLE_FILE else file.symbols[key.symbol]
+    return make_symbol_entry(file.path, file.language, symbol)
+
+
+def _hunks(change: GitFileChange) -> Sequence[Hunk]:
+    return [Hunk(*hunk) for hunk in change.later]
