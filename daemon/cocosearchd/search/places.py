@@ -176,6 +176,7 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
         also=tuple(_to_place(entry, words) for entry in result.more_places),
         similar_paths=result.similar_paths,
         similar_lines=scored.similar_lines,
+        places=scored.places,
     )
 
 

@@ -105,10 +105,17 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     location = format_location(
         path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
     )
-    yield f"{index}{location} {visible_name(hit['symbol_name'] or '')}".rstrip()
     parts = (hit["context_before"], hit["content"], hit["context_after"])
     code = "\n".join(part.strip("\n") for part in parts if part)
-    yield fenced(output.printable(code), hit.get("language") or "")
+    name = hit["symbol_name"] if code else hit["symbol_signature"] or hit["symbol_name"]
+    yield f"{index}{location} {visible_name(name or '')}".rstrip()
+    language = hit.get("language") or ""
+    if code:
+        yield fenced(output.printable(code), language)
+    for entry in hit.get("also") or ():
+        if entry.get("content"):
+            yield format_place(path, entry)
+            yield fenced(output.printable(entry["content"]), language)
     if also := format_also(hit.get("also") or ()):
         yield output.printable(f"also {also}", keep="")
     if similar := format_similar(hit):
@@ -116,12 +123,22 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     yield ""
 
 
+def format_place(path: str, entry: Mapping[str, Any]) -> str:
+    """Return the heading of another place of a file whose code is shown."""
+    name = entry["symbol_name"] or entry["symbol_signature"] or ""
+    return f"{path}:{entry['start_line']}-{entry['end_line']} {visible_name(name)}".rstrip()
+
+
 def format_also(places: Sequence[Mapping[str, Any]]) -> str:
-    """Return the lines of a file's other places with their symbols, on one line."""
+    """Return the lines of a file's other places with their symbols, on one line.
+
+    Places whose code is shown are left out.
+    """
     return ", ".join(
         f"{entry['start_line']}-{entry['end_line']} {visible_name(entry['symbol_name'] or '')}".rstrip()
         + format_lines_alike(entry)
         for entry in places
+        if not entry.get("content")
     )
 
 

@@ -238,4 +238,5 @@ def _make_candidate(
             ("coverage", chunk.coverage),
             *chunk.signals[:_SIGNALS_SHOWN],
         ),
+        places=chunk.places,
     )
