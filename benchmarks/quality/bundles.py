@@ -16,7 +16,7 @@ from cocosearch_ipc.render.line_range import extent
 from cocosearchd.search.answers.clipped_lines import ELLIPSIS
 
 Lines = Mapping[str, set[int]]  # path -> numbers of lines, from 1
-TOKENS = 8000
+BUDGETS = (2000, 4000, 8000)  # tokens
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ", re.MULTILINE)
 
 
