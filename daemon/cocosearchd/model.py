@@ -316,4 +316,6 @@ class Hit:
     similar_paths: tuple[str, ...] = ()  # other files that are alike
     similar_lines: tuple[int, ...] = ()  # first lines of nearly equal places of the file
     symbol_parent: str | None = None  # of a listed symbol
+    # files that belong to it: the source of a header, the test of a file where tests are asked for
+    counterparts: tuple[str, ...] = ()
     places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)

@@ -143,6 +143,9 @@ class SearchResult:
     # first lines of nearly equal places of this file, for which this one stands
     similar_lines: tuple[int, ...] = ()
     symbol_parent: str | None = None  # of a listed symbol: the definition around it
+    # Files that belong to this one: the source of a header, the header of a source, the
+    # implementation of an interface; where the question asks for tests, the tests of the file.
+    counterparts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,11 @@ def bundle() -> p.SearchReply:
     """An answer with code of another place of a file, and with a file that it only names."""
     named_place = p.Place(3, 9, 0, 9, "function", NAME, NAME, 0.4, 3, ORDER, content=CONTENT)
     unnamed_place = replace(named_place, symbol_name=None)
-    return reply(replace(hit(), also=(named_place, unnamed_place)), hit(content=""))
+    return reply(
+        replace(hit(), also=(named_place, unnamed_place)),
+        hit(content=""),
+        replace(hit(), counterparts=(NAME,)),
+    )
 
 
 def reply(*hits: p.SearchResult) -> p.SearchReply:

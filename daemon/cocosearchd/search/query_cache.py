@@ -217,5 +217,5 @@ def _entry_bytes(cached: CachedHits, vector: Vector | None) -> int:
 
 def _hit_bytes(hit: Hit) -> int:
     names = (hit.block_type, hit.hierarchy, hit.symbol_type, hit.symbol_name, hit.symbol_signature)
-    texts = sum(TEXT_BYTES + len(name) for name in names if name)
+    texts = sum(TEXT_BYTES + len(name) for name in (*names, *hit.counterparts) if name)
     return texts + SCORE_BYTES * len(hit.scores) + PLACE_BYTES * len(hit.places)

@@ -413,12 +413,14 @@ def _also(result: SearchResult) -> str:
 
 
 def _similar(result: SearchResult) -> str:
-    """Format what a result stands for: lines of its file, and files; "" for nothing."""
+    """Format what a result stands for, lines of its file and files, and what belongs to it."""
     lines = ", ".join(map(str, result.similar_lines))
     parts = [f"alike in this file: {lines}"] if lines else []
     if result.similar:
         paths = ", ".join(map(visible_name, result.similar_paths[:SIMILAR_PATHS]))
         parts.append(f"{result.similar} alike: {paths}{', …' * (result.similar > SIMILAR_PATHS)}")
+    if result.counterparts:
+        parts.append(f"belongs with {', '.join(map(visible_name, result.counterparts))}")
     return "; ".join(parts)
 
 

@@ -238,16 +238,18 @@ def _other_places(hit: Mapping[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def format_similar(hit: Mapping[str, Any]) -> str:
-    """Return what this result stands for; "" for nothing.
+    """Return what this result stands for, and what belongs to it; "" for nothing.
 
-    That is where nearly equal code of its file begins, the number of files that are alike, and the
-    first of their paths.
+    That is where nearly equal code of its file begins, the number of files that are alike with the
+    first of their paths, and the counterparts of its file.
     """
     lines = hit.get("similar_lines") or ()
     parts = [f"alike in this file: {', '.join(map(str, lines))}"] if lines else []
     if count := hit.get("similar") or 0:
         paths = [visible_name(path) for path in hit["similar_paths"][:SIMILAR_PATHS]]
         parts.append(f"{count} alike: {', '.join(paths)}{', …' if count > len(paths) else ''}")
+    if counterparts := hit.get("counterparts"):
+        parts.append(f"belongs with {', '.join(map(visible_name, counterparts))}")
     return "; ".join(parts)
 
 

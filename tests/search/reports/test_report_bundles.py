@@ -120,3 +120,27 @@ async def test_a_budget_holds_over_several_indexes(db: Database, tmp_path: Path)
     assert merged.hits[0].path == "shop/coupons.py"
     assert merged.hits == fit_budget(merged.hits, None, 900)
     assert len(merged.hits) + merged.omitted == len(everything.hits)
+
+
+async def test_a_header_is_named_with_its_source_and_a_test_where_one_asks_for_it(
+    db: Database, tmp_path: Path
+) -> None:
+    files = {
+        "include/shop/coupon.hpp": "struct Coupon { bool used; };\nvoid redeem(Coupon &coupon);\n",
+        "src/coupon.cpp": "void redeem(Coupon &coupon) {\n  coupon.used = true;\n}\n",
+        "shop/basket.py": "def empty_basket(basket):\n    basket.clear()\n",
+        "tests/test_basket.py": "def test_empty_basket():\n    assert empty_basket([]) is None\n",
+    }
+    corpus = await new_corpus(db, tmp_path / "root", files, name="shop", lexical=tmp_path / "words")
+
+    async def counterparts_for(question: str) -> dict[str, tuple[str, ...]]:
+        answer = await corpus.ask(question)
+        return {hit.path: hit.counterparts for hit in answer.hits if hit.counterparts}
+
+    pair = {
+        "include/shop/coupon.hpp": ("src/coupon.cpp",),
+        "src/coupon.cpp": ("include/shop/coupon.hpp",),
+    }
+    assert await counterparts_for("redeem a coupon in a basket") == pair
+    with_test = await counterparts_for("which test covers an empty basket or coupon")
+    assert with_test == {**pair, "shop/basket.py": ("tests/test_basket.py",)}

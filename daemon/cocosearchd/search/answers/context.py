@@ -336,7 +336,7 @@ def hit_heading(hit: Hit) -> str:
     symbol = f"{hit.symbol_type} {hit.symbol_name}" if hit.symbol_name else ""
     also = (f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}" for entry in hit.also)
     alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.also))
-    below = ", ".join((*also, *hit.similar_paths[:3], *map(str, alike)))
+    below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike)))
     code = "".join(f"\n```\n{entry.content}\n```" for entry in hit.also if entry.content)
     return (
         f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
@@ -435,5 +435,6 @@ def _with_context(
         similar_paths=hit.similar_paths,
         similar_lines=hit.similar_lines,
         symbol_parent=hit.symbol_parent,
+        counterparts=hit.counterparts,
         places=hit.places,
     )
