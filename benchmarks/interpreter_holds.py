@@ -23,7 +23,7 @@ from cocosearchd.languages import detect
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import spellings
-from cocosearchd.search.answers.context import clip_lines
+from cocosearchd.search.answers.clipped_lines import clip_lines
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.lexical.analysis.analysis_messages import (
     AnalysisRequest,

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cocosearchd.search.answers.context import ELLIPSIS, GAP
+from cocosearch_ipc.render.line_range import extent
+from cocosearchd.search.answers.clipped_lines import ELLIPSIS
 
 Lines = Mapping[str, set[int]]  # path -> numbers of lines, from 1
-TOKENS = 8000
+BUDGETS = (2000, 4000, 8000)  # tokens
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ", re.MULTILINE)
 
 
@@ -44,17 +45,19 @@ def changed_lines(repository: Path, number: str, paths: Sequence[str]) -> dict[s
 
 
 def shown_lines(reply: Mapping[str, Any]) -> dict[str, set[int]]:
-    """Return the lines that an answer shows, without lines of code in its lists of places."""
+    """Return the lines that an answer shows; of a file that it only names, none."""
     lines = defaultdict[str, set[int]](set)
     for hit in reply["results"]:
-        context = hit.get("context_before") or ""
-        near = context.split(f"{GAP}\n")[-1] if context else ""
-        after = hit.get("context_after") or ""
-        content = hit["content"].split("\n")
-        count = len(content) - (content[-1] == ELLIPSIS)
-        first = hit["start_line"] - (near.count("\n") + 1 if near else 0)
-        last = hit["start_line"] + count - 1 + (after.count("\n") + 1 if after else 0)
-        lines[hit["path"]].update(range(first, last + 1))
+        for entry in hit.get("also") or ():
+            if entry.get("content"):
+                lines[hit["path"]].update(range(entry["start_line"], entry["end_line"] + 1))
+        visible_lines = lines[hit["path"]]  # empty for a file that is only named
+        if hit["content"]:
+            content = hit["content"].split("\n")
+            last = hit["start_line"] + len(content) - 1 - (content[-1] == ELLIPSIS)
+            context = (hit.get("context_before") or "", hit.get("context_after") or "")
+            first, last = extent(context[0], hit["start_line"], last, context[1])
+            visible_lines.update(range(first, last + 1))
     return dict(lines)
 
 

@@ -8,9 +8,9 @@ repositories as OWNER+NAME/repo. Each is checked out into one root, case by case
 their dates, so that each checkout is indexed as a change of the one before. Nothing but the files
 of the commit is visible: no history, which would hold the fix.
 
-Printed: the share of cases with *all* files among the first k, by set and by length; the share of
-cases with all files in an answer of at most 8,000 tokens, and the mean share of the changed lines
-that such an answer shows (`bundles`).
+Printed: the share of cases with *all* files among the first k, by set and by length; for answers of
+at most 2,000, 4,000 and 8,000 tokens the share of cases with all files in them, and the mean share
+of the changed lines that they show (`bundles`).
 """
 
 import argparse
@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.quality.__main__ import INDEX_S, index
-from benchmarks.quality.bundles import TOKENS, Lines, changed_lines, share_shown, shown_lines
+from benchmarks.quality.bundles import BUDGETS, Lines, changed_lines, share_shown, shown_lines
 from cocosearch_ipc.address import rpc_socket
 from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
@@ -56,13 +56,13 @@ class Case:
 class Outcome:
     """The rank of each file of a case from 1, None where it is not found; the daemon's time.
 
-    `bundle` are the lines of an answer within a budget, `changed` those of the fix.
+    `bundles` are the lines of the answers within `BUDGETS`, `changed` those of the fix.
     """
 
     case: Case
     ranks: tuple[int | None, ...]
     milliseconds: float
-    bundle: Lines
+    bundles: tuple[Lines, ...]
     changed: Lines
 
     def has_all(self, depth: int) -> bool:
@@ -96,19 +96,24 @@ def run_repository(daemon: Daemon, repository: Path, cases: Sequence[Case]) -> I
             call(socket, "sync", {"index": name, "timeout_ms": 600_000}, timeout_s=INDEX_S)
             request = {"query": case.query, "index": name, "limit": LIMIT, "use_cache": False}
             reply = call(socket, "search", request)
-            bundle = call(socket, "search", request | {"budget_tokens": TOKENS})
+            bundles = tuple(
+                shown_lines(call(socket, "search", request | {"budget_tokens": budget}))
+                for budget in BUDGETS
+            )
             changed = changed_lines(repository, case.name.rpartition("-")[2], case.gold)
-            yield _outcome(case, reply, shown_lines(bundle), changed)
+            yield _outcome(case, reply, bundles, changed)
         call(socket, "clear_index", {"index": name})
 
 
-def _outcome(case: Case, reply: dict[str, Any], bundle: Lines, changed: Lines) -> Outcome:
+def _outcome(
+    case: Case, reply: dict[str, Any], bundles: tuple[Lines, ...], changed: Lines
+) -> Outcome:
     paths = list(dict.fromkeys(hit["path"] for hit in reply["results"]))
     ranks = {path: rank for rank, path in enumerate(paths, 1)}
     if not reply["fresh"]:
         sys.stderr.write(f"{case.name}: not fresh: {reply['stale_reason']}\n")
     times = reply["timings_ms"]
-    return Outcome(case, tuple(map(ranks.get, case.gold)), times["total"], bundle, changed)
+    return Outcome(case, tuple(map(ranks.get, case.gold)), times["total"], bundles, changed)
 
 
 def dated_cases(repository: Path, cases: Sequence[Case]) -> list[Case]:
@@ -146,29 +151,41 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
             f"{np.mean([outcome.has_all(depth) for outcome in members]):.3f}" for depth in DEPTHS
         )
         sys.stdout.write(f"| {group} | {len(members)} | {shares} |\n")
-    in_bundle = [set(outcome.case.gold) <= outcome.bundle.keys() for outcome in outcomes]
-    line_shares = [
-        share
-        for outcome in outcomes
-        if (share := share_shown(outcome.changed, outcome.bundle)) is not None
-    ]
-    files = np.mean([len(outcome.bundle) for outcome in outcomes])
-    sys.stdout.write(
-        f"within {TOKENS:,} tokens: all files {np.mean(in_bundle):.3f} (n={len(in_bundle)}), "
-        f"changed lines {np.mean(line_shares):.3f} (n={len(line_shares)}), {files:.1f} files shown\n"
-    )
+    for number, budget in enumerate(BUDGETS):
+        sys.stdout.write(f"{_describe_bundles(outcomes, number, budget)}\n")
     times = [outcome.milliseconds for outcome in outcomes]
     sys.stdout.write(f"server time p50 {np.median(times):.0f} ms, max {max(times):.0f} ms\n")
 
 
+def _describe_bundles(outcomes: Sequence[Outcome], number: int, budget: int) -> str:
+    """Return a line about the answers within a budget; `number` is that of the budget."""
+    bundles = [outcome.bundles[number] for outcome in outcomes]
+    in_bundle = [
+        set(outcome.case.gold) <= bundle.keys()
+        for outcome, bundle in zip(outcomes, bundles, strict=True)
+    ]
+    line_shares = [
+        share
+        for outcome, bundle in zip(outcomes, bundles, strict=True)
+        if (share := share_shown(outcome.changed, bundle)) is not None
+    ]
+    return (
+        f"within {budget:,} tokens: all files {np.mean(in_bundle):.3f} (n={len(in_bundle)}), changed "
+        f"lines {np.mean(line_shares):.3f} (n={len(line_shares)}), {np.mean(list(map(len, bundles))):.1f}"
+        " files"
+    )
+
+
 def write_ranks(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write a line of JSON for each case: its name, the ranks of its files, its bundle."""
+    """Write a line of JSON for each case: its name, the ranks of its files, its bundles."""
     rows = (
         {
             "id": outcome.case.name,
             "ranks": outcome.ranks,
-            "in_bundle": [file in outcome.bundle for file in outcome.case.gold],
-            "lines": share_shown(outcome.changed, outcome.bundle),
+            "in_bundles": [
+                [file in bundle for file in outcome.case.gold] for bundle in outcome.bundles
+            ],
+            "lines": [share_shown(outcome.changed, bundle) for bundle in outcome.bundles],
         }
         for outcome in outcomes
     )

@@ -250,7 +250,8 @@ class Place:
     """Another place of a hit's file that answers. Lines are 1-based, inclusive; bytes half-open.
 
     `line` is the line to open, and `text` is that line. `similar_lines` are the first lines of
-    nearly equal places, for which this one stands.
+    nearly equal places, for which this one stands. `content` are all lines of the place where a
+    budget has room for them, else "".
     """
 
     start_line: int
@@ -264,6 +265,19 @@ class Place:
     line: int
     text: str
     similar_lines: tuple[int, ...] = ()
+    content: str = ""
+
+
+class RankedPlace(NamedTuple):
+    """A place of a file by its bytes. `score` compares it with all places of the answer.
+
+    A tuple, because an answer to a long question has hundreds of them.
+    """
+
+    start_byte: int
+    end_byte: int
+    score: float
+    relevance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +285,8 @@ class Hit:
     """The best place of a file, and the other places of it that answer (`also`), best first.
 
     `relevance` is the estimated probability, 0 to 1, that the place answers the query. `line` is
-    the line to open.
+    the line to open. `places` are all compared places of the file, best first, where the question
+    is long and the file is among the first: a budget is spent on them.
     """
 
     index: str
@@ -301,3 +316,6 @@ class Hit:
     similar_paths: tuple[str, ...] = ()  # other files that are alike
     similar_lines: tuple[int, ...] = ()  # first lines of nearly equal places of the file
     symbol_parent: str | None = None  # of a listed symbol
+    # files that belong to it: the source of a header, the test of a file where tests are asked for
+    counterparts: tuple[str, ...] = ()
+    places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)

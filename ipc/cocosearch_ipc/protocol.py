@@ -28,7 +28,9 @@ class SearchRequest:
 
     A query of several lines, or of 300 characters and more, is read as a report: a bug report, a
     log, a stack trace. Nothing inside of several lines is a filter, except for a first line of
-    nothing but filters.
+    nothing but filters. With `budget_tokens`, and without lines around results that are asked for,
+    its answer has much code of the first files, also of their other places, and names the rest:
+    their `content` is "".
     """
 
     query: str
@@ -85,7 +87,8 @@ class Place:
     """Another place of a result's file that answers, as indexed.
 
     `line` is the line to open, and `text` is that line. `similar_lines` are the first lines of
-    nearly equal places, for which this one stands.
+    nearly equal places, for which this one stands. `content` are all lines of the place in an
+    answer to a report within `budget_tokens`; else "".
     """
 
     start_line: int
@@ -99,6 +102,7 @@ class Place:
     line: int
     text: str
     similar_lines: tuple[int, ...] = ()
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,9 @@ class SearchResult:
     # first lines of nearly equal places of this file, for which this one stands
     similar_lines: tuple[int, ...] = ()
     symbol_parent: str | None = None  # of a listed symbol: the definition around it
+    # Files that belong to this one: the source of a header, the header of a source, the
+    # implementation of an interface; where the question asks for tests, the tests of the file.
+    counterparts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from typing import Any
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.model import decode_path, encode_path
-from cocosearchd.search.answers.context import clip_lines
+from cocosearchd.search.answers.clipped_lines import clip_lines
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import file_chunks
 from cocosearchd.store.connection.database import Database

@@ -60,6 +60,30 @@ async def test_a_client_lists_the_tools_and_finds(served: dict[str, str], kind: 
     assert answer["fresh"] is True
 
 
+async def test_any_text_is_a_question_or_gets_a_sentence(served: dict[str, str]) -> None:
+    transport = StreamableHttpTransport(
+        served["url"], headers={"Authorization": f"Bearer {served['token']}"}
+    )
+    frames = '  File "/srv/src/retry.py", line 6, in should_retry\n'
+    async with Client(transport) as client:
+        for text, sentence in (
+            (f"Retries stop\n```\n{frames * 3000}```\n", "src/retry.py"),
+            (
+                "qzxv wvqk\nzzqq xxvv\n",
+                "resh",
+            ),  # no word of the index: fresh, with or without results
+            ("\x7fELF\x00\x01\x02\n" * 50, "resh"),
+            ("", "the query is empty"),
+            ("```\n```\n", "the query is empty"),
+            ("x" * 200_001, "200,001 characters"),
+        ):
+            answer = await client.call_tool(
+                "search_code", {"query": text, "index_name": "project"}, raise_on_error=False
+            )
+            assert sentence in answer.content[0].text, text[:20]
+            assert answer.is_error == ("resh" not in sentence and sentence != "src/retry.py")
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -77,6 +77,17 @@ def hit(path: str = NAME, content: str = CONTENT, symbol: str = NAME) -> p.Searc
     )
 
 
+def bundle() -> p.SearchReply:
+    """An answer with code of another place of a file, and with a file that it only names."""
+    named_place = p.Place(3, 9, 0, 9, "function", NAME, NAME, 0.4, 3, ORDER, content=CONTENT)
+    unnamed_place = replace(named_place, symbol_name=None)
+    return reply(
+        replace(hit(), also=(named_place, unnamed_place)),
+        hit(content=""),
+        replace(hit(), counterparts=(NAME,)),
+    )
+
+
 def reply(*hits: p.SearchResult) -> p.SearchReply:
     return p.SearchReply(
         "steal", hits, False, NAME, AS_OF, "miss", {"total": 1.0}, "it", None, (NAME,), (NAME,)
@@ -120,13 +131,19 @@ SHOWN = {
     ),
     "files": lambda: compact_text.files(ListFilesReply((FileEntry("it", NAME, "python", 1),))),
     "compact": lambda: "\n".join(answers.compact(_plain(reply(hit(), hit())))),
+    "bundle": lambda: compact_text.search(bundle()),
+    "compact bundle": lambda: "\n".join(answers.compact(_plain(bundle()))),
 }
 
 
 def _plain(value: p.SearchReply) -> dict[str, Any]:
     from cocosearch_ipc.rpc import shapes
 
-    return shapes.plain(value) | {"results": [shapes.plain(result) for result in value.results]}
+    results = [
+        shapes.plain(result) | {"also": [shapes.plain(entry) for entry in result.also]}
+        for result in value.results
+    ]
+    return shapes.plain(value) | {"results": results}
 
 
 @pytest.mark.parametrize("kind", SHOWN)

@@ -83,6 +83,7 @@ _CHORE = re.compile(r"\b(?:bump|release|changelog|version|typo|format|lint|merge
 class Pair:
     """A message, the tree in which it is a question, and the files that answer it."""
 
+    commit: str
     parent: str
     message: str
     paths: tuple[str, ...]
@@ -98,13 +99,13 @@ class Example:
 
 def read_pairs(repository: Path, newest: str) -> list[Pair]:
     """Choose pairs from the history of a commit: the same ones each time, oldest first."""
-    log = _git(
+    log = run_git(
         repository,
         "log",
         "--no-merges",
         "--name-status",
         "--no-renames",
-        "--format=%x01%P%x02%B%x03",
+        "--format=%x01%H %P%x02%B%x03",
         newest,
     )
     pairs = [pair for entry in log.split("\x01")[1:] if (pair := _read_pair(entry)) is not None]
@@ -116,19 +117,20 @@ def read_pairs(repository: Path, newest: str) -> list[Pair]:
 def _read_pair(entry: str) -> Pair | None:
     """Return the pair of an entry of the log; None if the commit is no answer to a question."""
     head, _, changes = entry.partition("\x03")
-    parents, _, body = head.partition("\x02")
+    names, _, body = head.partition("\x02")
+    commit, *parents = names.split()
     message = _TRAILER.sub("", body).strip()
     rows = [line.split("\t", 1) for line in changes.splitlines() if "\t" in line]
     code = [(kind, path) for kind, path in rows if path.endswith(_CODE) and not _is_aside(path)]
     modified = tuple(path for kind, path in code if kind == "M")
     is_question = (
-        len(parents.split()) == 1
+        len(parents) == 1
         and len(message) in MESSAGE
         and not _CHORE.search(message.partition("\n")[0])
         and 1 <= len(modified) <= MAX_FILES
         and len(code) <= len(modified) + 1
     )
-    return Pair(parents.strip(), message, modified) if is_question else None
+    return Pair(commit, parents[0], message, modified) if is_question else None
 
 
 def _is_aside(path: str) -> bool:
@@ -162,7 +164,7 @@ class TreeReader:
 
     def read(self, commit: str) -> IndexSnapshot:
         """Return what the daemon would have in memory of the tree of a commit."""
-        listing = _git(self._repository, "ls-tree", "-r", "-z", "--full-tree", commit)
+        listing = run_git(self._repository, "ls-tree", "-r", "-z", "--full-tree", commit)
         documents = dict[tuple[str, str], Documents | None]()
         for row in filter(None, listing.split("\0")):
             details, _, path = row.partition("\t")
@@ -178,7 +180,7 @@ class TreeReader:
         return make_snapshot((SegmentView(build_segment(rows, dimension)),), 1)
 
     def _document(self, blob: str, path: str) -> Documents | None:
-        data = self._read_blob(blob)
+        data = self.read_blob(blob)
         language = detect(path, data[:HEAD_BYTES]) if data is not None else ""
         if data is None or not language or content_skip_reason(data, MAX_FILE_BYTES):
             return None
@@ -190,8 +192,8 @@ class TreeReader:
         text = FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors)
         return make_document(text, self._terms)
 
-    def _read_blob(self, blob: str) -> bytes | None:
-        """Return the bytes of a file; None if a partial clone does not have it."""
+    def read_blob(self, blob: str) -> bytes | None:
+        """Return the bytes of a file by its id, or by `commit:path`; None if there is none."""
         requests, replies = self._files.stdin, self._files.stdout
         assert requests is not None, "it was opened with pipes"
         assert replies is not None, "it was opened with pipes"
@@ -302,7 +304,8 @@ def write_shipped(sets: Mapping[str, Mapping[str, float]], count: int) -> None:
     WEIGHTS.write_text(json.dumps(body, indent=1) + "\n", "utf-8")
 
 
-def _git(repository: Path, *arguments: str) -> str:
+def run_git(repository: Path, *arguments: str) -> str:
+    """Return the output of git over a repository of this machine."""
     command = ["git", f"--git-dir={repository}", *arguments]
     output = subprocess.run(command, check=True, capture_output=True).stdout
     return output.decode("utf-8", "replace")

@@ -26,11 +26,15 @@ MAX_LINE_CHARACTERS = 400  # of a line
 
 @dataclass(frozen=True, slots=True)
 class ScoredResult:
-    """A result: the best place of a file, its other places, and other files that are alike."""
+    """A result: the best place of a file, its other places, and other files that are alike.
+
+    `counterparts` are files that belong to it, as a source to its header.
+    """
 
     best: ScoredCandidate
     more_places: tuple[ScoredCandidate, ...] = ()
     similar_paths: tuple[str, ...] = ()
+    counterparts: tuple[str, ...] = ()
 
 
 def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredResult, ...]:
@@ -176,6 +180,8 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
         also=tuple(_to_place(entry, words) for entry in result.more_places),
         similar_paths=result.similar_paths,
         similar_lines=scored.similar_lines,
+        counterparts=result.counterparts,
+        places=scored.places,
     )
 
 

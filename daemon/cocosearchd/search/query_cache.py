@@ -28,6 +28,7 @@ HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
 # sys.getsizeof: a number, its pair with a shared name, and its slot in the tuple
 SCORE_BYTES = 90
+PLACE_BYTES = 190  # the same: a ranked place, its four numbers, and its slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +217,5 @@ def _entry_bytes(cached: CachedHits, vector: Vector | None) -> int:
 
 def _hit_bytes(hit: Hit) -> int:
     names = (hit.block_type, hit.hierarchy, hit.symbol_type, hit.symbol_name, hit.symbol_signature)
-    return sum(TEXT_BYTES + len(name) for name in names if name) + SCORE_BYTES * len(hit.scores)
+    texts = sum(TEXT_BYTES + len(name) for name in (*names, *hit.counterparts) if name)
+    return texts + SCORE_BYTES * len(hit.scores) + PLACE_BYTES * len(hit.places)

@@ -9,10 +9,10 @@ fusion, where only definitions of names in the query are boosted.
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cocosearchd.config.settings import Profile
-from cocosearchd.model import MatchType
+from cocosearchd.model import MatchType, RankedPlace
 from cocosearchd.search.plan import Plan
 from cocosearchd.store.chunks.queries import Candidate
 
@@ -52,7 +52,8 @@ class ScoredCandidate:
 
     `cosine` is None if unknown. `own_place_score` compares chunks of all files with each other
     where `score` is the score of a file; None: `score` does. `similar_lines` are the first lines of
-    nearly equal chunks of the file, for which this one stands.
+    nearly equal chunks of the file, for which this one stands. `places` are all compared places of
+    the file, best first, for a long question.
     """
 
     candidate: Candidate
@@ -66,6 +67,7 @@ class ScoredCandidate:
     own_place_score: float | None = None
     relevance: float = 0.0  # 0 to 1: the probability that the chunk answers the query
     similar_lines: tuple[int, ...] = ()
+    places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def place_score(self) -> float:
@@ -211,6 +213,7 @@ def with_score(
         every_word=scored.every_word,
         features=features,
         relevance=scored.relevance,
+        places=scored.places,
     )
 
 

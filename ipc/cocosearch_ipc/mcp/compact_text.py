@@ -15,6 +15,7 @@ from cocosearch_ipc.protocol import (
     IndexesReply,
     IndexProgress,
     IndexStatus,
+    Place,
     SearchReply,
     SearchResult,
     StatsReply,
@@ -368,8 +369,18 @@ def _hit(result: SearchResult, *, has_index_names: bool) -> str:
         if part
     )
     heading = _heading(result, has_index_names=has_index_names)
-    block = f"{heading}\n{fenced(visible(code), result.language)}"
-    return "\n".join(filter(None, (block, _also(result), _similar(result))))
+    block = fenced(visible(code), result.language) if code else ""
+    places = (
+        f"{_place_heading(result, entry)}\n{fenced(visible(entry.content), result.language)}"
+        for entry in result.also
+        if entry.content
+    )
+    return "\n".join(filter(None, (heading, block, *places, _also(result), _similar(result))))
+
+
+def _place_heading(result: SearchResult, entry: Place) -> str:
+    name = visible_name(entry.symbol_name or entry.symbol_signature or "")
+    return f"{visible_name(result.path)}:{entry.start_line}-{entry.end_line}  {name}".rstrip()
 
 
 def _heading(result: SearchResult, *, has_index_names: bool) -> str:
@@ -391,22 +402,25 @@ def _heading(result: SearchResult, *, has_index_names: bool) -> str:
 
 
 def _also(result: SearchResult) -> str:
-    """Format the lines of a file's other places with their symbols, on one line; "" without any."""
+    """Format the lines of a file's other places without code, with their symbols, on one line."""
     places = ", ".join(
         f"{entry.start_line}-{entry.end_line} {visible_name(entry.symbol_name or '')}".rstrip()
         + (f" (alike: {', '.join(map(str, entry.similar_lines))})" if entry.similar_lines else "")
         for entry in result.also
+        if not entry.content
     )
     return f"also {places}" if places else ""
 
 
 def _similar(result: SearchResult) -> str:
-    """Format what a result stands for: lines of its file, and files; "" for nothing."""
+    """Format what a result stands for, lines of its file and files, and what belongs to it."""
     lines = ", ".join(map(str, result.similar_lines))
     parts = [f"alike in this file: {lines}"] if lines else []
     if result.similar:
         paths = ", ".join(map(visible_name, result.similar_paths[:SIMILAR_PATHS]))
         parts.append(f"{result.similar} alike: {paths}{', …' * (result.similar > SIMILAR_PATHS)}")
+    if result.counterparts:
+        parts.append(f"belongs with {', '.join(map(visible_name, result.counterparts))}")
     return "; ".join(parts)
 
 

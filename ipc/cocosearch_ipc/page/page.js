@@ -247,6 +247,7 @@ function answer(result, words, several) {
   const also = result.also.map((place) => `${place.start_line}-${place.end_line} ${place.symbol_name ?? ""}`.trim() + alike(place)).join(", ");
   if (also) made.append(element("p", { class: "quiet", text: `also ${also}` }));
   if (result.similar_lines.length) made.append(element("p", { class: "quiet", text: `alike in this file: ${result.similar_lines.join(", ")}` }));
+  if (result.counterparts.length) made.append(element("p", { class: "quiet", text: `belongs with ${result.counterparts.join(", ")}` }));
   if (result.similar) made.append(element("p", { class: "quiet", text: `${result.similar} alike: ${result.similar_paths.join(", ")}` }));
   if (result.symbol_name) {
     const address = symbolAddress(result.index, result.path, result.line || result.start_line);

@@ -105,10 +105,17 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     location = format_location(
         path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
     )
-    yield f"{index}{location} {visible_name(hit['symbol_name'] or '')}".rstrip()
     parts = (hit["context_before"], hit["content"], hit["context_after"])
     code = "\n".join(part.strip("\n") for part in parts if part)
-    yield fenced(output.printable(code), hit.get("language") or "")
+    name = hit["symbol_name"] if code else hit["symbol_signature"] or hit["symbol_name"]
+    yield f"{index}{location} {visible_name(name or '')}".rstrip()
+    language = hit.get("language") or ""
+    if code:
+        yield fenced(output.printable(code), language)
+    for entry in hit.get("also") or ():
+        if entry.get("content"):
+            yield format_place(path, entry)
+            yield fenced(output.printable(entry["content"]), language)
     if also := format_also(hit.get("also") or ()):
         yield output.printable(f"also {also}", keep="")
     if similar := format_similar(hit):
@@ -116,12 +123,22 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     yield ""
 
 
+def format_place(path: str, entry: Mapping[str, Any]) -> str:
+    """Return the heading of another place of a file whose code is shown."""
+    name = entry["symbol_name"] or entry["symbol_signature"] or ""
+    return f"{path}:{entry['start_line']}-{entry['end_line']} {visible_name(name)}".rstrip()
+
+
 def format_also(places: Sequence[Mapping[str, Any]]) -> str:
-    """Return the lines of a file's other places with their symbols, on one line."""
+    """Return the lines of a file's other places with their symbols, on one line.
+
+    Places whose code is shown are left out.
+    """
     return ", ".join(
         f"{entry['start_line']}-{entry['end_line']} {visible_name(entry['symbol_name'] or '')}".rstrip()
         + format_lines_alike(entry)
         for entry in places
+        if not entry.get("content")
     )
 
 
@@ -221,16 +238,18 @@ def _other_places(hit: Mapping[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def format_similar(hit: Mapping[str, Any]) -> str:
-    """Return what this result stands for; "" for nothing.
+    """Return what this result stands for, and what belongs to it; "" for nothing.
 
-    That is where nearly equal code of its file begins, the number of files that are alike, and the
-    first of their paths.
+    That is where nearly equal code of its file begins, the number of files that are alike with the
+    first of their paths, and the counterparts of its file.
     """
     lines = hit.get("similar_lines") or ()
     parts = [f"alike in this file: {', '.join(map(str, lines))}"] if lines else []
     if count := hit.get("similar") or 0:
         paths = [visible_name(path) for path in hit["similar_paths"][:SIMILAR_PATHS]]
         parts.append(f"{count} alike: {', '.join(paths)}{', …' if count > len(paths) else ''}")
+    if counterparts := hit.get("counterparts"):
+        parts.append(f"belongs with {', '.join(map(visible_name, counterparts))}")
     return "; ".join(parts)
 
 

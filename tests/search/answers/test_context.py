@@ -13,14 +13,12 @@ from cocosearchd.config.settings import LARGEST_FILE_BYTES
 from cocosearchd.languages import scopes, syntax
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import Hit, Place, encode_path, hash_content
+from cocosearchd.model import Hit, Place, RankedPlace, encode_path, hash_content
 from cocosearchd.search.answers import disk_files as disk_module
+from cocosearchd.search.answers.clipped_lines import GAP, clip_line, clip_lines
 from cocosearchd.search.answers.context import (
-    GAP,
     Context,
     choose_lines,
-    clip_line,
-    clip_lines,
     fit_budget,
     hit_heading,
 )
@@ -301,12 +299,13 @@ def test_every_field_of_a_hit_is_kept_when_its_context_is_dropped() -> None:
         symbol_signature="def run()", content="def run(): pass", context_before="above",
         context_after="below", scores=(("bm25", 2.0),), stale=True, overlay=True, relevance=0.5,
         line=2, also=(other_place,), similar_paths=("b.py",), similar_lines=(7,), symbol_parent="Loader",
+        counterparts=("a.pyi",), places=(RankedPlace(10, 20, 1.0, 0.5),),
     )  # fmt: skip
     defaults = [field for field in fields(Hit) if field.default is not MISSING]
     assert all(getattr(hit, field.name) != field.default for field in defaults)
     (fitting,) = fit_budget((hit,), len(hit.content))
     assert fitting == replace(hit, context_before="", context_after="")
-    assert fitting.scores == hit.scores
+    assert (fitting.scores, fitting.places) == (hit.scores, hit.places)
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------

@@ -7,20 +7,20 @@ context.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
 
 from cocosearchd.languages import scopes
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit
+from cocosearchd.search.answers.bundle import SourceText, pack_hits
+from cocosearchd.search.answers.clipped_lines import ELLIPSIS, GAP, clip_line, clip_lines
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
 
-ELLIPSIS = "..."
-GAP = "…"  # replaces the lines that are left out between the signature and the match
 MAX_SIGNATURE_LINES = 4
 MIN_CUT_LINES = 3  # of a hit that does not fit: fewer are useless
 MAX_CACHED_CONTEXTS = 256  # derived contexts per file
@@ -138,16 +138,15 @@ class Context:
         view: ViewOptions,
         unsaved: Mapping[str, FileContents],
     ) -> ExpandedHits:
+        texts = self._read_texts(root, hits, states, unsaved)
+        changed_paths = tuple(path for path, text in texts.items() if text is None)
+        if _is_bundled(hits, view):
+            bundle = self._bundle(hits, states, texts, view, unsaved)
+            if bundle:
+                return ExpandedHits(bundle, changed_paths)
         expanded = []
-        texts = dict[str, FileContents | None](unsaved)
         for hit in hits:
             state = states.get(hit.path)
-            if hit.path not in texts:
-                texts[hit.path] = (
-                    None
-                    if state is None
-                    else self.disk.verified(root, hit.path, state.content_hash)
-                )
             text = texts[hit.path]
             lines_before, lines_after = (
                 ("", "")
@@ -166,7 +165,43 @@ class Context:
                 )
             )
         fitting = fit_budget(tuple(expanded), view.budget_chars, view.budget_tokens)
-        return ExpandedHits(fitting, tuple(path for path, text in texts.items() if text is None))
+        return ExpandedHits(fitting, changed_paths)
+
+    def _read_texts(
+        self,
+        root: bytes,
+        hits: Sequence[Hit],
+        states: Mapping[str, FileState],
+        unsaved: Mapping[str, FileContents],
+    ) -> dict[str, FileContents | None]:
+        """Read the files of hits; None for a file that is no longer as it was indexed."""
+        texts = dict[str, FileContents | None]()
+        for path in dict.fromkeys(hit.path for hit in hits):
+            state = states.get(path)
+            texts[path] = unsaved.get(path) or (
+                None if state is None else self.disk.verified(root, path, state.content_hash)
+            )
+        return texts
+
+    def _bundle(
+        self,
+        hits: Sequence[Hit],
+        states: Mapping[str, FileState],
+        texts: Mapping[str, FileContents | None],
+        view: ViewOptions,
+        unsaved: Mapping[str, FileContents],
+    ) -> tuple[Hit, ...]:
+        """Pack hits of a long question into the budget of `view`."""
+        assert view.budget_tokens is not None, "only a budget of tokens is packed"
+        sources = {
+            path: SourceText(text, states[path].scopes or b"")
+            for path, text in texts.items()
+            if text is not None and path in states
+        }
+        marked = [
+            replace(hit, stale=texts[hit.path] is None, overlay=hit.path in unsaved) for hit in hits
+        ]
+        return pack_hits(marked, sources, view.budget_tokens, self._line_width)
 
     def _cached_context(
         self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions
@@ -225,6 +260,18 @@ class Context:
         )
 
 
+def _is_bundled(hits: Sequence[Hit], view: ViewOptions) -> bool:
+    """Return True for hits of a long question, a budget, and no wish for particular lines."""
+    return (
+        view.budget_tokens is not None
+        and view.budget_chars is None
+        and view.lines_before is None
+        and view.lines_after is None
+        and view.smart_context
+        and any(hit.places for hit in hits)
+    )
+
+
 def choose_lines(
     start: int, end: int, first: int, last: int, max_lines: int, head_lines: int
 ) -> LineSpan:
@@ -267,26 +314,14 @@ def count_signature_lines(text: FileContents, first: int, last: int) -> int:
     return decorators + 1
 
 
-def clip_lines(text: str, width: int) -> str:
-    """Cut every line of a text to `width` characters."""
-    if len(text) <= width:
-        return text
-    return "\n".join(clip_line(line, width) for line in text.split("\n"))
-
-
-def clip_line(line: str, width: int) -> str:
-    """Cut a line to `width` characters (not bytes), with three dots for a missing end."""
-    return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS
-
-
 def fit_budget(
     hits: tuple[Hit, ...], budget_chars: int | None, budget_tokens: int | None = None
 ) -> tuple[Hit, ...]:
     """Return the longest prefix of the hits that fits into budgets of characters and tokens.
 
-    A hit that does not fit with its context is shown without. The last one is cut at a line if
-    enough of it fits, and the first one is never left out. Tokens are those of `estimate_tokens`,
-    with a line for the heading of each hit.
+    A hit that does not fit with its context, or with the code of its other places, is shown
+    without. The last one is cut at a line if enough of it fits, and the first one is never left
+    out. Tokens are those of `estimate_tokens`, with a line for the heading of each hit.
     """
     if budget_chars is not None:
         hits = _fit(hits, budget_chars, len, lambda _: 0)
@@ -298,15 +333,16 @@ def fit_budget(
 
 
 def hit_heading(hit: Hit) -> str:
-    """Return all that surrounds the code of a hit in the compact form."""
+    """Return all that surrounds the code of a hit in the compact form, with its other places."""
     lines = f"{hit.start_line}-{hit.end_line}"
     symbol = f"{hit.symbol_type} {hit.symbol_name}" if hit.symbol_name else ""
     also = (f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}" for entry in hit.also)
     alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.also))
-    below = ", ".join((*also, *hit.similar_paths[:3], *map(str, alike)))
+    below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike)))
+    code = "".join(f"\n```\n{entry.content}\n```" for entry in hit.also if entry.content)
     return (
         f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
-        f"```{hit.language}\nx\n```\n{below}\n\n"
+        f"```{hit.language}\nx\n```\n{below}{code}\n\n"
     )
 
 
@@ -318,6 +354,8 @@ def _fit(
 ) -> tuple[Hit, ...]:
     fitting = list[Hit]()
     for hit in hits:
+        if overhead(hit) > budget:
+            hit = replace(hit, also=tuple(replace(entry, content="") for entry in hit.also))
         budget -= overhead(hit)
         content_size = measure(hit.content)
         full_size = content_size + measure(hit.context_before) + measure(hit.context_after)
@@ -399,4 +437,6 @@ def _with_context(
         similar_paths=hit.similar_paths,
         similar_lines=hit.similar_lines,
         symbol_parent=hit.symbol_parent,
+        counterparts=hit.counterparts,
+        places=hit.places,
     )

@@ -151,7 +151,7 @@ async def _merge_ranked(
     answers = await _expand_selected(pipeline, deduplicated, selected, traces)
     merged_hits = merge_hits(answers, selected)
     fitting = _fit_budget(merged_hits, query)
-    omitted = len(merged_hits) - len(fitting)
+    omitted = len(selected) - len(fitting)
     return MergedAnswer(fitting, answers, (), traces, omitted=omitted)
 
 
@@ -243,8 +243,10 @@ async def _rank_all(
 ) -> list[RankedAnswer | CocoSearchError | None]:
     """Rank the hits of every index side by side; an outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
-    # A budget is for the merged answer, so it is applied after merging.
-    view = replace(query.view, budget_chars=None, budget_tokens=None)
+    # A budget is for the merged answer, so it is applied after merging. Only for a long question
+    # each index also spends it on its own: which places of a file are shown is decided there.
+    tokens = query.view.budget_tokens if query.report is not None else None
+    view = replace(query.view, budget_chars=None, budget_tokens=tokens)
     unlimited = replace(query, view=view)
     outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
 
@@ -332,11 +334,15 @@ def _relevance_from_rank(hits: Sequence[Hit]) -> list[float]:
 
 
 def merge_hits(answers: Sequence[Answer], selected: Sequence[SelectedHit]) -> tuple[Hit, ...]:
-    """Return the selected hits; their score is their relevance.
+    """Return the selected hits that their answers have; their score is their relevance.
 
     `scores` has the score in its own index as well.
     """
-    hits = [(answers[entry.number].hits[entry.rank - 1], entry.similar_paths) for entry in selected]
+    hits = [
+        (answers[entry.number].hits[entry.rank - 1], entry.similar_paths)
+        for entry in selected
+        if entry.rank <= len(answers[entry.number].hits)
+    ]
     return tuple(
         replace(
             hit,

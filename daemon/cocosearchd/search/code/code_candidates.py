@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord, MatchType
+from cocosearchd.search.answers.counterparts import can_have_counterparts, find_counterparts
 from cocosearchd.search.code.code_profile import RankedChunk, Weights
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
 from cocosearchd.search.code.symbol_files import find_symbol_files
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
+from cocosearchd.search.lexical.features import asks_for_tests
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
@@ -101,17 +103,38 @@ async def code_candidates(
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
         return candidates
-    candidates = _select(plan, candidates)
+    candidates = _select(code_query, candidates)
     if _lacks_results(plan, candidates, code_query.limit):
         more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
         deeper_query = replace(code_query, limit=more, needed=more)
         candidates, _ = await _rank(db, newest, deeper_query, trace, matrix)
-        candidates = _select(plan, candidates)
+        candidates = _select(code_query, candidates)
     return candidates
 
 
-def _select(plan: Plan, candidates: RankedCandidates) -> RankedCandidates:
-    return replace(candidates, selected=select_results(plan, candidates.scored))
+def _select(code_query: CodeQuery, candidates: RankedCandidates) -> RankedCandidates:
+    """Select the results, with the counterparts of their files."""
+    with_tests = asks_for_tests(code_query.terms.words)
+    selected = tuple(
+        _with_counterparts(result, code_query, with_tests=with_tests)
+        for result in select_results(code_query.plan, candidates.scored)
+    )
+    return replace(candidates, selected=selected)
+
+
+def _with_counterparts(
+    result: ScoredResult, code_query: CodeQuery, *, with_tests: bool
+) -> ScoredResult:
+    path = result.best.candidate.path
+    if not can_have_counterparts(path, with_tests=with_tests):
+        return result
+    counterparts = find_counterparts(
+        path,
+        code_query.snapshot.live_documents.path_set,
+        with_tests=with_tests,
+        project=code_query.lexical.name,
+    )
+    return replace(result, counterparts=counterparts)
 
 
 async def _report_signals(lexical: LexicalIndex, plan: Plan) -> ReportScorer | None:
@@ -238,4 +261,5 @@ def _make_candidate(
             ("coverage", chunk.coverage),
             *chunk.signals[:_SIGNALS_SHOWN],
         ),
+        places=chunk.places,
     )

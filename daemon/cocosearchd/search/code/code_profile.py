@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.model import RankedPlace
 from cocosearchd.search.code.place_scores import (
     PLACE_SIGNALS,
     RELEVANCE_SIGNALS,
@@ -63,6 +64,9 @@ SIGNALS: Mapping[str, str] = {
     "lsize_weak": "lsize, by the same",
     "chunk_weak": "chunk, by the same",
 }
+# Files of a long question whose places a budget is spent on, and places of each.
+BUNDLED_FILES = 10
+MAX_BUNDLED_PLACES = 40
 _FILE_SETS = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
 # `aside`: 1 for files in directories of documents and examples.
 _OF_REPORTS = REPORT_SIGNALS | {"aside"}
@@ -70,6 +74,7 @@ _SIGNALS_OF_SET = {
     "report": SIGNALS.keys() | _OF_REPORTS,
     "report_without_vectors": SIGNALS.keys() | _OF_REPORTS,
     "places": PLACE_SIGNALS,
+    "report_places": PLACE_SIGNALS,
     "relevance": RELEVANCE_SIGNALS,
     "relevance_without_vectors": RELEVANCE_SIGNALS,
 }
@@ -88,6 +93,7 @@ class Weights:
     report: Mapping[str, float]
     report_without_vectors: Mapping[str, float]
     places: Mapping[str, float]
+    report_places: Mapping[str, float]
     relevance: Mapping[str, float]
     relevance_without_vectors: Mapping[str, float]
 
@@ -98,6 +104,10 @@ class Weights:
         if vectors:
             return self.symbol if symbol else self.plain
         return self.symbol_without_vectors if symbol else self.plain_without_vectors
+
+    def select_places(self, report: bool) -> Mapping[str, float]:
+        """Return the weights of places for a question."""
+        return self.report_places if report else self.places
 
     def select_relevance(self, vectors: bool) -> Mapping[str, float]:
         """Return the weights of relevance for a question."""
@@ -122,6 +132,8 @@ class RankedChunk:
     cosine: float | None
     # weight x value, the largest first: explains the file's rank
     signals: tuple[tuple[str, float], ...]
+    # the places of its file, best first, for a long question
+    places: tuple[RankedPlace, ...] = ()
 
 
 def load_weights(file: str = "") -> Weights:
@@ -222,7 +234,8 @@ def rank_code(
     if allowed_chunks is not None:
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
     files = _sort_files(matrix, scores, eligible, limit)
-    place_scores = score_places(matrix, symbol, scores, weights.places)
+    place_scores = score_places(matrix, symbol, scores, weights.select_places(matrix.is_report))
+    likelihoods = place_scores.copy()
     if pointed_out is not None and len(place_scores):
         place_scores[pointed_out] += np.ptp(place_scores)
     relevances = estimate_relevance(
@@ -238,10 +251,36 @@ def rank_code(
         else _choose_chunks(matrix, files, place_scores, allowed_chunks, limit)
     )
     signals = _largest_signals(by_signal, files)
+    places = (
+        {
+            file: _rank_places(
+                matrix,
+                _sort_chunks(matrix, file, place_scores, allowed_chunks),
+                likelihoods,
+                relevances,
+            )
+            for file in files[:BUNDLED_FILES]
+        }
+        if matrix.is_report and not all_chunks
+        else {}
+    )
     return tuple(
-        _make_ranked_chunk(matrix, chunk, scores, place_scores, relevances, signals)
+        _make_ranked_chunk(matrix, chunk, scores, place_scores, relevances, signals, places)
         for chunk in chunks
     )
+
+
+def _rank_places(
+    matrix: FeatureMatrix, chunks: Sequence[int], scores: Floats, relevances: Floats
+) -> tuple[RankedPlace, ...]:
+    """Return the first of the sorted chunks of a file as places. `scores` are (C,)."""
+    first_chunks = chunks[:MAX_BUNDLED_PLACES]
+    columns = (
+        *matrix.chunks.keys[first_chunks].T.tolist(),
+        scores[first_chunks].tolist(),
+        relevances[first_chunks].tolist(),
+    )
+    return tuple(map(RankedPlace, *columns))
 
 
 def _choose_chunks(
@@ -315,6 +354,7 @@ def _make_ranked_chunk(
     place_scores: Floats,
     relevances: Floats,
     signals: Mapping[int, tuple[tuple[str, float], ...]],
+    places: Mapping[int, tuple[RankedPlace, ...]],
 ) -> RankedChunk:
     file = int(matrix.chunks.files[chunk])
     cosine = None if matrix.chunks.cosines is None else float(matrix.chunks.cosines[chunk])
@@ -329,6 +369,7 @@ def _make_ranked_chunk(
         coverage=float(matrix.chunks.coverage[chunk]),
         cosine=None if cosine is None or math.isnan(cosine) else cosine,
         signals=signals[file],
+        places=places.get(file, ()),
     )
 
 

@@ -2,7 +2,8 @@
 
 The weights were fitted by `training/ranking/places.py` on sentences of comments as questions, where
 the right chunk is the one that the comment was in. Relevance was fitted on these, on names, on the
-annotated queries, and on queries about other repositories, which have no answer.
+annotated queries, and on queries about other repositories, which have no answer. The weights for
+long questions were fitted by `training/ranking/report_places.py` on the lines that commits changed.
 """
 
 from collections.abc import Mapping
@@ -28,10 +29,11 @@ def score_places(
 ) -> Floats:
     """Score every compared chunk, (C,): how well it answers, on one scale for all files.
 
-    `symbol`: the query is a name. The weights are for plain language. `file_scores` are (F,).
+    `symbol`: the query is a name. The weights are for plain language, or for long questions.
+    `file_scores` are (F,).
     """
     signals = place_signals(matrix, file_scores)
-    if symbol:
+    if symbol and not matrix.is_report:
         weights = _NAME_WEIGHTS
     scores = np.zeros(len(matrix.chunks.keys), np.float32)
     for name, weight in weights.items():

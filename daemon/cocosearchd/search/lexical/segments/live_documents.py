@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, compress
 from typing import Any
 
@@ -59,6 +60,11 @@ class LiveDocuments:
     file_signals: dict[str, Floats]  # test, aside, prose, hub, depth, lsize: (F,)
     # freed with the snapshot, as nothing else holds the masks
     masks: MaskCache = field(default_factory=MaskCache, repr=False)
+
+    @cached_property
+    def path_set(self) -> frozenset[str]:
+        """The paths as a set, made when a name is first looked up: some 5 ms for 100,000."""
+        return frozenset(self.paths)
 
     def by_segment(self, files: Ints) -> list[Ints]:
         """Convert ascending numbers of live files to numbers in the segment of each view."""

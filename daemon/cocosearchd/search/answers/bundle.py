@@ -1,0 +1,261 @@
+"""Packs hits of a long question into a budget of tokens: much code of few files, the rest by name.
+
+Files are named as long as a sixth of the budget lasts. The rest goes to places, the one with the
+largest gain for its length first. The gain is the estimated probability that the change belongs
+there: that of the file by its rank, times that of the place within its file. A file shows its best
+place before any other. Pure: the texts of files are given.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cocosearchd.languages import scopes
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.model import Hit, Place
+from cocosearchd.search.answers.clipped_lines import GAP, clip_line, clip_lines
+from cocosearchd.search.answers.disk_files import FileContents
+
+NAMES_SHARE = 1 / 6  # of a budget: some 45 files in 8,000 tokens
+# Probability that the file of a rank, from 1, is the one to change: shares of 155 bug reports
+# (benchmarks/README.md, "Bug reports"), smoothed. The last one holds for all further ranks.
+FILE_SHARES = (0.56, 0.14, 0.07, 0.05, 0.04, 0.03, 0.02, 0.015, 0.012, 0.01, 0.006)
+MIN_BYTES = 80  # length of the shortest places: their headings are as long
+MAX_MISFITS = 20  # places too long for the rest of the budget, after which it counts as spent
+JOINED_GAP = 2  # lines between two places that are shown with both
+PLACE_TOKENS = 8  # the fence around a place, and a blank line
+MAX_SIGNATURE = 120  # characters
+
+Lines = tuple[int, int]  # first and last line, from 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text of a file as it was indexed, with its definitions as packed by `scopes`."""
+
+    contents: FileContents
+    scopes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Lines of a file that may be shown, with the probability that they are the ones to change."""
+
+    lines: Lines
+    bytes: int
+    share: float
+    relevance: float
+
+    @property
+    def gain(self) -> float:
+        """Return the share for each byte of the piece."""
+        return self.share / max(self.bytes, MIN_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The text of a hit's file; without `source`, only the stored text of the hit is known."""
+
+    hit: Hit
+    source: SourceText | None
+    line_width: int
+
+    def text(self, first: int, last: int) -> str:
+        """Return lines, cut to the width."""
+        if self.source is None:
+            return clip_lines(self.hit.content, self.line_width)
+        lines = self.source.contents.lines(first, last)
+        return "\n".join(clip_line(line, self.line_width) for line in lines)
+
+    def signature(self, line: int) -> str:
+        """Return the first line of the definition around a line; "" where the line is that one."""
+        if self.source is None:
+            return ""
+        first = scopes.innermost_start(self.source.scopes, line)
+        if first is None or first >= line:
+            return ""
+        return self.text(first, first).strip()[:MAX_SIGNATURE]
+
+    def cost(self, piece: _Piece) -> int:
+        """Estimate the tokens of a piece with what surrounds it."""
+        first, last = piece.lines
+        heading = f"{first}-{last} {self.signature(first)}"
+        return PLACE_TOKENS + estimate_tokens(f"{heading}\n{self.text(first, last)}\n")
+
+
+def pack_hits(
+    hits: Sequence[Hit], sources: Mapping[str, SourceText], budget: int, line_width: int
+) -> tuple[Hit, ...]:
+    """Return the first hits, with code in as many as fit into a budget of tokens.
+
+    A hit without room for code has an empty `content`; other places of a file are in `also`, with
+    their `content`. Hits whose file is not in `sources` show their stored text. Empty where the
+    budget has no room for any place. Lines are cut to `line_width` characters.
+    """
+    listed_hits, room = _fit_names(hits, budget)
+    files = [_File(hit, sources.get(hit.path), line_width) for hit in listed_hits]
+    queues = [_list_pieces(hit, rank, files[rank]) for rank, hit in enumerate(listed_hits)]
+    chosen = _choose_pieces(files, queues, room)
+    if not any(chosen):
+        return ()
+    return tuple(
+        _show_pieces(hit, file, pieces)
+        for hit, file, pieces in zip(listed_hits, files, chosen, strict=True)
+    )
+
+
+def name_hit(hit: Hit) -> str:
+    """Return the compact form of a hit without code."""
+    symbol = f"{hit.symbol_type} {hit.symbol_signature or hit.symbol_name}"
+    similar = ", ".join((*hit.similar_paths[:3], *hit.counterparts))
+    return (
+        f"{hit.path}:{hit.start_line}-{hit.end_line}  {symbol if hit.symbol_name else ''}  [50%]\n"
+        f"{similar}\n\n"
+    )
+
+
+def _fit_names(hits: Sequence[Hit], budget: int) -> tuple[Sequence[Hit], int]:
+    """Return the hits that are listed_hits, at least one, and the rest of the budget."""
+    room = int(budget * NAMES_SHARE)
+    used = 0
+    count = 0
+    for hit in hits:
+        cost = estimate_tokens(name_hit(hit))
+        if count and used + cost > room:
+            break
+        used += cost
+        count += 1
+    return hits[:count], budget - used
+
+
+def _list_pieces(hit: Hit, rank: int, file: _File) -> Sequence[_Piece]:
+    """Return the places of a hit that may be shown, best first. `rank` is from 0.
+
+    Scores of places are logarithms of their shares. The first place may have a lower score than
+    other_places: the question names it by a line.
+    """
+    share = FILE_SHARES[min(rank, len(FILE_SHARES) - 1)]
+    if file.source is None or not hit.places:
+        lines = (hit.start_line, hit.end_line)
+        return [_Piece(lines, hit.end_byte - hit.start_byte, share, hit.relevance)]
+    scores = np.array([entry.score for entry in hit.places])
+    shares = np.exp(scores - scores.max())
+    shares[0] = 1.0
+    shares *= share / shares.sum()
+    return [
+        _Piece(
+            _lines_of(file.source.contents, entry.start_byte, entry.end_byte),
+            entry.end_byte - entry.start_byte,
+            place_share,
+            entry.relevance,
+        )
+        for entry, place_share in zip(hit.places, shares.tolist(), strict=True)
+    ]
+
+
+def _lines_of(contents: FileContents, start_byte: int, end_byte: int) -> Lines:
+    last_byte = max(start_byte, end_byte - 1)
+    first, last = np.searchsorted(contents.starts, (start_byte, last_byte), side="right").tolist()
+    return first, last
+
+
+def _choose_pieces(
+    files: Sequence[_File], queues: Sequence[Sequence[_Piece]], room: int
+) -> list[list[_Piece]]:
+    """Choose the pieces of each file that fit into `room` tokens, those with most gain first.
+
+    The pieces of a file are taken in their order; one that does not fit is left out.
+    """
+    chosen: list[list[_Piece]] = [[] for _ in files]
+    heap = [(-queue[0].gain, number, 0) for number, queue in enumerate(queues)]
+    heapq.heapify(heap)
+    misfits = 0
+    while heap and misfits < MAX_MISFITS:
+        _, number, position = heapq.heappop(heap)
+        piece = queues[number][position]
+        cost = files[number].cost(piece)
+        if cost <= room:
+            room -= cost
+            chosen[number].append(piece)
+        else:
+            misfits += 1
+        if position + 1 < len(queues[number]):
+            following = queues[number][position + 1]
+            heapq.heappush(heap, (-following.gain, number, position + 1))
+    return chosen
+
+
+def _show_pieces(hit: Hit, file: _File, pieces: Sequence[_Piece]) -> Hit:
+    """Return a hit with the lines of its pieces, in place of its context and other places."""
+    if file.source is None:
+        content = file.text(hit.start_line, hit.end_line) if pieces else ""
+        return replace(hit, content=content, context_before="", context_after="", also=())
+    blocks = _join_pieces(pieces)
+    hit_block = next(
+        (block for block in blocks if _covers(block, (hit.start_line, hit.end_line))), None
+    )
+    other_places = tuple(
+        _make_place(hit, file, block) for block in blocks if block is not hit_block
+    )
+    if hit_block is None:
+        return replace(hit, content="", context_before="", context_after="", also=other_places)
+    first, last = hit_block.lines
+    signature = file.signature(first)
+    above = file.text(first, hit.start_line - 1) if first < hit.start_line else ""
+    return replace(
+        hit,
+        content=clip_lines(hit.content, file.line_width),
+        context_before="\n".join(filter(None, (*((signature, GAP) if signature else ()), above))),
+        context_after=file.text(hit.end_line + 1, last) if last > hit.end_line else "",
+        also=other_places,
+    )
+
+
+def _covers(piece: _Piece, lines: Lines) -> bool:
+    return piece.lines[0] <= lines[0] and lines[1] <= piece.lines[1]
+
+
+def _join_pieces(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Join pieces that are next to each other; the block with the best piece comes first."""
+    blocks = list[_Piece]()
+    for piece in sorted(pieces, key=lambda piece: piece.lines):
+        if blocks and piece.lines[0] <= blocks[-1].lines[1] + 1 + JOINED_GAP:
+            blocks[-1] = _join(blocks[-1], piece)
+        else:
+            blocks.append(piece)
+    return sorted(blocks, key=lambda block: -block.share)
+
+
+def _join(upper: _Piece, lower: _Piece) -> _Piece:
+    return _Piece(
+        (upper.lines[0], max(upper.lines[1], lower.lines[1])),
+        upper.bytes + lower.bytes,
+        max(upper.share, lower.share),
+        max(upper.relevance, lower.relevance),
+    )
+
+
+def _make_place(hit: Hit, file: _File, block: _Piece) -> Place:
+    """Make the place of a block; a known place in it gives its symbol and the line to open."""
+    first, last = block.lines
+    content = file.text(first, last)
+    ranked_place = next(
+        (entry for entry in hit.also if _covers(block, (entry.line, entry.line))), None
+    )
+    if ranked_place is not None:
+        return replace(ranked_place, start_line=first, end_line=last, content=content)
+    return Place(
+        start_line=first,
+        end_line=last,
+        start_byte=0,
+        end_byte=0,
+        symbol_type=None,
+        symbol_name=None,
+        symbol_signature=file.signature(first) or None,
+        relevance=block.relevance,
+        line=first,
+        text=content.partition("\n")[0].strip(),
+        content=content,
+    )

@@ -1,0 +1,116 @@
+"""Counterparts of a file by the customs of names: header and source, declarations, its tests. Pure.
+
+Only files with exactly such a name are counterparts: each is looked up, and no directory is listed.
+"""
+
+from collections.abc import Container, Iterator
+
+from cocosearchd.languages.patterns.path_kinds import is_test
+
+MAX_COUNTERPARTS = 4  # of a file
+MAX_PARTS = 20  # of a path; of a deeper one, only its own directory is looked at
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh")
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm", ".cu")
+# Suffix -> suffixes of the other side. An implementation in Python seldom has declarations, so it
+# is not looked up: that would cost every question about Python something.
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_HEADERS, _SOURCES),
+    **dict.fromkeys(_SOURCES, _HEADERS),
+    ".pyi": (".py",),
+    ".ml": (".mli",),
+    ".mli": (".ml",),
+    ".fs": (".fsi",),
+    ".fsi": (".fs",),
+    ".adb": (".ads",),
+    ".ads": (".adb",),
+}
+_DECLARED_IN = ("include", "inc", "headers")
+_DEFINED_IN = ("src", "source", "lib")
+# Suffix -> names of its tests, of a file `{0}`.
+_TESTS: dict[str, tuple[str, ...]] = {
+    ".py": ("test_{0}.py", "{0}_test.py"),
+    ".go": ("{0}_test.go",),
+    ".rb": ("{0}_spec.rb", "{0}_test.rb", "test_{0}.rb"),
+    ".java": ("{0}Test.java", "{0}Tests.java"),
+    ".kt": ("{0}Test.kt",),
+    ".cs": ("{0}Tests.cs", "{0}Test.cs"),
+    ".php": ("{0}Test.php",),
+    **{
+        suffix: (f"{{0}}.test{suffix}", f"{{0}}.spec{suffix}")
+        for suffix in (".js", ".ts", ".jsx", ".tsx", ".mjs")
+    },
+    **{
+        suffix: (f"{{0}}_test{suffix}", f"test_{{0}}{suffix}")
+        for suffix in (".c", ".cc", ".cpp", ".cxx")
+    },
+}
+_TEST_FOLDERS = ("tests", "test", "spec", "__tests__", "testing")
+
+
+def can_have_counterparts(path: str, *, with_tests: bool) -> bool:
+    """Return False for a file whose suffix alone excludes a counterpart."""
+    _, suffix = _split_name(path)
+    return suffix in _SUFFIXES or (with_tests and suffix in _TESTS)
+
+
+def find_counterparts(
+    path: str, files: Container[str], *, with_tests: bool, project: str = ""
+) -> tuple[str, ...]:
+    """Return the counterparts of a file among `files`, the nearest first.
+
+    Tests are counterparts `with_tests`, for questions that ask for them. Headers may be in a
+    directory with the name of the `project`.
+    """
+    candidates = [*_other_sides(path, project), *(_tests_of(path) if with_tests else ())]
+    unique = dict.fromkeys(candidate for candidate in candidates if candidate != path)
+    return tuple(candidate for candidate in unique if candidate in files)[:MAX_COUNTERPARTS]
+
+
+def _other_sides(path: str, project: str) -> Iterator[str]:
+    """Yield the names of a header for a source, of an implementation for an interface, and back."""
+    name, suffix = _split_name(path)
+    directory = path.rpartition("/")[0]
+    for folder in (directory, *_mirrored(directory, project)):
+        for other_suffix in _SUFFIXES.get(suffix, ()):
+            yield f"{folder}/{name}{other_suffix}".lstrip("/")
+
+
+def _mirrored(directory: str, project: str) -> Iterator[str]:
+    """Yield the directories of the other side: `include/shop` has `src/shop` and `src`."""
+    parts = directory.split("/")
+    for number, part in enumerate(parts if len(parts) <= MAX_PARTS else ()):
+        if part in _DECLARED_IN:
+            for other_part in _DEFINED_IN:
+                yield "/".join((*parts[:number], other_part, *parts[number + 1 :]))
+                yield "/".join((*parts[:number], other_part, *parts[number + 2 :]))
+        elif part in _DEFINED_IN:
+            for other_part in _DECLARED_IN:
+                yield "/".join((*parts[:number], other_part, *parts[number + 1 :]))
+                for name in (project, *parts[max(0, number - 1) : number]):
+                    yield "/".join((*parts[:number], other_part, name, *parts[number + 1 :]))
+
+
+def _tests_of(path: str) -> Iterator[str]:
+    """Yield the names of the tests of a file, beside it first, then in directories of tests."""
+    name, suffix = _split_name(path)
+    if suffix not in _TESTS or is_test(path):
+        return
+    parts = path.split("/")[:-1]
+    folders = ["/".join(parts)]
+    for test_folder in _TEST_FOLDERS if len(parts) <= MAX_PARTS else ():
+        folders += ["/".join((*parts, test_folder))]
+        # `src/main/java/a` has `src/test/java/a`; `src/shop/a` has `tests/shop/a` and `tests/a`
+        folders += [
+            "/".join((*parts[:number], test_folder, *parts[end:]))
+            for number in range(len(parts))
+            for end in range(number + 1, min(number + 3, len(parts)) + 1)
+        ]
+    for folder in dict.fromkeys(folders):
+        for pattern in _TESTS[suffix]:
+            yield f"{folder}/{pattern.format(name)}".lstrip("/")
+
+
+def _split_name(path: str) -> tuple[str, str]:
+    """Return the name of a file without its suffix, and the suffix."""
+    name, dot, suffix = path.rpartition("/")[2].rpartition(".")
+    return name, f"{dot}{suffix}"
