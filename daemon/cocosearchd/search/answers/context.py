@@ -218,8 +218,8 @@ class Context:
         gap = [GAP] if head and line_span.head[1] + 1 < line_span.above[0] else []
         width = self._line_width
         return (
-            "\n".join(clip_line(line, width) for line in (*head, *gap, *lines_before)),
-            "\n".join(clip_line(line, width) for line in text.lines(*line_span.below)),
+            _join_clipped([*head, *gap, *lines_before], width),
+            _join_clipped(text.lines(*line_span.below), width),
         )
 
 
@@ -269,7 +269,13 @@ def clip_lines(text: str, width: int) -> str:
     """Cut every line of a text to `width` characters."""
     if len(text) <= width:
         return text
-    return "\n".join(clip_line(line, width) for line in text.split("\n"))
+    return _join_clipped(text.split("\n"), width)
+
+
+def _join_clipped(lines: Sequence[str], width: int) -> str:
+    if max(map(len, lines), default=0) > width:
+        lines = [clip_line(line, width) for line in lines]
+    return "\n".join(lines)
 
 
 def clip_line(line: str, width: int) -> str:
