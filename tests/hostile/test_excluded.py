@@ -110,7 +110,9 @@ def test_up_status_and_a_query_say_why_nothing_is_searchable(
     (hostile_root / ".gitignore").write_text("*\n")
     sentence = "nothing is searchable: all 3 files are left out: 3 by .gitignore; set indexing"
     name = hostile_root.name
-    assert sentence in shared.ctl("up", str(hostile_root)).stdout
+    output = shared.ctl("up", str(hostile_root)).stdout
+    assert sentence in output
+    assert "try:" not in output  # a query would find nothing
     assert sentence in shared.ctl("status").stdout
     assert sentence in shared.ctl("query", "anything", "--index", name).stdout
     (hostile_root / ".gitignore").write_text("")

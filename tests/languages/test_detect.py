@@ -141,6 +141,26 @@ def test_a_long_licence_hides_no_language(licence: bytes) -> None:
     assert detect("a.h", licence + guard + b"int add(int a, int b);\n") == "c"
 
 
+@pytest.mark.parametrize(
+    ("path", "head", "language"),
+    [
+        ("scripts/build", b"#!/bin/sh -e\nif true; then :; fi\n", "bash"),
+        ("BUILD", b'cc_library(name = "a")\n', "starlark"),
+        (
+            "Rakefile",
+            b"#!/usr/bin/env rake\ntask :a\n",
+            "ruby",
+        ),  # an interpreter without a language
+        ("README", b"#!/bin/sh\n", "bash"),
+        ("build.bazel", b"#!/bin/sh\n", "starlark"),
+    ],
+)
+def test_a_shebang_goes_before_a_name_without_extension(
+    path: str, head: bytes, language: str
+) -> None:
+    assert detect(path, head) == language
+
+
 @pytest.mark.parametrize("name", ["prod.tfvars", "prod.auto.tfvars", "main.tf"])
 def test_terraform_is_hcl(name: str) -> None:
     assert detect(name, b'region = "eu"\n') == "hcl"

@@ -36,8 +36,8 @@ from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.search.code.code_profile import (
     Weights,
     rank_code,
+    relevance_scores,
     score_files,
-    sole_definitions,
 )
 from cocosearchd.search.code.place_scores import (
     FITTED_PLACE_SIGNALS,
@@ -222,8 +222,9 @@ def shown_results(
     ranked = rank_code(matrix, symbol, weights, SHOWN)
     best = {chunk.path: chunk.start_byte for chunk in reversed(ranked)}
     scores, by_signal = score_files(matrix, symbol, weights)
-    sole = sole_definitions(matrix, symbol, weights, by_signal)
-    signals = relevance_signals(matrix, symbol, scores, sole)
+    signals = relevance_signals(
+        matrix, symbol, *relevance_scores(matrix, symbol, weights, scores, by_signal)
+    )
     numbers = {
         (matrix.paths[file], start): number
         for number, (file, start) in enumerate(

@@ -1,6 +1,7 @@
-"""Detects the language of a file: by file name, then extension, then shebang line.
+"""Detects the language of a file: by shebang line, file name or extension.
 
-Content decides between the kinds of a language, and between C and C++ headers.
+A shebang line counts in files without extension; there it goes before the name, because a script
+may be called `build`. Content decides between the kinds of a language, and between C and C++ headers.
 """
 
 import re
@@ -25,9 +26,7 @@ _CPP_HEADER = re.compile(
 def detect(path: str, head: bytes) -> str:
     """Return the language id of a path and its first `HEAD_BYTES`; "" if unsupported."""
     head = head.removeprefix(blocks.BOM)
-    info = _by_path(path)
-    if info is None:
-        info = _by_shebang(head) if _has_no_extension(path) else None
+    info = (_by_shebang(head) if _has_no_extension(path) else None) or _by_path(path)
     if info is None:
         return ""
     if info.name == "c" and path.endswith(".h") and _is_cpp_header(head[:HEAD_BYTES]):

@@ -7,7 +7,7 @@ twins by paths that differ in one part: a locale, a version, a platform.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -173,40 +173,48 @@ def _preference(compared: "_Compared[T]", words: frozenset[str]) -> tuple[bool, 
 
 
 class _Compared(Generic[T]):
-    """A result with the values its comparison needs, computed when it is needed."""
+    """A result with the values its comparison needs, each computed when it is needed."""
 
     def __init__(self, result: T, text: Text, number: int) -> None:
         self.result = result
         self.text = text
         self.number = number
-        self.parts = _PART.split(text.path.lower())
-        self.file_name = text.path.rpartition("/")[2]
-        self.has_variant = any(map(_is_variant, self.parts))
-        self.vendored_parts = _parts_below_vendor(self.parts)
-        # Results of which neither is a variant are alike only if they have one of these in common.
-        self.keys = [("file", self.file_name), ("content", text.content)]
-        if text.symbol_name is not None:
-            self.keys.append(("symbol", text.symbol_name))
-        self._words: list[str] | None = None
-        self._shingles: frozenset[int] | None = None
 
-    @property
-    def words(self) -> list[str]:
-        """The words of the text."""
-        if self._words is None:
-            self._words = _WORD.findall(self.text.content[:MAX_CHARACTERS])
-        return self._words
+    @cached_property
+    def parts(self) -> list[str]:
+        """The parts of the path, in lower case."""
+        return _PART.split(self.text.path.lower())
 
-    @property
-    def shingles(self) -> frozenset[int]:
-        """Hashes of each `SHINGLE_WORDS` words that follow each other."""
-        if self._shingles is None:
-            words = self.words
-            self._shingles = frozenset(
-                hash(tuple(words[start : start + SHINGLE_WORDS]))
-                for start in range(max(1, len(words) - SHINGLE_WORDS + 1))
-            )
-        return self._shingles
+    @cached_property
+    def file_name(self) -> str:
+        """The last part of the path, as written, with its type."""
+        return self.text.path.rpartition("/")[2]
+
+    @cached_property
+    def has_variant(self) -> bool:
+        """True if a part of the path names a locale, a version or a platform."""
+        return any(map(_is_variant, self.parts))
+
+    @cached_property
+    def vendored_parts(self) -> list[str]:
+        """The parts of the path below a directory of other projects."""
+        return _parts_below_vendor(self.parts)
+
+    @cached_property
+    def keys(self) -> list[tuple[str, str]]:
+        """Properties of which alike results have one in common, if neither is a variant."""
+        keys = [("file", self.file_name), ("content", self.text.content)]
+        if self.text.symbol_name is not None:
+            keys.append(("symbol", self.text.symbol_name))
+        return keys
+
+    @cached_property
+    def shingles(self) -> frozenset[tuple[str, ...]]:
+        """Each `SHINGLE_WORDS` words that follow each other; all words of a shorter text."""
+        words = _WORD.findall(self.text.content[:MAX_CHARACTERS])
+        if len(words) < SHINGLE_WORDS:
+            return frozenset([tuple(words)])
+        return frozenset(zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False))
 
     def is_alike(self, second: "_Compared[T]") -> bool:
         """Return True if either can stand for the other."""

@@ -27,6 +27,11 @@ def filter_sql(where: Filter) -> Condition:
     return _join(chain(file_restrictions(where), chunk_restrictions(where)))
 
 
+def file_filter_sql(where: Filter) -> Condition:
+    """Return the conditions of a filter on files, over the columns of a files table."""
+    return _join(file_restrictions(where))
+
+
 def chunk_filter_sql(where: Filter) -> Condition:
     """Return the conditions of a filter on phrases and symbols, for chunks found by their keys.
 

@@ -12,7 +12,15 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from cocosearchd.errors import Conflict, NotFound
-from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord, describe_root
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.model import (
+    FileRecord,
+    Fingerprint,
+    IndexIdentity,
+    IndexRecord,
+    SkipReason,
+    describe_root,
+)
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import (
     drop_tables,
@@ -21,6 +29,7 @@ from cocosearchd.store.connection.migrate import (
     upgrade_tables,
 )
 from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.filters import file_filter_sql
 
 # With it codeindex_{slug}__{slug}_chunks has 63 bytes, at which PostgreSQL cuts names.
 SLUG_LENGTH = 22
@@ -219,6 +228,40 @@ async def file_records(
             )
             await asyncio.sleep(0)
     return tuple(files)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of a list. `skip_reason` says why its text is not searched; None: it is."""
+
+    path: str
+    language: str
+    chunk_count: int
+    skip_reason: SkipReason | None
+
+
+async def file_page(
+    db: Database,
+    record: IndexRecord,
+    where: Filter,
+    *,
+    under: str,
+    skipped: bool,
+    after: str,
+    limit: int,
+) -> tuple[tuple[ListedFile, ...], int]:
+    """Read at most `limit` files that pass a filter, by path, and the count of all that do.
+
+    The files lie at or below `under`, as in `file_records`, and come after the path `after`.
+    `skipped` adds files that are not searched.
+    """
+    condition, values = file_filter_sql(where)
+    values |= {"under": under, "skipped": skipped, "after": after, "limit": limit}
+    async with db.connection() as connection:
+        query = statement("file_page", record, filter=condition)
+        rows = await (await connection.execute(query, values)).fetchall()
+    files = tuple(ListedFile(*columns) for _, *columns in rows if columns[0] is not None)
+    return files, int(rows[0][0])
 
 
 async def devices(db: Database, record: IndexRecord) -> frozenset[int]:

@@ -165,6 +165,19 @@ from {files}
 where %(under)s = '' or filename = %(under)s or (filename >= %(under)s || '/' and filename < %(under)s || '0')
 order by filename
 
+-- name: file_page
+-- The count of the files at or below a path that pass a filter, and a page of them after a path: one row at least.
+with passing as (
+    select filename, language_id, chunk_count, skip_reason
+    from {files}
+    where (%(under)s = '' or filename = %(under)s or (filename >= %(under)s || '/' and filename < %(under)s || '0'))
+      and (%(skipped)s or skip_reason is null) and {filter}
+)
+select (select count(*) from passing), page.*
+from (values (1)) as one
+left join (select * from passing where filename > %(after)s order by filename limit %(limit)s) as page on true
+order by filename
+
 -- name: devices
 -- The devices of the files of an index when they were read: the first of the six numbers of a fingerprint.
 select distinct substring(fingerprint for 8) from {files} where fingerprint is not null

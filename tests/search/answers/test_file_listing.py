@@ -1,5 +1,6 @@
 """Listing files, reading one, and what is like a place."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.file_content import (
@@ -19,6 +21,7 @@ from cocosearchd.search.answers.file_content import (
 )
 from cocosearchd.search.answers.file_listing import list_files
 from cocosearchd.search.answers.related import find_related
+from cocosearchd.store import index_records
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
@@ -135,13 +138,41 @@ def test_a_line_longer_than_a_page_is_cut(text: str) -> None:
     assert len(page.content) > 100
 
 
-async def test_pages_by_offset_and_by_language(shared: Corpus) -> None:
-    page = await list_files(shared.db, [shared.record], limit=2, offset=1)
-    assert ([entry.path for entry in page.files], page.total) == (["src/a.py", "src/b.py"], 5)
+async def test_files_of_a_language_are_listed(shared: Corpus) -> None:
     python = await list_files(shared.db, [shared.record], languages=("py",))
     assert ({entry.language for entry in python.files}, python.total) == ({"python"}, 3)
     with pytest.raises(InvalidInput):
         await list_files(shared.db, [shared.record], languages=("pyton",))
+
+
+@pytest.mark.parametrize(
+    ("cursor", "paths"),
+    [
+        (["a", "zzz"], sorted(FILES)),  # an index before this one
+        (["code", "src/a.py"], ["src/b.py", "src/sub/c.go", "srcs.py"]),
+        (["code", "src/aa.py"], ["src/b.py", "src/sub/c.go", "srcs.py"]),  # a file that is gone
+        (["code", "srcs.py"], []),
+        (["zzz", ""], []),
+    ],
+)
+async def test_a_page_begins_after_its_cursor_and_counts_all_files(
+    shared: Corpus, cursor: list[str], paths: list[str]
+) -> None:
+    page = await list_files(shared.db, [shared.record], cursor=json.dumps(cursor))
+    assert ([entry.path for entry in page.files], page.total) == (paths, len(FILES))
+
+
+async def test_a_page_reads_no_more_rows_than_it_shows(shared: Corpus) -> None:
+    """The rows of other files stay in PostgreSQL, which counts them."""
+    files, count = await index_records.file_page(
+        shared.db, shared.record, Filter(), under="", skipped=False, after="src/a.py", limit=2
+    )
+    assert ([file.path for file in files], count) == (["src/b.py", "src/sub/c.go"], len(FILES))
+
+
+async def test_an_invalid_pattern_is_refused(shared: Corpus) -> None:
+    with pytest.raises(InvalidInput):
+        await list_files(shared.db, [shared.record], pattern="[z-a]")
 
 
 async def test_skipped_files_are_listed_on_request(corpus: Corpus) -> None:

@@ -21,6 +21,7 @@ from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features, make_snapshot
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
+from cocosearchd.search.relevance import WEAK
 from tests.search.lexical.toy import DIMENSION, documents
 
 FILES = {
@@ -217,6 +218,21 @@ def test_a_definition_is_a_sure_answer_to_its_name_in_any_case(
         assert best.relevance > 0.6 > 0.3 > max((entry.relevance for entry in rest), default=0)
     matrix, symbol = ask("where is the basket", vector, files)  # no name
     assert rank_code(matrix, symbol, load_weights(), 10)[0].relevance < 0.6
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_name_that_no_file_defines_is_half_sure_where_few_files_use_it(vector: bool) -> None:
+    def best_relevance(files: dict[str, str], name: str) -> float:
+        matrix, symbol = ask(name, vector, files)
+        return rank_code(matrix, symbol, load_weights(), 10)[0].relevance
+
+    others = {f"other{n}.py": f"def other{n}(): ..." for n in range(40)}
+    patch = {"patch.py": "def check():\n    return {'path': 'biscuits'}"}
+    defined = best_relevance({"shop.py": "def biscuits(): ..."} | others, "biscuits")
+    used_once = best_relevance(patch | others, "biscuits")
+    assert WEAK < used_once < 0.8 < defined
+    uses = {f"use{n}.py": f"call_{n}(biscuits)" for n in range(30)}
+    assert best_relevance(uses | others, "biscuits") < WEAK
 
 
 @pytest.mark.parametrize("vector", [False, True])

@@ -15,7 +15,7 @@ import numpy as np
 from cocosearchd.languages import scopes
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit, Place
-from cocosearchd.search.answers.clipped_lines import GAP, clip_line, clip_lines
+from cocosearchd.search.answers.clipped_lines import GAP, clip_lines, join_clipped
 from cocosearchd.search.answers.disk_files import FileContents
 
 NAMES_SHARE = 1 / 6  # of a budget: some 45 files in 8,000 tokens
@@ -67,7 +67,7 @@ class _File:
         if self.source is None:
             return clip_lines(self.hit.content, self.line_width)
         lines = self.source.contents.lines(first, last)
-        return "\n".join(clip_line(line, self.line_width) for line in lines)
+        return join_clipped(lines, self.line_width)
 
     def signature(self, line: int) -> str:
         """Return the first line of the definition around a line; "" where the line is that one."""

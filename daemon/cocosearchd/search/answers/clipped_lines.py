@@ -1,14 +1,21 @@
 """Lines of code that are cut to a width, and the marks of what is left out. Pure."""
 
+from collections.abc import Sequence
+
 ELLIPSIS = "..."
 GAP = "…"  # replaces the lines that are left out between the signature and the match
 
 
 def clip_lines(text: str, width: int) -> str:
     """Cut every line of a text to `width` characters."""
-    if len(text) <= width:
-        return text
-    return "\n".join(clip_line(line, width) for line in text.split("\n"))
+    return text if len(text) <= width else join_clipped(text.split("\n"), width)
+
+
+def join_clipped(lines: Sequence[str], width: int) -> str:
+    """Join lines, each cut to `width` characters."""
+    if max(map(len, lines), default=0) > width:
+        lines = [clip_line(line, width) for line in lines]
+    return "\n".join(lines)
 
 
 def clip_line(line: str, width: int) -> str:

@@ -15,7 +15,7 @@ from cocosearchd.languages import scopes
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.bundle import SourceText, pack_hits
-from cocosearchd.search.answers.clipped_lines import ELLIPSIS, GAP, clip_line, clip_lines
+from cocosearchd.search.answers.clipped_lines import ELLIPSIS, GAP, clip_lines, join_clipped
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import ViewOptions
@@ -255,8 +255,8 @@ class Context:
         gap = [GAP] if head and line_span.head[1] + 1 < line_span.above[0] else []
         width = self._line_width
         return (
-            "\n".join(clip_line(line, width) for line in (*head, *gap, *lines_before)),
-            "\n".join(clip_line(line, width) for line in text.lines(*line_span.below)),
+            join_clipped([*head, *gap, *lines_before], width),
+            join_clipped(text.lines(*line_span.below), width),
         )
 
 

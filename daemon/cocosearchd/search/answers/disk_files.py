@@ -66,7 +66,8 @@ class FileContents:
             return []
         end = int(self.starts[last]) if last < len(self.starts) else len(self.data)
         block = self.data[self.starts[first - 1] : end].decode("utf-8", "replace")
-        return [line.removesuffix("\r") for line in block.removesuffix("\n").split("\n")]
+        lines = block.removesuffix("\n").split("\n")
+        return [line.removesuffix("\r") for line in lines] if "\r" in block else lines
 
 
 @dataclass(frozen=True, slots=True)

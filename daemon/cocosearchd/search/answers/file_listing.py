@@ -1,14 +1,14 @@
 """Lists the files of indexes, page by page."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cocosearchd.errors import InvalidInput
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.filters.filter_values import language_ids
-from cocosearchd.filters.globs import path_matcher
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import FileRecord, IndexRecord, SkipReason
+from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.query_bounds import check_budget, check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -48,39 +48,42 @@ async def list_files(
     languages: Sequence[str] = (),
     skipped: bool = False,
     limit: int = 100,
-    offset: int = 0,
     cursor: str | None = None,
     budget_tokens: int | None = None,
 ) -> FilePage:
     """List files below the directory `under` that match the glob `pattern`.
 
     Both are relative to the root. `languages` are names or aliases; `skipped` adds files that are
-    not searched. A page begins at `offset`, or after the page that returned `cursor`, even if files
-    came or went since; its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
+    not searched. A page begins after the page that returned `cursor`, even if files came or went
+    since; its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
     """
     check_budget(budget_tokens)
-    if not 1 <= limit <= MAX_FILES or offset < 0:
-        raise InvalidInput(
-            f"limit is {limit}, offset {offset}",
-            f"use a limit of 1 to {MAX_FILES}, an offset from 0",
-        )
-    passes = _make_file_filter(pattern, languages, skipped=skipped)
-    entries = [
-        FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
-        for record in sorted(indexes, key=lambda index: index.name)
-        for row in await index_records.file_records(db, record, under.removeprefix("./").strip("/"))
-        if passes(row)
-    ]
+    if not 1 <= limit <= MAX_FILES:
+        raise InvalidInput(f"limit is {limit}", f"use a limit of 1 to {MAX_FILES}")
+    check_filters((pattern or "", *languages))
+    where = Filter(languages=language_ids(languages), paths=() if pattern is None else (pattern,))
     after = _read_cursor(cursor)
-    remaining = [
-        entry for entry in entries[offset:] if after is None or (entry.index, entry.path) > after
-    ]
-    page = _fit_entries(remaining[:limit], budget_tokens)
-    return FilePage(
-        page,
-        len(entries),
-        json.dumps([page[-1].index, page[-1].path]) if len(remaining) > len(page) else None,
-    )
+    entries = list[FileEntry]()
+    total = 0
+    for record in sorted(indexes, key=lambda index: index.name):
+        files, count = await index_records.file_page(
+            db,
+            record,
+            where,
+            under=under.removeprefix("./").strip("/"),
+            skipped=skipped,
+            after=after.path if record.name == after.index else "",
+            # one more than a page, to tell whether another follows
+            limit=limit + 1 - len(entries) if record.name >= after.index else 0,
+        )
+        entries += (
+            FileEntry(record.name, file.path, file.language, file.chunk_count, file.skip_reason)
+            for file in files
+        )
+        total += count
+    page = _fit_entries(entries[:limit], budget_tokens)
+    more = len(entries) > len(page)
+    return FilePage(page, total, json.dumps([page[-1].index, page[-1].path]) if more else None)
 
 
 def _fit_entries(entries: Sequence[FileEntry], budget: int | None) -> tuple[FileEntry, ...]:
@@ -96,28 +99,18 @@ def _fit_entries(entries: Sequence[FileEntry], budget: int | None) -> tuple[File
     return tuple(fitting)
 
 
-def _make_file_filter(
-    pattern: str | None, languages: Sequence[str], *, skipped: bool
-) -> Callable[[FileRecord], bool]:
-    """Make the filter of a listing. Raises `InvalidInput`."""
-    check_filters((pattern or "", *languages))
-    matches = path_matcher((pattern or "**",))
-    ids = frozenset(language_ids(languages))
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """The index and the path of the last file of a page; empty before the first page."""
 
-    def passes(row: FileRecord) -> bool:
-        if row.skip_reason is not None and not skipped:
-            return False
-        if ids and row.language not in ids:
-            return False
-        return pattern is None or bool(matches(row.path))
-
-    return passes
+    index: str = ""
+    path: str = ""
 
 
-def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
+def _read_cursor(cursor: str | None) -> _Position:
     """Parse a cursor. It is JSON, because names of indexes and files may have any separator."""
     if cursor is None:
-        return None
+        return _Position()
     try:
         index, path = json.loads(cursor)
     except (ValueError, TypeError):
@@ -126,4 +119,4 @@ def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
         raise InvalidInput(
             f"{cursor!r} is not a cursor", "use the cursor of the previous page, unchanged"
         )
-    return index, path
+    return _Position(index, path)

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord, MatchType
 from cocosearchd.search.answers.counterparts import can_have_counterparts, find_counterparts
-from cocosearchd.search.code.code_profile import RankedChunk, Weights
+from cocosearchd.search.code.code_profile import RankedChunk, ScoredMatrix, Weights
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
 from cocosearchd.search.code.symbol_files import find_symbol_files
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.features import asks_for_tests
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
@@ -107,7 +107,7 @@ async def code_candidates(
     if _lacks_results(plan, candidates, code_query.limit):
         more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
         deeper_query = replace(code_query, limit=more, needed=more)
-        candidates, _ = await _rank(db, newest, deeper_query, trace, matrix)
+        candidates, _ = await _rank(db, newest, deeper_query, trace, matrix, candidates)
         candidates = _select(code_query, candidates)
     return candidates
 
@@ -173,15 +173,19 @@ async def _rank(
     record: IndexRecord,
     code_query: CodeQuery,
     trace: Trace,
-    matrix: FeatureMatrix | None = None,
-) -> tuple[RankedCandidates, FeatureMatrix | None]:
-    """Rank with the matrix of fewer results, if there is one. Return the matrix for more."""
+    matrix: ScoredMatrix | None = None,
+    first: RankedCandidates | None = None,
+) -> tuple[RankedCandidates, ScoredMatrix | None]:
+    """Rank with the matrix and the candidates for fewer results, if there are some.
+
+    Return the candidates with the matrix for more.
+    """
     if code_query.plan.where.phrases:
         matches = await rank_phrase_matches(db, record, code_query, code_query.needed, trace)
     else:
         chunks, matrix = await code_query.rank_all(matrix)
         matches = PhraseMatches(chunks)
-    return await _add_rows(db, record, code_query, matches), matrix
+    return await _add_rows(db, record, code_query, matches, first), matrix
 
 
 def _lacks_results(plan: Plan, candidates: RankedCandidates, limit: int) -> bool:
@@ -212,19 +216,38 @@ async def _list_symbols(
 
 
 async def _add_rows(
-    db: Database, record: IndexRecord, code_query: CodeQuery, matches: PhraseMatches
+    db: Database,
+    record: IndexRecord,
+    code_query: CodeQuery,
+    matches: PhraseMatches,
+    first: RankedCandidates | None,
 ) -> RankedCandidates:
-    """Make candidates of the ranked chunks: their rows come from the overlay or the store."""
+    """Make candidates of the ranked chunks: their rows come from the overlay or the store.
+
+    The rows of the `first` candidates are not read again.
+    """
     plan = code_query.plan
     snapshot = code_query.snapshot
     unsaved = code_query.overlay.rows if code_query.overlay else {}
-    stored_keys = [
+    by_key = {entry.candidate.key: entry.candidate for entry in first.scored} if first else {}
+    by_key |= unsaved
+    missing_keys = [
         key
         for chunk in matches.chunks
-        if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) not in unsaved
+        if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) not in by_key
     ]
-    rows, states = await queries.chunks_with_files(db, record, stored_keys, snapshot.chunk_count)
-    by_key = {row.key: row for row in rows} | dict(unsaved)
+    states = first.states if first else None
+    if missing_keys or states is None:
+        rows, read_states = await queries.chunks_with_files(
+            db, record, missing_keys, snapshot.chunk_count
+        )
+        by_key |= {row.key: row for row in rows}
+        # the later state of a file counts: if the file has changed, so may the rows read before
+        states = (
+            read_states
+            if states is None
+            else replace(read_states, files=states.files | read_states.files)
+        )
     scored = [
         _make_candidate(by_key[key], chunk, bool(plan.where.phrases))
         for chunk in matches.chunks

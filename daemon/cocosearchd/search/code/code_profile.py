@@ -32,6 +32,10 @@ from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
 
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
+# What a file that uses a name counts for its relevance, where one that defines it alone counts 1, and the
+# number of such files up to which it does. No data can tell: with this a name that few files use is half sure.
+_USE_SHARE = 0.75
+_FEW_USING_FILES = 10  # a page of results
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 # Signal of a file -> its meaning. Words are scored by BM25; lexical signals are shares of the
 # best file's, unless the text says another scale.
@@ -227,58 +231,92 @@ def rank_code(
     which are the best places of their files. Statistics are those of the whole index: a filter changes which
     files are shown, not their relative order.
     """
-    if not len(matrix.paths):
-        return ()
+    return rank_scored(
+        score_matrix(matrix, symbol, weights),
+        limit,
+        allowed_chunks=allowed_chunks,
+        all_chunks=all_chunks,
+        holds_phrases=holds_phrases,
+        pointed_out=pointed_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredMatrix:
+    """A feature matrix of F files and C chunks with all scores, which no limit changes."""
+
+    matrix: FeatureMatrix
+    scores: Floats  # (F,)
+    by_signal: Mapping[str, Floats]  # signal -> (F,): the summands of the scores
+    place_scores: Floats  # (C,)
+    relevances: Floats  # (C,)
+
+
+def score_matrix(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> ScoredMatrix:
+    """Score all files and chunks of a matrix. `symbol`: the query is a name."""
     scores, by_signal = score_files(matrix, symbol, weights)
-    eligible = _eligible_files(matrix, holds_phrases=holds_phrases)
-    if allowed_chunks is not None:
-        eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
-    files = _sort_files(matrix, scores, eligible, limit)
-    place_scores = score_places(matrix, symbol, scores, weights.select_places(matrix.is_report))
-    likelihoods = place_scores.copy()
-    if pointed_out is not None and len(place_scores):
-        place_scores[pointed_out] += np.ptp(place_scores)
     relevances = estimate_relevance(
         matrix,
         symbol,
-        scores,
-        sole_definitions(matrix, symbol, weights, by_signal),
+        *relevance_scores(matrix, symbol, weights, scores, by_signal),
         weights.select_relevance(matrix.chunks.cosines is not None),
     )
+    return ScoredMatrix(
+        matrix,
+        scores,
+        by_signal,
+        score_places(matrix, symbol, scores, weights.select_places(matrix.is_report)),
+        relevances,
+    )
+
+
+def rank_scored(
+    scored: ScoredMatrix,
+    limit: int,
+    *,
+    allowed_chunks: NDArray[np.bool_] | None = None,
+    all_chunks: bool = False,
+    holds_phrases: bool = False,
+    pointed_out: NDArray[np.bool_] | None = None,
+) -> tuple[RankedChunk, ...]:
+    """Rank as `rank_code` does, with scores that were computed before."""
+    matrix = scored.matrix
+    if not len(matrix.paths):
+        return ()
+    eligible = _eligible_files(matrix, holds_phrases=holds_phrases)
+    if allowed_chunks is not None:
+        eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
+    files = _sort_files(matrix, scored.scores, eligible, limit)
+    place_scores = scored.place_scores
+    if pointed_out is not None and len(place_scores):
+        place_scores = np.where(pointed_out, place_scores + np.ptp(place_scores), place_scores)
     chunks = (
-        _choose_all_chunks(matrix, files, relevances, allowed_chunks, limit)
+        _choose_all_chunks(matrix, files, scored.relevances, allowed_chunks, limit)
         if all_chunks
         else _choose_chunks(matrix, files, place_scores, allowed_chunks, limit)
     )
-    signals = _largest_signals(by_signal, files)
+    signals = _largest_signals(scored.by_signal, files)
     places = (
         {
-            file: _rank_places(
-                matrix,
-                _sort_chunks(matrix, file, place_scores, allowed_chunks),
-                likelihoods,
-                relevances,
-            )
+            file: _rank_places(scored, _sort_chunks(matrix, file, place_scores, allowed_chunks))
             for file in files[:BUNDLED_FILES]
         }
         if matrix.is_report and not all_chunks
         else {}
     )
     return tuple(
-        _make_ranked_chunk(matrix, chunk, scores, place_scores, relevances, signals, places)
+        _make_ranked_chunk(scored, chunk, float(place_scores[chunk]), signals, places)
         for chunk in chunks
     )
 
 
-def _rank_places(
-    matrix: FeatureMatrix, chunks: Sequence[int], scores: Floats, relevances: Floats
-) -> tuple[RankedPlace, ...]:
-    """Return the first of the sorted chunks of a file as places. `scores` are (C,)."""
+def _rank_places(scored: ScoredMatrix, chunks: Sequence[int]) -> tuple[RankedPlace, ...]:
+    """Return the first of the sorted chunks of a file as places."""
     first_chunks = chunks[:MAX_BUNDLED_PLACES]
     columns = (
-        *matrix.chunks.keys[first_chunks].T.tolist(),
-        scores[first_chunks].tolist(),
-        relevances[first_chunks].tolist(),
+        *scored.matrix.chunks.keys[first_chunks].T.tolist(),
+        scored.place_scores[first_chunks].tolist(),
+        scored.relevances[first_chunks].tolist(),
     )
     return tuple(map(RankedPlace, *columns))
 
@@ -333,38 +371,35 @@ def _largest_signals(
     by_signal: Mapping[str, Floats], files: Sequence[int]
 ) -> dict[int, tuple[tuple[str, float], ...]]:
     """Map each file to weight x value of each of its signals, the largest first."""
-    # (F, S) as Python floats in one step: to read each from its array costs more than all else here
+    # (S, F), and as Python values in one step: to read each from its array costs more than all here
     columns = np.array([values[files] for values in by_signal.values()], np.float32)
-    rows = columns.reshape(len(by_signal), len(files)).T.tolist()
+    columns = columns.reshape(len(by_signal), len(files))
+    order = np.argsort(-np.abs(columns), axis=0, kind="stable")
+    rows = zip(order.T.tolist(), np.take_along_axis(columns, order, axis=0).T.tolist(), strict=True)
+    names = tuple(by_signal)
     return {
-        file: tuple(
-            sorted(
-                (item for item in zip(by_signal, row, strict=True) if item[1]),
-                key=lambda item: -abs(item[1]),
-            )
-        )
-        for file, row in zip(files, rows, strict=True)
+        file: tuple((names[n], value) for n, value in zip(numbers, values, strict=True) if value)
+        for file, (numbers, values) in zip(files, rows, strict=True)
     }
 
 
 def _make_ranked_chunk(
-    matrix: FeatureMatrix,
+    scored: ScoredMatrix,
     chunk: int,
-    scores: Floats,
-    place_scores: Floats,
-    relevances: Floats,
+    place_score: float,
     signals: Mapping[int, tuple[tuple[str, float], ...]],
     places: Mapping[int, tuple[RankedPlace, ...]],
 ) -> RankedChunk:
+    matrix = scored.matrix
     file = int(matrix.chunks.files[chunk])
     cosine = None if matrix.chunks.cosines is None else float(matrix.chunks.cosines[chunk])
     return RankedChunk(
         path=matrix.paths[file],
         start_byte=int(matrix.chunks.keys[chunk, 0]),
         end_byte=int(matrix.chunks.keys[chunk, 1]),
-        score=float(scores[file]),
-        place_score=float(place_scores[chunk]),
-        relevance=float(relevances[chunk]),
+        score=float(scored.scores[file]),
+        place_score=place_score,
+        relevance=float(scored.relevances[chunk]),
         lexical=float(matrix.chunks.scores[chunk]),
         coverage=float(matrix.chunks.coverage[chunk]),
         cosine=None if cosine is None or math.isnan(cosine) else cosine,
@@ -406,21 +441,32 @@ def score_files(
     return scores, by_signal
 
 
-def sole_definitions(
-    matrix: FeatureMatrix, symbol: bool, weights: Weights, by_signal: Mapping[str, Floats]
-) -> Floats:
-    """Return what a name with one definition adds to the score of its file, (F,), for relevance.
+def relevance_scores(
+    matrix: FeatureMatrix,
+    symbol: bool,
+    weights: Weights,
+    scores: Floats,
+    by_signal: Mapping[str, Floats],
+) -> tuple[Floats, Floats]:
+    """Return the scores of files and their part that a name defined once adds, (F,), for relevance.
 
     If no file defines the name as written, the files that define it in another case count. Their
-    order is not surer, but it is surer that they were meant.
+    order is not surer, but it is surer that they were meant. If no file defines the name at all, the
+    files that use it count alike, and less than a definition: a plain word that one file happens to
+    have is no surer than the definition in another index.
     """
-    values = by_signal.get("sole", np.zeros(len(matrix.paths), np.float32))
-    if not symbol or values.any():
-        return values
+    sole = by_signal.get("sole", np.zeros(len(matrix.paths), np.float32))
+    if not symbol:
+        return scores, sole
     weight = weights.select(symbol, matrix.chunks.cosines is not None).get("sole", 0.0)
-    return features.definition_shares(matrix.values["symI"], matrix.values["symI"]) * np.float32(
-        weight
-    )
+    defining = matrix.values["symI"]
+    if not defining.any():
+        using = sole > 0
+        share = _USE_SHARE * min(1.0, _FEW_USING_FILES / max(1, int(np.count_nonzero(using))))
+        return scores - sole, using * np.float32(share * weight)
+    if sole.any():
+        return scores, sole
+    return scores, features.definition_shares(defining, defining) * np.float32(weight)
 
 
 def _eligible_files(matrix: FeatureMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:

@@ -9,7 +9,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.code.code_profile import RankedChunk, Weights, rank_code
+from cocosearchd.search.code.code_profile import (
+    RankedChunk,
+    ScoredMatrix,
+    Weights,
+    rank_scored,
+    score_matrix,
+)
 from cocosearchd.search.code.file_masks import chunk_mask, file_mask
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Mask
@@ -74,26 +80,31 @@ class CodeQuery:
         )
 
     async def rank_all(
-        self, matrix: FeatureMatrix | None = None
-    ) -> tuple[tuple[RankedChunk, ...], FeatureMatrix]:
-        """Rank the best chunks that pass the filter, and return them with the feature matrix.
+        self, scored: ScoredMatrix | None = None
+    ) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
+        """Rank the best chunks that pass the filter, and return them with the scored matrix.
 
-        `matrix` is that of the same query for fewer results; it is used again where it suffices.
+        `scored` is that of the same query for fewer results; it is used again where it suffices.
         """
-        if matrix is not None and matrix.suffices(self.needed):
-            return await asyncio.to_thread(self.rank_compared, matrix, None), matrix
-        return await self.evaluate(
-            lambda computed: (self.rank_compared(computed, None), computed), self.allowed_files
-        )
+        if scored is not None and scored.matrix.suffices(self.needed):
+            return await asyncio.to_thread(self._rank_scored, scored, None), scored
+
+        def score_and_rank(matrix: FeatureMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
+            computed = score_matrix(matrix, self.terms.symbol, self.weights)
+            return self._rank_scored(computed, None), computed
+
+        return await self.evaluate(score_and_rank, self.allowed_files)
 
     def rank_compared(
         self, matrix: FeatureMatrix, chunks: Starts | None
     ) -> tuple[RankedChunk, ...]:
         """Rank chunks like `rank`, from the feature matrix of the compared files."""
-        return rank_code(
-            matrix,
-            self.terms.symbol,
-            self.weights,
+        return self._rank_scored(score_matrix(matrix, self.terms.symbol, self.weights), chunks)
+
+    def _rank_scored(self, scored: ScoredMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
+        matrix = scored.matrix
+        return rank_scored(
+            scored,
             self.limit,
             allowed_chunks=self.allowed_chunks(matrix)
             if chunks is None

@@ -18,6 +18,7 @@ from cocosearch_ipc.render.answers import describe_staleness
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
+LIVE = "live"  # the state of an index that has all files of its directory
 REFUSED = "refused"  # the state of an index that another embedder built
 SYNC_POLL_S = 0.05
 SHORT_S = 0.5  # after this wait a person sees progress
@@ -105,6 +106,8 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
         return
     if last["failed"]:
         output.line(f"{last['failed']} files were not indexed: `cocosearchctl status` says why")
+    if last["state"] == LIVE and not last["chunks"]:
+        return  # the notes say why nothing is searchable
     example = (
         f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
     )
