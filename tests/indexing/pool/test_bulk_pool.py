@@ -228,6 +228,7 @@ async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) ->
     await asyncio.gather(*(writer.apply(file.path, file, urgent=False) for file in files))
 
 
+@pytest.mark.timeout(240)  # three indexes of three states of every language
 async def test_rows_equal_those_that_the_indexer_makes_alone(
     db: Database, cacheable: DiskCache, mixed: Path
 ) -> None:
