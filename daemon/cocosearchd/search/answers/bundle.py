@@ -117,7 +117,7 @@ def name_hit(hit: Hit) -> str:
 
 
 def _fit_names(hits: Sequence[Hit], budget: int) -> tuple[Sequence[Hit], int]:
-    """Return the hits that are listed_hits, at least one, and the rest of the budget."""
+    """Return the hits that are listed, at least one, and the rest of the budget."""
     room = int(budget * NAMES_SHARE)
     used = 0
     count = 0
@@ -134,7 +134,7 @@ def _list_pieces(hit: Hit, rank: int, file: _File) -> Sequence[_Piece]:
     """Return the places of a hit that may be shown, best first. `rank` is from 0.
 
     Scores of places are logarithms of their shares. The first place may have a lower score than
-    other_places: the question names it by a line.
+    other places, if the question names it by a line.
     """
     share = FILE_SHARES[min(rank, len(FILE_SHARES) - 1)]
     if file.source is None or not hit.places:
