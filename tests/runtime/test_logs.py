@@ -109,7 +109,7 @@ def test_an_error_is_logged_without_the_values_around_it(
     text = path.read_text()
     assert "why" in text
     assert "test_logs.py" in text
-    assert "hunter2" not in text.replace('fail("hunter2" + "0")', "")
+    assert "hunter20" not in text, "lines of code may be there, values may not"
 
 
 def test_a_line_has_the_fields_of_its_record_and_of_its_request(
@@ -131,23 +131,6 @@ def test_a_line_has_the_fields_of_its_record_and_of_its_request(
         "path": "PosixPath('a.py')",
         "seconds": 2,
     }
-
-
-def test_an_error_is_described_with_all_that_led_to_it() -> None:
-    def fail() -> None:
-        try:
-            raise KeyError("first")
-        except KeyError as first:
-            raise ExceptionGroup("several", [ValueError("a"), OSError("b")]) from first
-
-    with pytest.raises(ExceptionGroup) as caught:
-        fail()
-    descriptions = logs.describe_error(caught.value)
-    assert [entry["type"] for entry in descriptions] == [
-        *("ExceptionGroup", "ValueError", "OSError", "KeyError"),
-    ]
-    (frame,) = logs.describe_error(caught.value)[-1]["frames"]  # type: ignore[misc]
-    assert re.fullmatch(r".*test_logs\.py:\d+ .*fail", frame)
 
 
 def test_a_line_for_people_drives_no_terminal(root: logging.Logger, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import os
 import shutil
 import stat
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,9 +32,6 @@ REPEATS = ("psycopg.pool",)
 # Context variables with this prefix are fields of every record, also of records of libraries.
 CONTEXT_PREFIX = "log_"
 _OWN_FIELDS = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
-# Of an error in a line of JSON: its innermost frames; and the errors that led to it, with itself.
-MAX_FRAMES = 50
-MAX_ERRORS = 10
 # Escape sequences of a terminal (ECMA-48, SGR).
 _RESET, _BOLD, _DIM, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[36m"
 _LEVEL_COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
@@ -102,39 +98,15 @@ def record_fields(record: logging.LogRecord) -> dict[str, object]:
     }
 
 
-def describe_error(error: BaseException) -> list[dict[str, object]]:
-    """Describe an error, then the errors that led to it and those of a group, at most `MAX_ERRORS`.
-
-    Frames are places, without lines of code and local values: these may be queries or secrets.
-    """
-    descriptions = list[dict[str, object]]()
-    pending = [error]
-    while pending and len(descriptions) < MAX_ERRORS:
-        current = pending.pop(0)
-        frames = [
-            f"{frame.f_code.co_filename}:{line} {frame.f_code.co_qualname}"
-            for frame, line in traceback.walk_tb(current.__traceback__)
-        ]
-        descriptions.append(
-            {
-                "type": type(current).__qualname__,
-                "message": str(current),
-                "frames": frames[-MAX_FRAMES:],
-            }
-        )
-        if isinstance(current, BaseExceptionGroup):
-            pending += current.exceptions
-        context = None if current.__suppress_context__ else current.__context__
-        pending += filter(None, [current.__cause__ or context])
-    return descriptions
-
-
-# Fields of a record and its error, if any -> what is written of it.
-Render = Callable[[dict[str, object], BaseException | None], str]
+# Fields of a record and its traceback, "" without one -> what is written of it.
+Render = Callable[[dict[str, object], str], str]
 
 
 class _Scrubbing(logging.Formatter):
-    """Masks secrets in all output, also in errors and in records of libraries."""
+    """Masks secrets in all output, also in tracebacks and in records of libraries.
+
+    Tracebacks have no local values, which may be source code, queries or secrets.
+    """
 
     def __init__(self, secrets: Sequence[str], render: Render) -> None:
         super().__init__()
@@ -142,17 +114,16 @@ class _Scrubbing(logging.Formatter):
         self._render = render
 
     def format(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
+        info = record.exc_info
+        error = self.formatException(info) if info is not None and info[0] is not None else ""
         return mask_urls(mask_secrets(self._render(record_fields(record), error), self._secrets))
 
 
-def _json_line(fields: dict[str, object], error: BaseException | None) -> str:
-    if error is not None:
-        fields["exception"] = describe_error(error)
-    return json.dumps(fields, default=repr)
+def _json_line(fields: dict[str, object], error: str) -> str:
+    return json.dumps(fields | ({"exception": error} if error else {}), default=repr)
 
 
-def _terminal_lines(fields: dict[str, object], error: BaseException | None) -> str:
+def _terminal_lines(fields: dict[str, object], error: str) -> str:
     time, level, event, logger = map(
         str, map(fields.pop, ("timestamp", "level", "event", "logger"))
     )
@@ -163,8 +134,7 @@ def _terminal_lines(fields: dict[str, object], error: BaseException | None) -> s
         f"[{_BOLD}{logger}{_RESET}]",
         *(f"{_CYAN}{name}{_RESET}={_plain(value)}" for name, value in fields.items()),
     ]
-    lines = "" if error is None else "".join(traceback.format_exception(error)).rstrip()
-    return "\n".join(filter(None, [" ".join(parts), lines]))
+    return "\n".join(filter(None, [" ".join(parts), error]))
 
 
 def _plain(value: object) -> str:
