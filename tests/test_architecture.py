@@ -214,6 +214,7 @@ ONLY_IN = {
     "uvicorn": "cocosearch_ipc.http.serve",
     "prompt_toolkit": "cocosearch_ipc.repl",
     "pygments": "cocosearch_ipc.repl",
+    "structlog": "cocosearchd.runtime.logs",
     "yaml": "cocosearchd.config.settings_files",
     "dotenv": "cocosearchd.config.settings_files",
     "psutil": "cocosearchd.runtime.process_resources",

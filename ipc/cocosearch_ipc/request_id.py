@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 # The log formatter adds context variables with this prefix to every record of a request, also to
 # records of libraries.
-REQUEST_ID: ContextVar[str] = ContextVar("log_request_id")
+REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
 
 
 def new_request_id() -> str:

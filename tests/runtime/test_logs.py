@@ -3,18 +3,15 @@
 import json
 import logging
 import os
-import re
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from cocosearch_ipc.request_id import REQUEST_ID
 from cocosearchd.runtime import logs
 
 log = logging.getLogger("test")
@@ -109,36 +106,4 @@ def test_an_error_is_logged_without_the_values_around_it(
     text = path.read_text()
     assert "why" in text
     assert "test_logs.py" in text
-    assert "hunter20" not in text, "lines of code may be there, values may not"
-
-
-def test_a_line_has_the_fields_of_its_record_and_of_its_request(
-    root: logging.Logger, tmp_path: Path
-) -> None:
-    request = REQUEST_ID.set("c0ffee")
-    path = tmp_path / "other.log"
-    with path.open("w") as stream:
-        logs.configure("info", "json", None, stream)
-        log.warning("late %s", "answer", extra={"path": Path("a.py"), "seconds": 2})
-    REQUEST_ID.reset(request)
-    fields = json.loads(path.read_text())
-    assert datetime.fromisoformat(fields.pop("timestamp")).tzinfo is not None
-    assert fields == {
-        "event": "late answer",
-        "level": "warning",
-        "logger": "test",
-        "request_id": "c0ffee",
-        "path": "PosixPath('a.py')",
-        "seconds": 2,
-    }
-
-
-def test_a_line_for_people_drives_no_terminal(root: logging.Logger, tmp_path: Path) -> None:
-    path = tmp_path / "other.log"
-    with path.open("w") as stream:
-        logs.configure("info", "console", None, stream)
-        log.info("event", extra={"path": "a\x1b[2J\n.py", "files": 3})
-    (line,) = path.read_text().splitlines()
-    text = re.sub(r"\x1b\[\d*m", "", line)
-    assert "[info    ] event" in text
-    assert text.endswith(r"[test] path='a\x1b[2J\n.py' files=3")
+    assert "hunter2" not in text.replace('fail("hunter2" + "0")', "")

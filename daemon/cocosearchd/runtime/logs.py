@@ -8,18 +8,18 @@ up` or launchd started writes to a file that no other program rotates: it bounds
 """
 
 import contextlib
-import contextvars
 import fcntl
-import json
 import logging
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
+
+import structlog
+from structlog.typing import Processor
 
 from cocosearchd.runtime.masking import mask_secrets, mask_urls
 
@@ -28,14 +28,6 @@ QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", 
 # Warn at each attempt to reach an absent server, twice a second; the log has its absence already.
 REPEATS = ("psycopg.pool",)
 
-
-# Context variables with this prefix are fields of every record, also of records of libraries.
-CONTEXT_PREFIX = "log_"
-_OWN_FIELDS = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
-# Escape sequences of a terminal (ECMA-48, SGR).
-_RESET, _BOLD, _DIM, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[36m"
-_LEVEL_COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
-_OTHER_LEVELS = "\x1b[32m"
 
 # The log and its previous file together take at most twice this, and one record.
 MAX_BYTES = 8 << 20
@@ -76,70 +68,20 @@ def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
     return logging.StreamHandler(stream)
 
 
-def context_fields() -> dict[str, object]:
-    """Return the context variables that belong to each record, without their prefix."""
-    return {
-        variable.name.removeprefix(CONTEXT_PREFIX): value
-        for variable, value in contextvars.copy_context().items()
-        if variable.name.startswith(CONTEXT_PREFIX)
-    }
+def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
+    """Tracebacks without local values, which may be source code, queries or secrets."""
+    return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
-def record_fields(record: logging.LogRecord) -> dict[str, object]:
-    """Return the event of a record, its context, its level, its logger, its extras and its time."""
-    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
-    return {
-        "event": record.getMessage(),
-        **context_fields(),
-        "level": record.levelname.lower(),
-        "logger": record.name,
-        **{name: value for name, value in vars(record).items() if name not in _OWN_FIELDS},
-        "timestamp": time.replace("+00:00", "Z"),
-    }
+class _Scrubbing(structlog.stdlib.ProcessorFormatter):
+    """Masks secrets in all output, also in tracebacks and in records of libraries."""
 
-
-# Fields of a record and its traceback, "" without one -> what is written of it.
-Render = Callable[[dict[str, object], str], str]
-
-
-class _Scrubbing(logging.Formatter):
-    """Masks secrets in all output, also in tracebacks and in records of libraries.
-
-    Tracebacks have no local values, which may be source code, queries or secrets.
-    """
-
-    def __init__(self, secrets: Sequence[str], render: Render) -> None:
-        super().__init__()
+    def __init__(self, secrets: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
         self._secrets = tuple(secrets)
-        self._render = render
 
     def format(self, record: logging.LogRecord) -> str:
-        info = record.exc_info
-        error = self.formatException(info) if info is not None and info[0] is not None else ""
-        return mask_urls(mask_secrets(self._render(record_fields(record), error), self._secrets))
-
-
-def _json_line(fields: dict[str, object], error: str) -> str:
-    return json.dumps(fields | ({"exception": error} if error else {}), default=repr)
-
-
-def _terminal_lines(fields: dict[str, object], error: str) -> str:
-    time, level, event, logger = map(
-        str, map(fields.pop, ("timestamp", "level", "event", "logger"))
-    )
-    parts = [
-        f"{_DIM}{time}{_RESET}",
-        f"[{_LEVEL_COLOURS.get(level, _OTHER_LEVELS)}{level:<8}{_RESET}]",
-        f"{_BOLD}{event:<30}{_RESET}",
-        f"[{_BOLD}{logger}{_RESET}]",
-        *(f"{_CYAN}{name}{_RESET}={_plain(value)}" for name, value in fields.items()),
-    ]
-    return "\n".join(filter(None, [" ".join(parts), error]))
-
-
-def _plain(value: object) -> str:
-    """Return a value on one line, without characters that drive a terminal."""
-    return value if isinstance(value, str) and value.isprintable() else repr(value)
+        return mask_urls(mask_secrets(super().format(record), self._secrets))
 
 
 def configure(
@@ -156,8 +98,29 @@ def configure(
     URLs.
     """
     console = style == "console" or (style == "auto" and stream.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor] = (
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        if console
+        else [
+            structlog.processors.ExceptionRenderer(_without_locals()),
+            structlog.processors.JSONRenderer(default=repr),
+        ]
+    )
     handler = _handler(stream, file)
-    handler.setFormatter(_Scrubbing(secrets, _terminal_lines if console else _json_line))
+    handler.setFormatter(
+        _Scrubbing(
+            secrets,
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from cocosearch_ipc import client, error_codes
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.methods import METHODS
-from cocosearchd.runtime import logs
 from tests.ipc.conftest import Served
 
 
@@ -458,8 +458,10 @@ def test_a_request_has_an_id_in_the_answer_and_in_the_log(
 
     class Recorder(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            fields = logs.record_fields(record)
-            request_ids.append(f"{fields['event']} {fields.get('request_id')}")
+            merged = structlog.contextvars.merge_contextvars(
+                None, "info", {"event": record.getMessage()}
+            )
+            request_ids.append(f"{merged['event']} {merged.get('request_id')}")
 
     handler = Recorder()
     logging.getLogger("cocosearch_ipc.rpc.dispatcher").addHandler(handler)
