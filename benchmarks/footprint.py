@@ -66,7 +66,7 @@ STAGES = (
 )
 TABLES = """
 select relname, pg_total_relation_size(oid) from pg_class
-where relname like 'codeindex%%' and relkind = 'r' order by 1
+where (relname like 'codeindex%%' or relname like 'cocosearch_words%%') and relkind = 'r' order by 1
 """
 PARTS = """
 select 'heap', pg_relation_size(%(table)s::regclass)

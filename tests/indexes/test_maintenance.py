@@ -124,8 +124,13 @@ async def until_words(db: Database, record: IndexRecord, expected: str) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
+    set_pauses(monkeypatch, 0.02)
     monkeypatch.setattr(maintenance, "drop_words", partial(drop_words, grace_s=0.0))
+
+
+def set_pauses(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(maintenance, "QUIET_S", seconds)
+    monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_S", seconds)
 
 
 @pytest.mark.usefixtures("quick")
@@ -154,13 +159,13 @@ async def test_words_are_stored_at_the_first_use_and_dropped_when_it_is_long_ago
 ) -> None:
     index = Running(await new_index(db))
     await replace_file(db, index.record, file_write("a.py", "one: 1"))
-    monkeypatch.setattr(maintenance, "QUIET_S", 3600.0)
+    set_pauses(monkeypatch, 3600.0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
         index.classic_use.set()
         await until_words(db, index.record, "complete")
         tasks.cancel_scope.cancel()
-    monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
+    set_pauses(monkeypatch, 0.02)
     async with anyio.create_task_group() as tasks:  # like after a restart
         tasks.start_soon(maintenance.keep_words, db, cast(RunningIndex, index), split_texts)
         await anyio.sleep(0.2)

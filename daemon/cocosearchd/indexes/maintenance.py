@@ -128,7 +128,7 @@ async def _pause_until_use(index: RunningIndex) -> bool:
     """Wait for a use of `classic`, or for a time without commits; return True for a use."""
     while True:
         generation = index.record.generation
-        with anyio.move_on_after(QUIET_S):
+        with anyio.move_on_after(QUIET_S if is_searched_by_sql(index) else CLEARING_INTERVAL_S):
             await index.classic_use.wait()
             index.classic_use = anyio.Event()
             return True

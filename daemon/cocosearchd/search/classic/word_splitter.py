@@ -22,8 +22,9 @@ REQUEST_CHARACTERS = 1 << 20  # of one request: some 100 ms of work
 # Fifty times the use of a request of the usual size.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
 DEADLINE_S = 20.0  # wall time of a request
-# None is kept warm: words are split for minutes, then perhaps never again.
-SIZE = PoolSize(max_processes=1, idle_s=30.0)
+# None is kept warm: words are split for minutes, then perhaps never again. With two, a question does
+# not wait for a fill.
+SIZE = PoolSize(max_processes=2, idle_s=30.0)
 
 
 class WordSplitter:

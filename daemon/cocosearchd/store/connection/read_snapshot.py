@@ -23,6 +23,12 @@ class ReadSnapshot(Database):
         async with self._lock:
             yield self._connection
 
+    @asynccontextmanager
+    async def long_connection(self) -> AsyncIterator[Connection]:
+        """Lend the same connection: it is held already."""
+        async with self.connection() as connection:
+            yield connection
+
 
 @asynccontextmanager
 async def open_snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:

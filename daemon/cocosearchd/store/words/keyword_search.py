@@ -58,19 +58,30 @@ async def keyword_search(
     text = text.replace("\0", "")
     async with db.connection() as connection:
         search = await search_condition(connection, record, where)
-        if not search.has_words:
-            return await _read_and_rank(connection, record, text, search, limit, split)
-        values = search.values | {"text": text, "limit": limit}
-        hits = await read_candidates(connection, record, "keyword_all", search.condition, values)
-        if not any_term or len(hits) >= min(limit, ENOUGH_HITS):
-            return hits
-        terms = await _rare_terms(connection, record, text)
-        partial_hits = (
-            await read_candidates(
-                connection, record, "keyword_any", search.condition, values | terms
-            )
-            if terms
-            else ()
+        if search.has_words:
+            return await _search_index(connection, record, text, search, limit, any_term=any_term)
+    async with db.long_connection() as connection:
+        return await _read_and_rank(connection, record, text, search, limit, split)
+
+
+async def _search_index(
+    connection: Connection,
+    record: IndexRecord,
+    text: str,
+    search: SearchCondition,
+    limit: int,
+    *,
+    any_term: bool,
+) -> tuple[Candidate, ...]:
+    values = search.values | {"text": text, "limit": limit}
+    hits = await read_candidates(connection, record, "keyword_all", search.condition, values)
+    if not any_term or len(hits) >= min(limit, ENOUGH_HITS):
+        return hits
+    terms = await _rare_terms(connection, record, text)
+    partial_hits = tuple[Candidate, ...]()
+    if terms:
+        partial_hits = await read_candidates(
+            connection, record, "keyword_any", search.condition, values | terms
         )
     keys = {hit.key for hit in hits}
     raised = tuple(replace(hit, score=1 + hit.score) for hit in hits)
