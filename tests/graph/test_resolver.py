@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.graph.parsed_files import ParsedFiles, parse_texts
 from cocosearchd.graph.code_files import CodeFile, DefinitionKey
+from cocosearchd.graph.resolution import use_search
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, BindingKind, CodeFacts
 from cocosearchd.languages.references.manifest_facts import extract_manifest_facts
@@ -357,3 +358,36 @@ def test_modules_of_packages_and_settings(module: str, manifests: list[CodeFile]
     assert resolve([first, file("packages/a/src/run.ts", "run"), *manifests])[0] == [
         "packages/a/src/run.ts:run"
     ]
+
+
+def test_definitions_that_share_a_name_have_the_uses_that_they_have_alone() -> None:
+    """A question that asks for several definitions resolves the uses of their name once."""
+    calls = [use("run", 0), use("thing.run", 0, is_local=True), use("A.run", 0)]
+    files = [
+        file("a.py", "A(A.run)"),
+        file("b.py", "B(B.run) run"),
+        file("c.py", "main", [imported("a", "A"), imported("b", "run")], calls),
+        file("d.py", "main", [imported("b", "run", "go")], [use("go", 0), use("other.run", 0)]),
+    ]
+    index = ParsedFiles(files)
+    definitions = [DefinitionKey("a.py", 1), DefinitionKey("b.py", 1), DefinitionKey("b.py", 2)]
+    resolver = Resolver(index)
+    for definition in [*definitions, *definitions]:
+        alone = list(Resolver(index).uses_of(definition))
+        assert list(resolver.uses_of(definition)) == alone
+        assert alone
+
+
+def test_uses_that_were_not_all_read_are_not_remembered() -> None:
+    text = "def run(): ...\n" + "run()\n" * 5
+    files = parse_texts({"a.py": text}, {"python"})
+    resolver, definition = Resolver(files), DefinitionKey("a.py", 0)
+    next(resolver.uses_of(definition))
+    assert len(list(resolver.uses_of(definition))) == 5
+
+
+def test_a_question_remembers_a_bounded_number_of_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(use_search, "MAX_REMEMBERED", 2)
+    files = parse_texts({"a.py": "def run(): ...\n" + "run()\n" * 5}, {"python"})
+    resolver, definition = Resolver(files), DefinitionKey("a.py", 0)
+    assert [len(list(resolver.uses_of(definition))) for _ in range(3)] == [5, 5, 5]

@@ -5,6 +5,7 @@ question asks: a save changes the facts of one file and no row of another.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
@@ -162,11 +163,18 @@ class FactTable(Sequence[_Fact]):
     def select(self, field: int, selected: Collection[str]) -> Iterator[_Fact]:
         """Yield the facts whose field, by its position, has one of some values."""
         values = self._values[field] or ()
-        numbers = {values.index(value) for value in selected if value in values}
-        if numbers:
-            for row, number in enumerate(self._columns[field]):
-                if number in numbers:
-                    yield self[row]
+        numbers = [number for number, value in enumerate(values) if value in selected]
+        rows = (row for number in numbers for row in _find_all(self._columns[field], number))
+        yield from map(self.__getitem__, sorted(rows))
+
+
+def _find_all(column: Sequence[int], number: int) -> Iterator[int]:
+    """Yield the rows of a column that have a number, without a step of the interpreter for others."""
+    row = -1
+    with suppress(ValueError):  # there is no further one
+        while True:
+            row = column.index(number, row + 1)
+            yield row
 
 
 @dataclass(frozen=True, slots=True)

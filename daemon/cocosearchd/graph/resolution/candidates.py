@@ -1,6 +1,8 @@
 """Definitions that a use may mean by its name alone, for receivers that are not known"""
 
+import heapq
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cocosearchd.graph.code_files import DefinitionKey, Resolution
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
@@ -22,25 +24,51 @@ _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
 }
 
 
+class _PossibleKeys(NamedTuple):
+    """Definitions that a name may mean. `is_one`: they are one definition with its overloads."""
+
+    keys: tuple[DefinitionKey, ...]
+    is_one: bool
+
+
 class NameCandidates:
     """Finds definitions by name, once a name for one question."""
 
     def __init__(self, names: ScopeLookup) -> None:
         self._names = names
         self._keys: dict[tuple[str, str], tuple[DefinitionKey, ...]] = {}
+        # by family, name, kind of use, and if there is a receiver
+        self._possible: dict[tuple[str, str, UseKind, bool], _PossibleKeys] = {}
+        # the same for the uses in a file, by its path
+        self._resolutions: dict[tuple[str, str, UseKind, bool], Resolution] = {}
 
     def find(self, path: str, use: Use) -> Resolution:
         """Return the definitions with the name of a use, the nearest first."""
+        look_up = path, use.name, use.kind, bool(use.receiver)
+        if look_up not in self._resolutions:
+            self._resolutions[look_up] = self._resolve(path, use)
+        return self._resolutions[look_up]
+
+    def _resolve(self, path: str, use: Use) -> Resolution:
         rules = self._names.rules(path)
-        keys = [key for key in self._all(rules.family, use.name) if self._is_possible(key, use)]
-        if not keys:
+        possible = self._find_possible(rules.family, use)
+        if not possible.keys:
             return resolution((), "unresolved")
-        meanings = {(key.path, self._qualified(key)) for key in keys}
         is_proof = use.kind == "call" and use.name not in rules.builtin_members
-        if len(meanings) == 1 and (is_proof or not use.receiver):
-            return resolution(keys, "unique_name")
-        keys.sort(key=lambda key: (-_shared_prefix(key.path, path), key))
-        return resolution(keys[:MAX_CANDIDATES], "name_only")
+        if possible.is_one and (is_proof or not use.receiver):
+            return resolution(possible.keys, "unique_name")
+        nearest = heapq.nsmallest(
+            MAX_CANDIDATES, possible.keys, key=lambda key: (-_shared_prefix(key.path, path), key)
+        )
+        return resolution(nearest, "name_only")
+
+    def _find_possible(self, family: str, use: Use) -> _PossibleKeys:
+        look_up = family, use.name, use.kind, bool(use.receiver)
+        if look_up not in self._possible:
+            keys = [key for key in self._all(family, use.name) if self._is_possible(key, use)]
+            meanings = {(key.path, self._qualified(key)) for key in keys}
+            self._possible[look_up] = _PossibleKeys(tuple(keys), len(meanings) == 1)
+        return self._possible[look_up]
 
     def _all(self, family: str, name: str) -> tuple[DefinitionKey, ...]:
         if (family, name) not in self._keys:
@@ -82,5 +110,10 @@ def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:
 
 
 def _shared_prefix(first: str, second: str) -> int:
-    length = min(len(first), len(second))
-    return next((i for i in range(length) if first[i] != second[i]), length)
+    """Return the number of characters that two paths begin with alike."""
+    length = 0
+    for character, other in zip(first, second, strict=False):
+        if character != other:
+            break
+        length += 1
+    return length

@@ -45,7 +45,7 @@ class Value:
 
     def because(self, reason: str) -> "Value":
         """Return the same value with another reason."""
-        return replace(self, reason=reason)
+        return self if reason == self.reason else replace(self, reason=reason)
 
 
 UNKNOWN = Value("unknown", reason="unresolved")

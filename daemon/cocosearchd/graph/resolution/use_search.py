@@ -22,6 +22,8 @@ from cocosearchd.model import Symbol
 MAX_ALIASES = 100
 # Files with a name that are looked at for its declaration and its definitions.
 _MAX_DECLARING = 200
+# Uses and imports, by definition, that a question remembers: some 100 MB.
+MAX_REMEMBERED = 1_000_000
 # Files that are loaded at once.
 _BATCH = 64
 # Names of files that stand for their directory.
@@ -39,22 +41,61 @@ class ForwardResolver(Protocol):
         """Return what an import means."""
 
 
+class _UsesByMeaning:
+    """The uses of some names, in order, by the definitions that they may mean."""
+
+    def __init__(self) -> None:
+        self._uses: list[ResolvedUse] = []
+        self._numbers: dict[DefinitionKey, list[int]] = {}  # of uses, ascending
+
+    def add(self, use: ResolvedUse) -> int:
+        """Add a use; return how many definitions it is remembered for."""
+        number = len(self._uses)
+        if use.resolution.definitions:
+            self._uses.append(use)
+        for key in use.resolution.definitions:
+            self._numbers.setdefault(key, []).append(number)
+        return len(use.resolution.definitions)
+
+    def find(self, meanings: Iterable[DefinitionKey]) -> Iterator[ResolvedUse]:
+        """Yield the uses that mean one of some definitions, each once, in order."""
+        numbers = {number for key in meanings for number in self._numbers.get(key, ())}
+        return map(self._uses.__getitem__, sorted(numbers))
+
+
 class UseSearch:
     """Searches files that mention a definition's names, and resolves each mention there."""
 
     def __init__(self, files: CodeFiles, resolver: ForwardResolver) -> None:
         self._files = files
         self._resolver = resolver
+        # Definitions often share their names: the uses of each set of names are resolved once.
+        self._uses: dict[frozenset[str], _UsesByMeaning] = {}
+        self._imports: dict[str, list[ResolvedImport]] = {}  # that mention a name
+        self._remembered = 0  # uses and imports, by definition
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
         meanings = self._meanings(definition)
-        names = self._names_of(definition, meanings)
+        names = frozenset(self._names_of(definition, meanings))
+        known_uses = self._uses.get(names)
+        if known_uses is not None:
+            yield from known_uses.find(meanings)
+            return
+        uses = _UsesByMeaning()
+        for use in self._resolve_uses(names):
+            if self._remembered < MAX_REMEMBERED:
+                self._remembered += uses.add(use)
+            if not meanings.isdisjoint(use.resolution.definitions):
+                yield use
+        if self._remembered < MAX_REMEMBERED:
+            self._uses[names] = uses
+
+    def _resolve_uses(self, names: frozenset[str]) -> Iterator[ResolvedUse]:
+        """Yield the uses of some names, by path."""
         for file in self._mentioning(names):
             for use in file.facts.uses_named(names):
-                resolution = self._resolver.resolve(file, use)
-                if not meanings.isdisjoint(resolution.definitions):
-                    yield ResolvedUse(file, use, resolution)
+                yield ResolvedUse(file, use, self._resolver.resolve(file, use))
 
     def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, by path."""
@@ -109,20 +150,33 @@ class UseSearch:
             waiting.append(stem)
         while waiting and len(names) < MAX_ALIASES:
             name = waiting.pop()
-            for alias in self._aliases(name, names, meanings):
+            for alias in self._aliases(name, meanings):
                 if alias not in names:
                     names.add(alias)
                     waiting.append(alias)
         return names
 
-    def _aliases(
-        self, name: str, names: set[str], meanings: frozenset[DefinitionKey]
-    ) -> Iterator[str]:
-        """Yield the other names by which files import what they know by a name."""
-        for file in self._mentioning([name]):
-            for match in self._matching_imports(file, {*names, name}, meanings):
-                if match.item.local and match.item.local != _DEFAULT:
-                    yield match.item.local
+    def _aliases(self, name: str, meanings: frozenset[DefinitionKey]) -> Iterator[str]:
+        """Yield the names by which files import what they know by a name."""
+        for match in self._imports_named(name):
+            is_alias = match.item.local and match.item.local != _DEFAULT
+            if is_alias and not meanings.isdisjoint(match.resolution.definitions):
+                yield match.item.local
+
+    def _imports_named(self, name: str) -> Iterable[ResolvedImport]:
+        """Return the imports that mention a name, resolved once."""
+        imports = self._imports.get(name)
+        if imports is not None:
+            return imports
+        imports = [
+            ResolvedImport(file, item, self._resolver.definitions_of_import(file, item))
+            for file in self._mentioning([name])
+            for item in mentions_of(file).find({name})
+        ]
+        if self._remembered < MAX_REMEMBERED:
+            self._imports[name] = imports
+            self._remembered += len(imports)
+        return imports
 
     def _mentioning(self, names: Iterable[str]) -> Iterator[CodeFile]:
         """Yield the files that use, import or export a name, by path."""
