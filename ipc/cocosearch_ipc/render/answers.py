@@ -47,7 +47,8 @@ def text(
         if reply.get("listing"):
             yield from _signature(hit)
             continue
-        yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
+        if hit["content"]:  # else a budget had room for its location only
+            yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
         yield from _other_places(hit, style)
         yield ""
     if not reply["results"]:
