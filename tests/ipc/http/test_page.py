@@ -188,7 +188,7 @@ def test_in_a_browser(served: Served, page: Page) -> None:
 def test_an_answer_shows_its_places_its_relevance_and_what_is_alike(
     served: Served, page: Page
 ) -> None:
-    place = p.Place(
+    send_method = p.Place(
         9, 12, 200, 300, "method", "Client.send", "def send()", 0.5, 10, "retry()", (20,)
     )
     lines = "".join(f"    step_{number}()\n" for number in range(60))
@@ -200,7 +200,7 @@ def test_an_answer_shows_its_places_its_relevance_and_what_is_alike(
             end_line=99,
             line=90,
             context_before="class Client:\n…\n    def retry(self):",
-            also=(place,),
+            also=(send_method,),
             similar=5,
             similar_paths=("v1/retry.py", "v2/retry.py", "v3/retry.py", "v4/retry.py", "<b>.py"),
             similar_lines=(70,),
@@ -219,8 +219,8 @@ def test_an_answer_shows_its_places_its_relevance_and_what_is_alike(
     assert best == "90"
     assert page.run("document.querySelector('#results pre').scrollTop") > 0
     assert page.run("document.querySelector('#results meter').value") == pytest.approx(0.73)
-    other = page.run("document.querySelector('#results .also li').innerText")
-    assert other.split() == [":10", "Client.send", "retry()", "alike:", "20"]
+    row = page.run("document.querySelector('#results .also li').innerText")
+    assert row.split() == [":10", "Client.send", "retry()", "alike:", "20"]
     text = page.run("document.querySelector('#results .links').innerText")
     assert "alike in this file: 70" in text
     assert "5 alike: v1/retry.py, v2/retry.py, v3/retry.py, …" in text
