@@ -67,6 +67,7 @@ class FixedEngine:
         self.version = "0.1.0"
         self.cancelled = 0
         self.indexes = {"demo": "/srv/demo"}
+        self.results: tuple[p.SearchResult, ...] = (RESULT,)
         self.steps = 3
         self.step_s = 0.01
         self.stopped = anyio.Event()
@@ -87,7 +88,7 @@ class FixedEngine:
         index = None if request.all_indexes else self._index(request.index)
         return p.SearchReply(
             query=request.query,
-            results=(RESULT,)[: request.limit],
+            results=self.results[: request.limit],
             fresh=True,
             stale_reason=None,
             as_of=AS_OF,

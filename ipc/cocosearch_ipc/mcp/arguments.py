@@ -51,6 +51,6 @@ def _sentence(error: Any, valid_names: list[str]) -> str:
         return f"unknown argument {name}\nHint: " + (
             f"did you mean {matches[0]}?" if matches else ", ".join(valid_names)
         )
-    if error["type"] in ("missing_argument", "missing"):
+    if error["type"] in ("missing_argument", "missing_keyword_only_argument", "missing"):
         return f"{name} is missing"
     return f"{name} is {error['input']!r:.100}: {error['msg'][:1].lower()}{error['msg'][1:]}"

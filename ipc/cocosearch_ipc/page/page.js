@@ -9,6 +9,10 @@ const TYPING_MS = 250;
 const LANGUAGES = 8;
 const COMMON = new Set("the and for are was how who why does what when where which with from this that into not all".split(" "));
 const HEALTH = ["ok", "partial", "error", "no_grammar"];
+const SHOWN_LINES = 120; // of a place: more than context and a chunk of the default size have
+const SIMILAR_PATHS = 3;
+const GAP = "…"; // a line of context that stands for lines that are left out
+const FOUND_BY = { both: "words and meaning", keyword: "words", semantic: "meaning" };
 const at = (id) => document.getElementById(id);
 
 // Texts only: nothing the daemon says is ever read as HTML.
@@ -232,40 +236,76 @@ function showAnswers(reply, tookMs) {
   const words = (reply.query.toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? []).filter((word) => !COMMON.has(word));
   const several = !reply.index;
   at("results").replaceChildren(...reply.results.map((result) => answer(result, words, several)));
+  document.querySelectorAll("#results .best").forEach(scrollTo);
 }
 
 function answer(result, words, several) {
   const place = `${several ? `${result.index}: ` : ""}${result.path}:${result.start_line}`;
   const symbol = result.symbol_name ? `${result.symbol_type} ${result.symbol_name}` : result.language;
   const head = element("summary", {}, element("span", { class: "path", text: place }), element("span", { class: "symbol", text: symbol }));
-  head.append(element("span", { class: "score quiet", text: `${Math.round(100 * result.relevance)} % ${result.match_type}` }));
+  head.append(relevance(result));
   if (result.stale) head.append(element("span", { class: "pill busy", text: "changed since" }));
-  const shown = [result.context_before, result.content, result.context_after].filter(Boolean).map((text) => text.replace(/\n$/, "")).join("\n");
-  const before = result.context_before ? result.context_before.replace(/\n$/, "").split("\n").length : 0;
-  const made = element("details", { open: "" }, head, code(shown, result.start_line - before, words));
-  const alike = (place) => (place.similar_lines.length ? ` (alike: ${place.similar_lines.join(", ")})` : "");
-  const also = result.also.map((place) => `${place.start_line}-${place.end_line} ${place.symbol_name ?? ""}`.trim() + alike(place)).join(", ");
-  if (also) made.append(element("p", { class: "quiet", text: `also ${also}` }));
-  if (result.similar_lines.length) made.append(element("p", { class: "quiet", text: `alike in this file: ${result.similar_lines.join(", ")}` }));
-  if (result.counterparts.length) made.append(element("p", { class: "quiet", text: `belongs with ${result.counterparts.join(", ")}` }));
-  if (result.similar) made.append(element("p", { class: "quiet", text: `${result.similar} alike: ${result.similar_paths.join(", ")}` }));
+  const made = element("details", { open: "" }, head, code(numberedLines(result), result.line, words));
+  if (result.also.length) made.append(element("ul", { class: "also" }, ...result.also.map((entry) => otherPlace(result, entry))));
+  const notes = element("p", { class: "links" }, ...relatedPlaces(result));
   if (result.symbol_name) {
     const address = symbolAddress(result.index, result.path, result.line || result.start_line);
-    made.append(element("p", { class: "links" }, element("a", { href: address, text: "callers and callees" })));
+    notes.append(element("a", { href: address, text: "callers and callees" }));
   }
+  if (notes.childNodes.length) made.append(notes);
   return element("li", {}, made);
 }
 
-function code(text, first, words) {
+function relevance(result) {
+  const percent = `${Math.round(100 * result.relevance)} %`;
+  const meter = element("meter", { min: "0", max: "1", value: String(result.relevance), "aria-label": `relevance ${percent}` });
+  return element("span", { class: "score quiet", title: `relevance; found by ${FOUND_BY[result.match_type] ?? result.match_type}` }, meter, ` ${percent}`);
+}
+
+function otherPlace(result, entry) {
+  const made = element("li", { title: `lines ${entry.start_line} to ${entry.end_line}` }, element("span", { class: "path", text: `:${entry.line}` }));
+  if (entry.symbol_name) made.append(element("span", { class: "symbol", text: entry.symbol_name }));
+  made.append(element("code", { class: "quiet", text: entry.text }));
+  if (entry.similar_lines.length) made.append(element("span", { class: "quiet", text: `alike: ${entry.similar_lines.join(", ")}` }));
+  return made;
+}
+
+function relatedPlaces(result) {
+  const spans = [];
+  if (result.similar_lines.length) spans.push(element("span", { class: "quiet", text: `alike in this file: ${result.similar_lines.join(", ")}` }));
+  if (result.counterparts.length) spans.push(element("span", { class: "quiet", text: `belongs with ${result.counterparts.join(", ")}` }));
+  if (!result.similar) return spans;
+  const more = result.similar > SIMILAR_PATHS ? ", …" : "";
+  const text = `${result.similar} alike: ${result.similar_paths.slice(0, SIMILAR_PATHS).join(", ")}${more}`;
+  return [...spans, element("span", { class: "quiet similar", title: result.similar_paths.join("\n"), text })];
+}
+
+// Pairs of number and text. Lines above a gap are far from the place, and have no number.
+function numberedLines(result) {
+  const lines = (text) => (text ? text.replace(/\n$/, "").split("\n") : []);
+  const before = lines(result.context_before);
+  const gap = before.lastIndexOf(GAP);
+  const all = [...before, ...lines(result.content), ...lines(result.context_after)];
+  return all.slice(0, SHOWN_LINES).map((text, n) => [n > gap ? result.start_line - before.length + n : "", text]);
+}
+
+function code(lines, best, words) {
   const made = element("pre", { tabindex: "0" });
   const pattern = words.length ? new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu") : null;
-  text.split("\n").slice(0, 60).forEach((line, n) => {
-    made.append(element("span", { class: "line", text: String(first + n) }));
+  lines.forEach(([number, line]) => {
+    made.append(element("span", { class: number === best ? "line best" : "line", text: String(number) }));
     const parts = pattern ? line.split(pattern) : [line];
     parts.forEach((part, at) => made.append(at % 2 ? element("mark", { text: part }) : part));
     made.append("\n");
   });
   return made;
+}
+
+// Show the best line of a long place, and some lines above it.
+function scrollTo(line) {
+  const box = line.closest("pre");
+  const top = line.offsetTop - box.offsetTop;
+  if (top > box.clientHeight - line.offsetHeight) box.scrollTop = top - box.clientHeight / 3;
 }
 
 // ---- keys ----

@@ -9,6 +9,7 @@ import re
 import stat
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.page import site
 from tests.ipc.clients.browser import PROGRAM, Page, browser
 from tests.ipc.conftest import Served
+from tests.ipc.engine import RESULT
 from tests.ipc.mcp.test_mcp import CTL
 
 HOME = Path(site.__file__).parent
@@ -152,7 +154,7 @@ def test_in_a_browser(served: Served, page: Page) -> None:
 
     assert page.run("document.activeElement.id") == "query"
     page.type("retry times")
-    page.until("document.querySelectorAll('#results li').length === 1")
+    page.until("document.querySelectorAll('#results > li').length === 1")
     assert "src/retry.py:3" in page.run("document.getElementById('results').innerText")
     assert page.run(
         "[...document.querySelectorAll('#results mark')].map((m) => m.textContent)"
@@ -180,6 +182,50 @@ def test_in_a_browser(served: Served, page: Page) -> None:
     assert {request.split("/status")[0] for request in page.requests} == {served.url}
     assert not [request for request in page.requests if served.token in request.partition("#")[0]]
     assert page.messages == []  # no error, no breach of the policy
+
+
+@needs_chromium
+def test_an_answer_shows_its_places_its_relevance_and_what_is_alike(
+    served: Served, page: Page
+) -> None:
+    send_method = p.Place(
+        9, 12, 200, 300, "method", "Client.send", "def send()", 0.5, 10, "retry()", (20,)
+    )
+    lines = "".join(f"    step_{number}()\n" for number in range(60))
+    served.engine.results = (
+        replace(
+            RESULT,
+            content=lines,
+            start_line=40,
+            end_line=99,
+            line=90,
+            context_before="class Client:\n…\n    def retry(self):",
+            also=(send_method,),
+            similar=5,
+            similar_paths=("v1/retry.py", "v2/retry.py", "v3/retry.py", "v4/retry.py", "<b>.py"),
+            similar_lines=(70,),
+        ),
+    )
+    page.call("Page.navigate", url=f"{served.url}/status#token={served.token}")
+    page.until("document.querySelectorAll('#indexes svg').length === 2")
+    page.type("retry times")
+    page.until("document.querySelectorAll('#results > li').length === 1")
+    numbers = page.run(
+        "[...document.querySelectorAll('#results .line')].map((line) => line.textContent)"
+    )
+    # a line above the gap is far from the place
+    assert numbers == ["", "", "39", *map(str, range(40, 100))]
+    best = page.run("document.querySelector('#results .best').textContent")
+    assert best == "90"
+    assert page.run("document.querySelector('#results pre').scrollTop") > 0
+    assert page.run("document.querySelector('#results meter').value") == pytest.approx(0.73)
+    row = page.run("document.querySelector('#results .also li').innerText")
+    assert row.split() == [":10", "Client.send", "retry()", "alike:", "20"]
+    text = page.run("document.querySelector('#results .links').innerText")
+    assert "alike in this file: 70" in text
+    assert "5 alike: v1/retry.py, v2/retry.py, v3/retry.py, …" in text
+    assert "<b>.py" in page.run("document.querySelector('#results .similar').title")
+    assert page.messages == []
 
 
 @needs_chromium

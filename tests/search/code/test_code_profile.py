@@ -226,13 +226,13 @@ def test_a_name_that_no_file_defines_is_half_sure_where_few_files_use_it(vector:
         matrix, symbol = ask(name, vector, files)
         return rank_code(matrix, symbol, load_weights(), 10)[0].relevance
 
-    others = {f"other{n}.py": f"def other{n}(): ..." for n in range(40)}
+    unrelated_files = {f"other{n}.py": f"def other{n}(): ..." for n in range(40)}
     patch = {"patch.py": "def check():\n    return {'path': 'biscuits'}"}
-    defined = best_relevance({"shop.py": "def biscuits(): ..."} | others, "biscuits")
-    used_once = best_relevance(patch | others, "biscuits")
+    defined = best_relevance({"shop.py": "def biscuits(): ..."} | unrelated_files, "biscuits")
+    used_once = best_relevance(patch | unrelated_files, "biscuits")
     assert WEAK < used_once < 0.8 < defined
     uses = {f"use{n}.py": f"call_{n}(biscuits)" for n in range(30)}
-    assert best_relevance(uses | others, "biscuits") < WEAK
+    assert best_relevance(uses | unrelated_files, "biscuits") < WEAK
 
 
 @pytest.mark.parametrize("vector", [False, True])

@@ -3,6 +3,7 @@
 An answer is compact text (`compact_text`); `tool_calls.result` says when structured content is sent.
 """
 
+from dataclasses import fields
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,13 +15,11 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol
 from cocosearch_ipc.mcp import compact_text, file_reading, tool_calls
 from cocosearch_ipc.mcp.tools import parameters
+from cocosearch_ipc.mcp.tools.parameter_groups import FileFilters, SearchFilters
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 
 # `explain_query` says that it takes them.
-_FILTERS_OF_SEARCH = (
-    *("language", "paths", "symbol_type", "symbol_name"),
-    *("index_name", "index_names", "topic", "limit"),
-)
+_FILTERS_OF_SEARCH = (*(field.name for field in fields(SearchFilters)), "limit")
 EXPLAINED = 3  # results, unless the call says more: each has dozens of values
 
 
@@ -43,45 +42,26 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
                 "Filters inside work too: lang:go -path:vendor/** sym:class name:get_* index:a"
             ),
         ],
-        language: parameters.Language = None,
-        paths: parameters.Paths = None,
-        symbol_type: parameters.SymbolType = None,
-        symbol_name: parameters.SymbolName = None,
-        index_name: parameters.IndexName = None,
-        index_names: parameters.IndexNames = None,
-        topic: parameters.Topic = None,
+        filters: SearchFilters,
         limit: parameters.Limit = None,
         budget_tokens: parameters.BudgetTokens = None,
         cursor: parameters.Cursor = None,
-        use_hybrid_search: parameters.UseHybridSearch = None,
         context_before: parameters.ContextLines = None,
         context_after: parameters.ContextLines = None,
         smart_context: parameters.SmartContext = True,
-        profile: parameters.Profile = None,
         no_cache: parameters.NoCache = False,
     ) -> Any:
         """Find code by meaning, words or name in the current files. Use it first for where or how
         something is done; use grep to list every occurrence of a text.
         """
-        scope = await tool_calls.resolve_scope(
-            ctx, engine, index_name, narrowed=tool_calls.is_narrowed(query, index_names, topic)
-        )
+        scope = await filters.resolve_scope(ctx, engine, query)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         budget = budget_tokens or page_tokens
         request = p.SearchRequest(
             query=query,
-            index=scope.index,
-            indexes=tuple(index_names or ()),
-            topics=(topic,) if topic else (),
-            cwd=scope.cwd,
+            **filters.request_fields(scope),
             limit=limit,
-            languages=tool_calls.split_values(language),
-            paths=tuple(paths or ()),
-            symbol_types=tool_calls.split_values(symbol_type),
-            symbol_name=symbol_name,
-            profile=profile,
-            use_hybrid=use_hybrid_search,
             lines_before=context_before,
             lines_after=context_after,
             smart_context=smart_context,
@@ -101,9 +81,8 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
     async def grep(
         ctx: Context,
         pattern: Annotated[str, Field(description="RE2, within one line.")],
+        filters: FileFilters,
         path: Annotated[str, Field(description="Only this file or directory, e.g. src/api.")] = "",
-        language: parameters.Language = None,
-        paths: parameters.Paths = None,
         fixed: Annotated[bool, Field(description="The pattern is plain text.")] = False,
         ignore_case: bool = False,
         whole_words: bool = False,
@@ -116,9 +95,6 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
                 description="Lines around each match.",
             ),
         ] = 0,
-        index_name: parameters.IndexName = None,
-        index_names: parameters.IndexNames = None,
-        topic: parameters.Topic = None,
         limit: Annotated[
             int,
             Field(
@@ -129,20 +105,13 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         cursor: parameters.Cursor = None,
     ) -> Any:
         """List every line that matches a regular expression, and the count of all matches."""
-        scope = await tool_calls.resolve_scope(
-            ctx, engine, index_name, narrowed=bool(index_names or topic)
-        )
+        scope = await filters.resolve_scope(ctx, engine)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = workspace_protocol.GrepRequest(
             pattern,
-            index=scope.index,
-            indexes=tuple(index_names or ()),
-            topics=(topic,) if topic else (),
-            cwd=scope.cwd,
+            **filters.request_fields(scope),
             under=path,
-            languages=tool_calls.split_values(language),
-            paths=tuple(paths or ()),
             fixed=fixed,
             ignore_case=ignore_case,
             whole_words=whole_words,
@@ -196,43 +165,24 @@ def _explain(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None
     async def explain_query(
         ctx: Context,
         query: str,
+        filters: SearchFilters,
         why_not: Annotated[
             str | None, Field(description="A path that the results lack; the answer says why.")
         ] = None,
-        language: parameters.Language = None,
-        paths: parameters.Paths = None,
-        symbol_type: parameters.SymbolType = None,
-        symbol_name: parameters.SymbolName = None,
-        index_name: parameters.IndexName = None,
-        index_names: parameters.IndexNames = None,
-        topic: parameters.Topic = None,
         limit: Annotated[
             int, Field(ge=1, le=100, description="Number of results to explain.")
         ] = EXPLAINED,
-        profile: parameters.Profile = None,
-        use_hybrid_search: parameters.UseHybridSearch = None,
     ) -> Any:
         """Explain how a search ranks its results, or why it misses one. Takes the filters of
         search_code.
         """
-        scope = await tool_calls.resolve_scope(
-            ctx, engine, index_name, narrowed=tool_calls.is_narrowed(query, index_names, topic)
-        )
+        scope = await filters.resolve_scope(ctx, engine, query)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = p.SearchRequest(
             query=query,
-            index=scope.index,
-            indexes=tuple(index_names or ()),
-            topics=(topic,) if topic else (),
-            cwd=scope.cwd,
+            **filters.request_fields(scope),
             limit=limit,
-            languages=tool_calls.split_values(language),
-            paths=tuple(paths or ()),
-            symbol_types=tool_calls.split_values(symbol_type),
-            symbol_name=symbol_name,
-            profile=profile,
-            use_hybrid=use_hybrid_search,
             explain=True,
             why_not=why_not,
         )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import mcp_types
@@ -13,6 +14,7 @@ from cocosearch_ipc.error_codes import INVALID_PARAMS
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import tool_calls
 from cocosearch_ipc.mcp.tools import parameters
+from cocosearch_ipc.mcp.tools.flat_parameters import ParameterGroup
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import structure_text
@@ -28,6 +30,26 @@ Depth = Annotated[int | None, Field(ge=1, le=graph_protocol.MAX_DEPTH)]
 Render = Callable[[Mapping[str, Any], output.Style], Iterator[str]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructureOptions(ParameterGroup):
+    """Parameters of all tools here: how far to go, where, and how much to answer."""
+
+    depth: Depth = None
+    index_name: parameters.IndexName = None
+    budget_tokens: parameters.BudgetTokens = None
+
+    def request_fields(
+        self, target: str, scope: tool_calls.SearchScope, page_tokens: int
+    ) -> dict[str, Any]:
+        """Return the fields of a request about a target."""
+        return {
+            "target": target,
+            "index": scope.index,
+            "cwd": scope.cwd,
+            "budget_tokens": self.budget_tokens or page_tokens,
+        }
+
+
 def register(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
     """Add the tools to `registry`. `page_tokens` is the default budget of an answer."""
     _impact(registry, engine, page_tokens)
@@ -38,24 +60,18 @@ def _impact(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
     @registry.tool("Find the impact", tool_calls.READS, unlisted=_ELSEWHERE)
     async def impact(
         ctx: Context,
+        options: StructureOptions,
         target: Annotated[str, Field(description="As for find_references.")] = "",
         revisions: Annotated[str, Field(description="Or main...HEAD.")] = "HEAD",
-        depth: Depth = None,
-        index_name: parameters.IndexName = None,
-        budget_tokens: parameters.BudgetTokens = None,
         cursor: parameters.Cursor = None,
     ) -> Any:
         """List what a change of target, or of all files since a commit, affects, with its tests."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, options.index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
-        common: dict[str, Any] = {
-            "target": target,
-            "index": scope.index,
-            "cwd": scope.cwd,
-            "depth": depth or structure_protocol.IMPACT_DEPTH,
+        common: dict[str, Any] = options.request_fields(target, scope, page_tokens) | {
+            "depth": options.depth or structure_protocol.IMPACT_DEPTH,
             "limit": AFFECTED_SHOWN,
-            "budget_tokens": budget_tokens or page_tokens,
             "cursor": cursor,
         }
         if target:
@@ -71,31 +87,24 @@ def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
     @registry.tool("Map code", tool_calls.READS, unlisted=_ELSEWHERE)
     async def code_map(
         ctx: Context,
+        options: StructureOptions,
         path: Annotated[str, Field(description="Of a file or directory.")] = "",
         view: Annotated[str, Field(description="map, outline or imports.")] = "map",
-        depth: Depth = None,
-        index_name: parameters.IndexName = None,
-        budget_tokens: parameters.BudgetTokens = None,
     ) -> Any:
         """Show the central definitions, an outline, or imports both ways."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, options.index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
-        common: dict[str, Any] = {
-            "target": path,
-            "index": scope.index,
-            "cwd": scope.cwd,
-            "budget_tokens": budget_tokens or page_tokens,
-        }
+        common = options.request_fields(path, scope, page_tokens)
         request: graph_protocol.GraphRequest
         if view == "map":
             request = structure_protocol.MapRequest(**common)
             call, render = engine.map, structure_text.repository_map
         elif view == "outline":
-            request = structure_protocol.OutlineRequest(**common, depth=depth or 0)
+            request = structure_protocol.OutlineRequest(**common, depth=options.depth or 0)
             call, render = engine.outline, structure_text.outline
         elif view == "imports":
-            request = structure_protocol.DependenciesRequest(**common, depth=depth or 1)
+            request = structure_protocol.DependenciesRequest(**common, depth=options.depth or 1)
             call, render = engine.dependencies, structure_text.dependencies
         else:
             failure = Failure(

@@ -14,6 +14,8 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool
 from fastmcp.tools.function_tool import FunctionTool
 
+from cocosearch_ipc.mcp.tools.flat_parameters import flatten_groups
+
 # In the JSON Schema of a parameter: the parameter works, but is not in the list.
 UNLISTED: dict[str, Any] = {"unlisted": True}
 _UNLISTED_TAG = "unlisted"
@@ -45,7 +47,7 @@ class ToolRegistry:
 
         def add(function: Function) -> Function:
             tool = _CompactTool.from_function(
-                function,
+                flatten_groups(function),
                 title=title,
                 annotations=annotations,
                 output_schema=None,
