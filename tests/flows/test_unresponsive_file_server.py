@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon import Daemon
+from tests.daemon import SYNC_MS, Daemon
 from tests.flows.test_trouble import wait_until
 from tests.unresponsive_files import UnresponsiveFileSystem
 
 pytestmark = pytest.mark.timeout(120)
+
+UNANSWERED_MS = 1000  # a question waits this long where no answer can be fresh
 
 
 @pytest.fixture
@@ -32,9 +34,9 @@ def far(tmp_path: Path) -> Iterator[tuple[Path, UnresponsiveFileSystem]]:
         yield directory, server
 
 
-def fresh(daemon: Daemon, index: str, word: str) -> tuple[list[str], bool]:
+def fresh(daemon: Daemon, index: str, word: str, wait_ms: int = SYNC_MS) -> tuple[list[str], bool]:
     """Return the paths of the first result, and whether the answer is fresh."""
-    answer = daemon.call("search", query=word, index=index)
+    answer = daemon.call("search", query=word, index=index, sync_timeout_ms=wait_ms)
     return [result["path"] for result in answer["results"][:1]], answer["fresh"]
 
 
@@ -52,7 +54,7 @@ def test_nobody_waits_for_it(
     daemon.index(directory, "far")
     assert fresh(daemon, "far", "lighthouse") == (["far.py"], True)
     server.answers.clear()
-    assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
+    assert fresh(daemon, "far", "lighthouse", UNANSWERED_MS) == (["far.py"], False)
     reason = daemon.call("sync", index="far", timeout_ms=100)["reason"]
     assert "does not answer" in reason
     assert not daemon.call("get_file", path="far.py", index="far")["fresh"]
@@ -68,7 +70,7 @@ def test_nobody_waits_for_it(
 
     restarted(daemon, server)
     goes_on(daemon, project, "anchor")
-    assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
+    assert fresh(daemon, "far", "lighthouse", UNANSWERED_MS) == (["far.py"], False)
     server.answers.set()
     wait_until(
         lambda: fresh(daemon, "far", "lighthouse") == (["far.py"], True),
