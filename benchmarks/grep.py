@@ -28,8 +28,8 @@ from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
 
 PATTERNS = ("qzx", "should_retry", r"class \w+Error", r"self\.\w+\(", "def ", "import")
-# Counted, but not timed: anchors, classes, alternatives, repetitions, boundaries, flags, text beyond ASCII. `\\s` is left
-# out at ends of lines: it is ASCII in RE2, and Unicode in ripgrep.
+# Counted, but not timed: anchors, classes, alternatives, repetitions, boundaries, flags, text beyond
+# ASCII. No blank of Unicode: it is one for ripgrep, and none for RE2.
 COUNTED_PATTERNS = (
     *(
         r"^import re$",
