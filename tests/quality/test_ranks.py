@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import SearchSettings
+from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import parse_query
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.words.words_table import drop_words, fill_words
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +30,7 @@ DEPTH = 10
 FLOORS = {
     "code": 0.93,
     "code, cold": 0.93,
+    "code, cold, vectors alone": 0.93,
     "classic": 0.90,
     "classic, hybrid": 0.65,
     "classic, functional": 0.90,
@@ -36,15 +39,19 @@ FLOORS = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way to rank: parameters of a query, and whether the lexical index is there."""
+    """A way to rank: parameters of a query, whether the lexical index is there, and whether
+    PostgreSQL has words.
+    """
 
     options: Mapping[str, object]
     lexical: bool = False
+    words: bool = True
 
 
 WAYS = {
     "code": Way({"profile": "code"}, lexical=True),
     "code, cold": Way({"profile": "code"}),
+    "code, cold, vectors alone": Way({"profile": "code"}, words=False),
     "classic": Way({"profile": "classic"}),
     "classic, hybrid": Way({"profile": "classic", "use_hybrid": True}),
     "classic, functional": Way({"profile": "classic", "reranker": "functional"}),
@@ -77,9 +84,13 @@ def mean_reciprocal_rank(ranks: dict[str, int | None]) -> float:
 @pytest.mark.parametrize("name", WAYS)
 async def test_ranks(corpus: Corpus, name: str, update_golden: bool) -> None:
     way = WAYS[name]
-    words = corpus.lexical if way.lexical else None
+    lexical = corpus.lexical if way.lexical else None
+    if way.words:
+        await fill_words(corpus.db, corpus.record, split_in_thread)
+    else:
+        await drop_words(corpus.db, corpus.record, grace_s=0)
     way_corpus = replace(
-        corpus, pipeline=Pipeline(corpus.db, corpus.embedder, SearchSettings(), lambda _: words)
+        corpus, pipeline=Pipeline(corpus.db, corpus.embedder, SearchSettings(), lambda _: lexical)
     )
     ranks = {
         query["text"]: await rank_of(way_corpus, way, query["text"], query["files"])

@@ -182,7 +182,7 @@ def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
 WAYS: dict[str, dict[str, int]] = {
     "few": {},
     "compared": {"FEW_CHUNKS": 0},
-    "keys": {"FEW_CHUNKS": 0, "MIN_CANDIDATES": 2, "NAME_CANDIDATES": 1},
+    "keys": {"FEW_CHUNKS": 0, "MIN_CANDIDATES": 2, "NAME_CANDIDATES": 1, "KEYED_SHARE": 1},
     "scan": {"FEW_CHUNKS": 0, "MIN_CANDIDATES": 2, "NAME_CANDIDATES": 1, "MAX_KEYED_CHUNKS": 0},
     "words": {
         "FEW_CHUNKS": 20,

@@ -41,6 +41,8 @@ from cocosearchd.store.connection.database import Database
 FEW_CHUNKS = 1000
 # chunks that are read by their keys, when the compared files have too few matches
 MAX_KEYED_CHUNKS = 20_000
+# share of all chunks from which on a scan costs less than keys: a key takes about as long as a text
+KEYED_SHARE = 0.5
 # chunks that can hold the phrases, up to which all texts are scanned for a complete answer
 MAX_SCANNED_TEXTS = 120_000
 SCAN_MS = 2000  # limit of a scan of all texts
@@ -203,11 +205,12 @@ class _PhraseSearch:
     async def find_all(self, candidates: PhraseCandidates, keys: int, texts: int) -> Starts | None:
         """Return all matches, if they are among `keys` chunks, or `texts` chunks; else None.
 
-        The chunks that can hold the phrases are read by their keys if they are few; else all texts
-        are scanned, for a limited time.
+        The chunks that can hold the phrases are read by their keys if they are few, or a small part
+        of all; else all texts are scanned, for a limited time.
         """
         sure = count_chunks(candidates.chunks)
-        if sure <= keys:
+        few = max(FEW_CHUNKS, int(KEYED_SHARE * self.query.snapshot.chunk_count))
+        if sure <= min(keys, few):
             return await self.match_chunks(candidates.chunks)
         return await self.scan() if sure <= texts else None
 
