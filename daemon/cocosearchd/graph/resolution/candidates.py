@@ -112,5 +112,5 @@ def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:
 def _shared_prefix(first: str, second: str) -> int:
     """Return the number of characters that two paths begin with alike."""
     pairs = enumerate(zip(first, second, strict=False))
-    different = (length for length, (left, right) in pairs if left != right)
+    different = (length for length, (character, expected) in pairs if character != expected)
     return next(different, min(len(first), len(second)))
