@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.graph_protocol import GraphSymbol
@@ -19,10 +20,12 @@ from cocosearchd.graph.questions.removed_definitions import (
     RemovedDefinition,
     changed_signatures,
 )
+from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.watching.git.git_changes import GitChanges, GitFileChange
 
 MAX_SYMBOLS = 100  # of each kind, that are listed of one changed file
+REMOVAL_S = 4.0  # for what is gone; what a change affects needs the rest of the time
 # Changed files whose definitions are compared; an import of a vendored tree has more.
 MAX_CHANGED_FILES = 2_000
 
@@ -75,24 +78,17 @@ def compare_changes(moment: GraphMoment, source: ChangeSource) -> ChangeComparis
     compared, rest = selected[:MAX_CHANGED_FILES], selected[MAX_CHANGED_FILES:]
     by_path = {change.path: change for change in source.changes.files}
     described = list(_compare_lines(moment.files, compared, by_path))
-    search = RemovalSearch(
-        moment.files,
-        moment.resolver,
-        Resolver,
-        source.earlier.files,
-        [file.path for file in changed],
-    )
-    files = [_compare_versions(moment.files, file, source.earlier, search) for file in described]
-    notes = tuple(_notes(len(rest), source.earlier.unread, search))
-    return ChangeComparison((*files, *rest), notes, not rest and search.is_complete)
+    files, is_complete = _compare_all_versions(moment, described, source.earlier, changed)
+    notes = tuple(_notes(len(rest), source.earlier.unread, is_complete=is_complete))
+    return ChangeComparison((*files, *rest), notes, not rest and is_complete)
 
 
-def _notes(rest: int, unread: int, search: RemovalSearch) -> Iterable[str]:
+def _notes(rest: int, unread: int, *, is_complete: bool) -> Iterable[str]:
     if rest:
         yield f"the definitions of {rest:,} further changed files were not compared"
     if unread:
         yield f"the earlier text of {unread:,} changed files was not compared"
-    if not search.is_complete:
+    if not is_complete:
         yield "more definitions are gone, or used, than were looked for"
 
 
@@ -127,6 +123,26 @@ def _compare_lines(
         keys = tuple(DefinitionKey(item.path, position) for position in positions)
         symbols = tuple(_symbol_of(file, key) for key in keys[:MAX_SYMBOLS])
         yield replace(item, keys=keys, symbols=symbols)
+
+
+def _compare_all_versions(
+    moment: GraphMoment,
+    described: Sequence[ChangedCode],
+    earlier: EarlierCode,
+    changed: Sequence[ChangedCode],
+) -> tuple[list[ChangedCode], bool]:
+    """Add what is gone from files, as far as the time goes; the second value is False then."""
+    end = monotonic() + REMOVAL_S
+    files = TimedFiles(moment.files, lambda: monotonic() > end)
+    paths = [file.path for file in changed]
+    search = RemovalSearch(files, moment.resolver, Resolver, earlier.files, paths)
+    compared = list[ChangedCode]()
+    try:
+        for item in described:
+            compared.append(_compare_versions(files, item, earlier, search))
+    except OutOfTime:
+        return [*compared, *described[len(compared) :]], False
+    return compared, search.is_complete
 
 
 def _compare_versions(

@@ -111,9 +111,6 @@ def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:
 
 def _shared_prefix(first: str, second: str) -> int:
     """Return the number of characters that two paths begin with alike."""
-    length = 0
-    for character, other in zip(first, second, strict=False):
-        if character != other:
-            break
-        length += 1
-    return length
+    pairs = enumerate(zip(first, second, strict=False))
+    different = (length for length, (character, expected) in pairs if character != expected)
+    return next(different, min(len(first), len(second)))
