@@ -38,13 +38,13 @@ def test_the_chunks_with_changed_lines_are_right(tmp_path: Path) -> None:
         f"def step_{number}(basket):\n" + f"    basket.value_{number} = {number}\n" * 20 + "\n\n"
         for number in range(8)
     )
-    before = f"{code}def redeem_coupon(basket, coupon):\n    basket.discount = coupon.discount\n"
+    old_code = f"{code}def redeem_coupon(basket, coupon):\n    basket.discount = coupon.discount\n"
     git(tmp_path, "init", "-q")
-    (tmp_path / "shop.py").write_text(before)
+    (tmp_path / "shop.py").write_text(old_code)
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "Begin")
     (tmp_path / "shop.py").write_text(
-        before.replace("    basket.discount", "    assert not coupon.used\n    basket.discount")
+        old_code.replace("    basket.discount", "    assert not coupon.used\n    basket.discount")
     )
     git(tmp_path, "commit", "-q", "-a", "-m", MESSAGE)
     repository = tmp_path / ".git"
