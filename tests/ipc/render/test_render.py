@@ -536,17 +536,17 @@ def test_what_a_result_stands_for() -> None:
 
 
 def test_a_bundle_shows_code_of_other_places_and_names_the_rest() -> None:
-    whole = hit("def f():") | {"end_line": 9, "context_before": "", "context_after": ""}
+    coded_hit = hit("def f():") | {"end_line": 9, "context_before": "", "context_after": ""}
     entry = {
         "start_line": 30, "end_line": 31, "line": 30, "text": "x = 1", "relevance": 0.2,
         "symbol_name": None, "symbol_signature": "def g():", "content": "x = 1\ny = 2",
     }  # fmt: skip
     listed = entry | {"start_line": 50, "end_line": 51, "symbol_name": "h", "content": ""}
-    name_only = whole | {
+    name_only = coded_hit | {
         "path": "b.py", "content": "", "symbol_name": "k", "symbol_signature": "def k(x):",
         "counterparts": ["b.pyi"],
     }  # fmt: skip
-    answer = reply("f", whole | {"also": [entry, listed], "symbol_signature": None}, name_only)
+    answer = reply("f", coded_hit | {"also": [entry, listed], "symbol_signature": None}, name_only)
     compact = "\n".join(answers.compact(answer))
     assert "a.py:30-31 def g():\n```python\nx = 1\ny = 2\n```\nalso 50-51 h\n" in compact
     assert "b.py:9-9 def k(x):\nbelongs with b.pyi\n" in compact
