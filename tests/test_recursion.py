@@ -58,7 +58,7 @@ BOUNDED = {
     ): "parts a group into single files, which have no parts",
     (
         "transaction_group.py",
-        "GroupWriter._settle",
+        "GroupWriter._write_part",
     ): "parts a group into single files; what was made whole is not outdated again",
     ("code_digest.py", "_files"): "walks the installed package, which is ours",
     ("parse_cache.py", "_sources"): "walks the installed package, which is ours",

@@ -110,18 +110,23 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     code = "\n".join(part.strip("\n") for part in parts if part)
     name = hit["symbol_name"] if code else hit["symbol_signature"] or hit["symbol_name"]
     yield f"{index}{location} {visible_name(name or '')}".rstrip()
-    language = hit.get("language") or ""
-    if code:
-        yield fenced(output.printable(code), language)
-    for entry in hit.get("also") or ():
-        if entry.get("content"):
-            yield format_place(path, entry)
-            yield fenced(output.printable(entry["content"]), language)
+    yield from _compact_code(hit, code)
     if also := format_also(hit.get("also") or ()):
         yield output.printable(f"also {also}", keep="")
     if similar := format_similar(hit):
         yield similar
     yield ""
+
+
+def _compact_code(hit: dict[str, Any], code: str) -> Iterator[str]:
+    """Yield the code of a hit, and that of its other places with their headings."""
+    language = hit.get("language") or ""
+    if code:
+        yield fenced(output.printable(code), language)
+    for entry in hit.get("also") or ():
+        if entry.get("content"):
+            yield format_place(visible_name(hit["path"]), entry)
+            yield fenced(output.printable(entry["content"]), language)
 
 
 def format_place(path: str, entry: Mapping[str, Any]) -> str:

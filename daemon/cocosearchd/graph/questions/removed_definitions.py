@@ -139,11 +139,7 @@ class RemovalSearch:
         self, finder: UseFinder, key: DefinitionKey, present: CodeFile | None
     ) -> Iterator[ResolvedUse]:
         """Yield what meant a definition and means none now, in all files: imports come first."""
-        for match in finder.imports_of(key):
-            if match.file.path != key.path and _is_sure(match.resolution):
-                resolution = self._finder.definitions_of_import(match.file, match.item)
-                if not resolution.definitions and self._count():
-                    yield _as_use(match)
+        yield from self._imports_left(finder, key)
         own_uses = set[tuple[str, str, str]]()
         for use in finder.uses_of(key):
             if use.file.path == key.path:
@@ -152,6 +148,14 @@ class RemovalSearch:
                 yield use
         if present is not None and own_uses:
             yield from self._own_uses_left(present, own_uses)
+
+    def _imports_left(self, finder: UseFinder, key: DefinitionKey) -> Iterator[ResolvedUse]:
+        """Yield the imports of other files that meant a definition and mean none now."""
+        for match in finder.imports_of(key):
+            if match.file.path != key.path and _is_sure(match.resolution):
+                resolution = self._finder.definitions_of_import(match.file, match.item)
+                if not resolution.definitions and self._count():
+                    yield _as_use(match)
 
     def _own_uses_left(
         self, present: CodeFile, written: Collection[tuple[str, str, str]]

@@ -201,7 +201,12 @@ def _show_pieces(hit: Hit, file: _File, pieces: Sequence[_Piece]) -> Hit:
     )
     if hit_block is None:
         return replace(hit, content="", context_before="", context_after="", also=other_places)
-    first, last = hit_block.lines
+    return replace(_show_block(hit, file, hit_block.lines), also=other_places)
+
+
+def _show_block(hit: Hit, file: _File, lines: Lines) -> Hit:
+    """Return a hit with the lines around it, below the signature of their definition."""
+    first, last = lines
     signature = file.signature(first)
     above = file.text(first, hit.start_line - 1) if first < hit.start_line else ""
     return replace(
@@ -209,7 +214,6 @@ def _show_pieces(hit: Hit, file: _File, pieces: Sequence[_Piece]) -> Hit:
         content=clip_lines(hit.content, file.line_width),
         context_before="\n".join(filter(None, (*((signature, GAP) if signature else ()), above))),
         context_after=file.text(hit.end_line + 1, last) if last > hit.end_line else "",
-        also=other_places,
     )
 
 

@@ -1,6 +1,7 @@
 """Candidates of the profile `code`: chunks ranked by the lexical index, with their rows."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -228,30 +229,12 @@ async def _add_rows(
     """
     plan = code_query.plan
     snapshot = code_query.snapshot
-    unsaved = code_query.overlay.rows if code_query.overlay else {}
-    by_key = {entry.candidate.key: entry.candidate for entry in first.scored} if first else {}
-    by_key |= unsaved
-    missing_keys = [
-        key
-        for chunk in matches.chunks
-        if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) not in by_key
-    ]
-    states = first.states if first else None
-    if missing_keys or states is None:
-        rows, read_states = await queries.chunks_with_files(
-            db, record, missing_keys, snapshot.chunk_count
-        )
-        by_key |= {row.key: row for row in rows}
-        # the later state of a file counts: if the file has changed, so may the rows read before
-        states = (
-            read_states
-            if states is None
-            else replace(read_states, files=states.files | read_states.files)
-        )
+    keys = [(chunk.path, chunk.start_byte, chunk.end_byte) for chunk in matches.chunks]
+    by_key, states = await _read_rows(db, record, code_query, keys, first)
     scored = [
         _make_candidate(by_key[key], chunk, bool(plan.where.phrases))
-        for chunk in matches.chunks
-        if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) in by_key
+        for key, chunk in zip(keys, matches.chunks, strict=True)
+        if key in by_key
     ]
     complete = matches.complete and len(scored) == len(matches.chunks)
     warning = (
@@ -262,6 +245,31 @@ async def _add_rows(
     return RankedCandidates(
         scored, snapshot.generation, complete, states, warning, matches.cacheable
     )
+
+
+async def _read_rows(
+    db: Database,
+    record: IndexRecord,
+    code_query: CodeQuery,
+    keys: Sequence[queries.Key],
+    first: RankedCandidates | None,
+) -> tuple[dict[queries.Key, queries.Candidate], FileStates]:
+    """Return rows by key, with the states of their saved files; those of `first` are known."""
+    by_key = {entry.candidate.key: entry.candidate for entry in first.scored} if first else {}
+    if code_query.overlay:
+        by_key |= code_query.overlay.rows
+    missing_keys = [key for key in keys if key not in by_key]
+    states = first.states if first else None
+    if states is not None and not missing_keys:
+        return by_key, states
+    rows, read_states = await queries.chunks_with_files(
+        db, record, missing_keys, code_query.snapshot.chunk_count
+    )
+    by_key |= {row.key: row for row in rows}
+    if states is not None:
+        # the later state of a file counts: if the file has changed, so may the rows read before
+        read_states = replace(read_states, files=states.files | read_states.files)
+    return by_key, read_states
 
 
 def _make_candidate(
