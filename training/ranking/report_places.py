@@ -98,7 +98,8 @@ def _shares_of_change(
         np.int64,
     )
     inside = (first_lines[:, None] <= lines) & (lines <= last_lines[:, None])
-    return inside.sum(axis=1).astype(np.float64)
+    counts: Floats = inside.sum(axis=1).astype(np.float64)
+    return counts
 
 
 def _old_lines(hunk: LineHunk) -> range:
