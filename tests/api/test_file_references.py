@@ -3,8 +3,8 @@
 from typing import cast
 
 from cocosearchd.api import file_references
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.running_index import RunningIndex
 
 
 class OneIndex(IndexLookup):

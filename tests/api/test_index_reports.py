@@ -9,7 +9,7 @@ import pytest
 
 from cocosearchd.api.index_reports import IndexReports
 from cocosearchd.errors import NotStarted, StoreUnavailable
-from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Connection, Database, LivenessCheck

@@ -8,8 +8,8 @@ import anyio
 from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Clock
 
 

@@ -11,9 +11,9 @@ import anyio
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api.verbs.watch import RECHECK_S, WatchVerbs
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Clock, Commit
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import drop_index

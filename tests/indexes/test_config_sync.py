@@ -22,8 +22,8 @@ from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexes import registry as indexes_module
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import Commit
 from cocosearchd.store import index_records

@@ -12,8 +12,8 @@ import pytest
 
 from cocosearchd.errors import InvalidInput, NotFound, Refused
 from cocosearchd.indexes import lookup
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.watching.root_validation import check_root
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.config.settings import Profile, SearchEngine, Settings
 from cocosearchd.indexes import maintenance
-from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
 from cocosearchd.store.chunks.queries import replace_file

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import decode_path, encode_path, named_path
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from cocosearch_ipc import protocol as p
 from cocosearchd.api import replies
 from cocosearchd.errors import CocoSearchError, StoreUnavailable
 from cocosearchd.exclusion import EXCLUSIONS, empty_index_sentence
-from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED
 from cocosearchd.runtime.deadlines import call_within, call_within_or, ends_within

@@ -7,8 +7,8 @@ import anyio
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 
 MAX_SYNC_MS = 600_000
 

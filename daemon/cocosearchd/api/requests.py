@@ -4,8 +4,8 @@ from typing import Protocol
 
 from cocosearch_ipc import protocol as p
 from cocosearchd.errors import NotFound
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.search.plan import QUERY_OPTIONS, Query, parse_query
 
 

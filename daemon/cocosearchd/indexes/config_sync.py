@@ -2,146 +2,35 @@
 
 import asyncio
 import logging
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import anyio
 
 from cocosearchd.config.index_settings import (
     SCOPE,
     IndexSettings,
-    change_sentence,
     changed_names,
     read_index_settings,
 )
 from cocosearchd.config.project import Project, read_stamps
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
-from cocosearchd.graph.code_graph import CodeGraph
+from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
 from cocosearchd.indexing.row_shape import collect_row_settings, find_affected_files, index_identity
 from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamp_query_files
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.runtime.deadlines import ends_within
-from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import invalidate
-from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
-from cocosearchd.watching.watched_root import WatchedRoot
 
 log = logging.getLogger(__name__)
 
-Stamps = tuple[tuple[int, ...], ...]
-NOTICE_S = 600.0  # how long the notice about a change of settings is shown
-FILLING_WORDS = "words for the profile classic are being stored; until then it reads texts, slowly"
 NOT_READ = (
     "the project's own settings are not known: its root has not been there since the daemon started"
 )
-
-
-@dataclass(slots=True)
-class RunningIndex:
-    """One index of the registry, with its root, its indexes in memory and its effective settings.
-
-    `error` is the error of an index that is listed but not run: another embedder built it, or it
-    could not be started. `record.generation` follows the commits. `record.topics` are the
-    `explicit_topics` of the user, else those of the project.
-    """
-
-    record: IndexRecord
-    root: WatchedRoot
-    lexical: LexicalIndex
-    graph: CodeGraph
-    tasks: anyio.CancelScope
-    error: CocoSearchError | None = None
-    explicit_topics: tuple[str, ...] = ()
-    settings: IndexSettings = field(default_factory=IndexSettings)
-    # chunks that were written before the newest columns existed, when they were counted last
-    outdated_chunks: int = 0
-    notice: str = ""  # about the last change of settings
-    notice_at: float = 0.0
-    # its name in the updater, which stays when it takes the place, and the name, of another index
-    queue_name: str = ""
-    # the replacement that is being filled with another embedder
-    replacement: "RunningIndex | None" = None
-    # held during a change of this index or of its replacement
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    settings_hint: anyio.Event = field(
-        default_factory=anyio.Event
-    )  # a file of settings may have changed
-    classic_use: anyio.Event = field(default_factory=anyio.Event)  # `classic` searches words
-    is_filling_words: bool = False
-    task_errors: dict[str, str] = field(
-        default_factory=dict
-    )  # by task that failed and starts again
-    stamp_reader: SingleFlight[Stamps | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.stamp_reader = SingleFlight(lambda: read_stamps(self.record.root), self.root.threads)
-
-    def reporter(self, task: str) -> Callable[[str | None], None]:
-        """Make a callback for `supervise`, which records the failure of a task."""
-
-        def report(sentence: str | None) -> None:
-            if sentence is None:
-                self.task_errors.pop(task, None)
-            else:
-                self.task_errors[task] = sentence
-
-        return report
-
-    async def has_changed_settings(self, within_s: float = math.inf) -> bool:
-        """True if the project's files of settings have changed; False for a root that is away.
-
-        Waits at most `within_s` seconds for the file system; one that does not answer counts as
-        unchanged.
-        """
-        current = None
-        availability = self.root.availability
-        if self.error is None and availability.available and self.root.local:
-            current = read_stamps(self.record.root)
-        elif self.error is None and availability.available:
-            with anyio.move_on_after(within_s):
-                await availability.wait_response()
-                # single flight: a root that never answers blocks one thread only
-                current = await self.stamp_reader.run()
-        return current is not None and current != self.settings.stamps
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings and notices about this index."""
-        recent = self.notice and anyio.current_time() - self.notice_at < NOTICE_S
-        filling = (self._filling(self.replacement),) if self.replacement else ()
-        words = (FILLING_WORDS,) if self.is_filling_words else ()
-        return (
-            *self.settings.warnings,
-            *((self.notice,) if recent else ()),
-            *filling,
-            *words,
-            *self.task_errors.values(),
-            *self.lexical.exclusion_warnings,
-        )
-
-    def _filling(self, replacement: "RunningIndex") -> str:
-        old = self.record.identity.model
-        new = replacement.record.identity.model
-        status = replacement.root.status()
-        return (
-            f"vectors of {new}: {status.done} of {status.total or '?'} files; "
-            f"until all are there, {old} answers"
-        )
-
-    def note_change(self, differ: tuple[str, ...], files: int) -> None:
-        """Record and log a change of settings, after which `files` files are read again."""
-        self.notice = change_sentence(differ, files)
-        self.notice_at = anyio.current_time()
-        log.info(
-            "settings_changed",
-            extra={"index": self.record.name, "changed": differ, "files": files},
-        )
 
 
 def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.nofollow import without_links
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.runtime.interpreter import collect_and_return_memory
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import drop_vector_index, ensure_vector_index

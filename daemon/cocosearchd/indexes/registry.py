@@ -35,7 +35,7 @@ from cocosearchd.errors import (
 )
 from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
-from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, embedder_mismatch, is_complete
+from cocosearchd.indexes.config_sync import ConfigSync, embedder_mismatch, is_complete
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import (
     Removals,
@@ -43,6 +43,7 @@ from cocosearchd.indexes.maintenance import (
     keep_vector_index,
     keep_words,
 )
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord

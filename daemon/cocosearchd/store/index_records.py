@@ -29,7 +29,7 @@ from cocosearchd.store.connection.migrate import (
     upgrade_tables,
 )
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import file_filter_sql
+from cocosearchd.store.filter_sql import file_filter_sql
 
 # With it codeindex_{slug}__{slug}_chunks has 63 bytes, at which PostgreSQL cuts names.
 SLUG_LENGTH = 22

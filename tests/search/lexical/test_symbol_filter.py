@@ -24,7 +24,7 @@ from cocosearchd.search.lexical.segments.segment_merge import QUIET, compact
 from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
-from cocosearchd.store.filters import filter_sql
+from cocosearchd.store.filter_sql import filter_sql
 from tests.search.lexical.direct import DirectAnalyser
 from tests.store.support import file_write, new_index
 

@@ -8,8 +8,8 @@ import anyio
 from cocosearchd.graph.code_files import CodeFile
 from cocosearchd.graph.code_files_view import unpack_facts
 from cocosearchd.graph.earlier_files import EarlierFile
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages import detect, language_table

@@ -24,8 +24,8 @@ from cocosearchd.graph.questions.target import Target, parse_target
 from cocosearchd.graph.questions.target_search import UnknownName
 from cocosearchd.graph.questions.time_limit import IsOver, OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol, named_glob, named_path
 from cocosearchd.search.answers import file_content

@@ -32,7 +32,7 @@ from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.questions.target import Target
 from cocosearchd.graph.questions.target_search import find_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
-from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 

@@ -12,8 +12,8 @@ from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.errors import NotFound
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord, named_glob, named_path
 from cocosearchd.search.answers import file_content, file_listing
 from cocosearchd.search.answers.context import fit_budget

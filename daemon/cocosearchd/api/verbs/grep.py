@@ -13,8 +13,8 @@ from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import searched_indexes
 from cocosearchd.errors import InvalidInput
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import named_glob, named_path
 from cocosearchd.search.grep.file_selection import make_scope

@@ -8,8 +8,8 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import file_references
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, not_searchable
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.row_shape import chunker_limits, skip_rules
 
 

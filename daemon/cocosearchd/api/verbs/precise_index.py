@@ -17,8 +17,8 @@ from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.scip import precise_uses
 from cocosearchd.graph.scip.scip_matches import ScipMatcher
 from cocosearchd.graph.scip.scip_reader import ScipDocument, ScipMetadata, read_index
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord, decode_path, encode_path
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.runtime.files.regular_files import IrregularFile, open_regular

@@ -18,8 +18,8 @@ from cocosearchd.api.requests import (
     wants_explanation,
 )
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.listing.symbol_list import next_cursor

@@ -20,8 +20,8 @@ from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.freshness import stale_reason
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.runtime.process_resources import handle_warning, measure_memory
 from cocosearchd.search.latency import Latency

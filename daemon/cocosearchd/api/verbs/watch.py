@@ -13,8 +13,8 @@ from cocosearchd.api import replies
 from cocosearchd.api.requests import query_of, searched_indexes
 from cocosearchd.api.saved_queries import MIN_EVIDENCE, SavedQuery, Search, next_batch
 from cocosearchd.errors import NotFound
-from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Clock, Commit
 from cocosearchd.runtime.deadlines import retry_until_available
 from cocosearchd.store.chunks.file_states import file_states

@@ -10,7 +10,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import compose, named_statements, statement
-from cocosearchd.store.filters import filter_sql, phrase_words_sql
+from cocosearchd.store.filter_sql import filter_sql, phrase_words_sql
 
 
 @dataclass(frozen=True, slots=True)

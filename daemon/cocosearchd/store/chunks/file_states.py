@@ -7,7 +7,7 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import filter_sql
+from cocosearchd.store.filter_sql import filter_sql
 from cocosearchd.store.index_records import index_not_found
 
 

@@ -7,7 +7,7 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import filter_sql, symbol_sql, written_sql
+from cocosearchd.store.filter_sql import filter_sql, symbol_sql, written_sql
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from cocosearchd.store.chunks.candidate_reads import search_condition
 from cocosearchd.store.chunks.rows import Key, Row
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import Condition, chunk_filter_sql
+from cocosearchd.store.filter_sql import Condition, chunk_filter_sql
 
 # path -> first bytes of the chunks that contain the phrases, ascending
 Starts = dict[str, NDArray[np.int64]]

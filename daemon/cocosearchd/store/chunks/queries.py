@@ -38,7 +38,7 @@ from cocosearchd.store.chunks.rows import (
 )
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import filter_sql, select_match_count
+from cocosearchd.store.filter_sql import filter_sql, select_match_count
 from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
 from cocosearchd.store.words.words_table import read_words_state
 
