@@ -13,7 +13,6 @@ Words are stored: if they change, raise `store.chunks.manifest.ROW_VERSION` and
 
 import re
 import unicodedata
-from functools import cache
 from itertools import pairwise
 
 from cocosearchd.model import stream_safe
@@ -25,7 +24,8 @@ DENSE = (
     r"\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     r"\U00020000-\U0003ffff"
 )
-_ASCII_WORD = re.compile(r"\w+(?:-[^\W\d]\w*)*", re.ASCII)
+_WORD = re.compile(rf"[{DENSE}]+|[^\W{DENSE}]+(?:-[^\W\d{DENSE}][^\W{DENSE}]*)*")
+_IS_DENSE = re.compile(f"[{DENSE}]").match
 # An upper-case run before a capitalised hump, a hump, an upper-case run, a digit run.
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+|c+")
@@ -57,7 +57,7 @@ def split_text(text: str) -> str:
     pieces = (
         text.encode().translate(_SEPARATORS).decode().split()
         if text.isascii()
-        else _any_word().findall(strip_accents(text))
+        else _WORD.findall(strip_accents(text))
     )
     return " ".join(filter(None, map(_WORDS.__getitem__, pieces)))
 
@@ -111,7 +111,7 @@ def _is_compound(word: str) -> bool:
 
 def is_dense(part: str) -> bool:
     """Detect a run of Chinese, Japanese or Korean."""
-    return not part.isascii() and _dense_character().match(part) is not None
+    return _IS_DENSE(part) is not None
 
 
 def bigrams(run: str) -> tuple[str, ...]:
@@ -140,27 +140,12 @@ class _WordCache(dict[str, str]):
     def __missing__(self, piece: str) -> str:
         if len(self) >= _CACHED_WORDS:
             self.clear()
-        pattern = _ASCII_WORD if piece.isascii() else _any_word()
-        words = self[piece] = " ".join(filter(None, map(_join_words, pattern.findall(piece))))
+        words = self[piece] = " ".join(filter(None, map(_join_words, _WORD.findall(piece))))
         return words
 
 
-@cache
-def _any_word() -> re.Pattern[str]:
-    """Compile `_ASCII_WORD` for any text.
-
-    That takes some 5 ms, as does the next one: most processes never need them.
-    """
-    return re.compile(rf"[{DENSE}]+|[^\W{DENSE}]+(?:-[^\W\d{DENSE}][^\W{DENSE}]*)*")
-
-
-@cache
-def _dense_character() -> re.Pattern[str]:
-    return re.compile(f"[{DENSE}]")
-
-
 def _join_words(word: str) -> str:
-    """Return the words of one match of a pattern of words, joined by spaces."""
+    """Return the words of one match of `_WORD`, joined by spaces."""
     if len(word) > MAX_WORD and not is_dense(word):
         return word[:MAX_WORD].lower()
     if "-" in word:
