@@ -178,7 +178,7 @@ def _import_columns(imports: ImportColumns, strings: _StringTable) -> list[Seque
 def _use_columns(uses: UseColumns, strings: _StringTable) -> list[Sequence[int]]:
     return [
         list(map(_USE_KIND_NUMBERS.__getitem__, uses.kind)),
-        list(map(strings.numbers.__getitem__, uses.name)),  # all are collected
+        strings.number(uses.name),
         strings.number(uses.receiver),
         uses.is_local,
         _differences(uses.line),
