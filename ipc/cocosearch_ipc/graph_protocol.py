@@ -9,7 +9,7 @@ from typing import Literal, Protocol, get_args
 from cocosearch_ipc.protocol import AsOf
 
 Confidence = Literal["certain", "likely", "possible"]
-# How sure it is that a use means a definition, best first.
+# Confidence that a use means a definition, best first.
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 
 GRAPH_LIMIT = 100  # entries of a reply, unless the request says more

@@ -56,7 +56,7 @@ MAX_FILES = 5  # that a commit changes
 CANDIDATES = 200  # files of a question: the best by the score of short questions, and the mentioned
 L2, STEPS = 0.03, 50
 BASE = "base"  # the score of short questions
-# What reports mention and messages do not: decided by reasoning, not learned. 1 is about the
+# Weights of mentions that reports have and commit messages lack: set by hand. 1 is about the
 # difference between the first and the fifth file.
 UNSEEN = {
     "path_output": 0.7,

@@ -140,15 +140,21 @@ def _excluded(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint(f"  {more}", output.DIM)
 
 
+def memory_parts(rss: dict[str, int]) -> Iterator[str]:
+    """Yield the memory of each process; the field `worker` of the reply is the indexer process."""
+    for name, count in rss.items():
+        if name != "total":
+            yield f"{'indexer' if name == 'worker' else name} {size(count)}"
+
+
 def status(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Yield the daemon's version, memory, dependencies and addresses, then its indexes."""
     rss = reply["rss_bytes"]
-    parts = ", ".join(f"{name} {size(count)}" for name, count in rss.items() if name != "total")
     yield f"cocosearchd {reply['version']}, pid {reply['pid']}, up {duration(reply['uptime_s'])}"
-    yield f"memory    {size(rss.get('total', 0))} ({parts})"
+    yield f"memory    {size(rss.get('total', 0))} ({', '.join(memory_parts(rss))})"
     yield f"store     {_flat(reply['store'], _OF_STORE)}"
     yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
-    yield f"worker    {_flat(reply['worker'])}"
+    yield f"indexer   {_flat(reply['worker'])}"
     yield f"mcp       {reply['mcp'].get('url') or 'off'}"
     for warning in reply.get("warnings") or ():
         yield style.paint(f"warning: {_line(warning)}", output.YELLOW)

@@ -46,13 +46,11 @@ def frame(status: Status, state: FrameState, style: output.Style) -> Iterator[st
         + tables.duration(status["uptime_s"])
     )
     rss = status["rss_bytes"]
-    parts = "  ".join(
-        f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total"
-    )
+    parts = "  ".join(tables.memory_parts(rss))
     yield f"memory   {tables.size(rss.get('total', 0))}  ({parts})"
     yield f"store    {_store(status['store'], state.sizes)}"
     pending = sum(index["pending"] for index in status["indexes"])
-    yield f"queue    {pending:,} changes, worker {status['worker'].get('state', '-')}"
+    yield f"queue    {pending:,} changes, indexer {status['worker'].get('state', '-')}"
     yield f"cache    {cache(status['cache'])}"
     yield f"queries  {queries(status.get('queries') or {}, state.queries_s)}"
     yield ""

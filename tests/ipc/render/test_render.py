@@ -289,7 +289,7 @@ def test_top_shows_rates_between_two_statuses() -> None:
         "cocosearchd 1.0  pid 1  up 14 s",
         "memory   2.0 MB  (daemon 2.0 MB)",
         "store    PostgreSQL 18.0 embedded, up, 12.3 kB of indexes",
-        "queue    4 changes, worker running",
+        "queue    4 changes, indexer running",
         "cache    75% of 4 hit, 5 answers in 2.0 kB",
         "queries  17, 5.0/s, p50 1.0 ms, p95 4.0 ms  ▁▃▅█",
         "",
