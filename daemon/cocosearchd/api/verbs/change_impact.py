@@ -33,10 +33,12 @@ from cocosearchd.graph.questions.target import Target
 from cocosearchd.graph.questions.target_search import find_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 
 MAX_TEST_FILES = 200
+SUMMARY_TOKENS = 80  # the first line of an answer, its notes and the headings of distances
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,23 +173,43 @@ def _affected_fields(
 ) -> dict[str, Any]:
     """Return the fields that both replies share."""
     test_files = list(dict.fromkeys(item.key.path for item in impact.affected if item.is_test))
+    named_tests = _fit_test_files(test_files[:MAX_TEST_FILES], request.budget_tokens)
     page = list(map(_affected_entry, impact.affected[offset : offset + request.limit]))
-    fitting = fit_budget(page, request.budget_tokens, _affected_text)
+    fitting = fit_budget(page, _room_beside(named_tests, request.budget_tokens), _affected_text)
     end = offset + len(fitting)
     return {
         "affected": fitting,
         "total": len(impact.affected),
         "total_files": len({item.key.path for item in impact.affected}),
         "distances": {str(distance): count for distance, count in impact.distances.items()},
-        "test_files": tuple(test_files[:MAX_TEST_FILES]),
+        "test_files": named_tests,
         "total_test_files": len(test_files),
         "cursor": str(end) if end < len(impact.affected) else None,
     }
 
 
+def _fit_test_files(paths: Sequence[str], budget: int | None) -> tuple[str, ...]:
+    """Return the first files with tests whose names take at most a third of a budget."""
+    return fit_budget(paths, None if budget is None else budget // 3, _line_of_path)
+
+
+def _room_beside(test_files: Sequence[str], budget: int | None) -> int | None:
+    """Return what a budget leaves for affected definitions."""
+    if budget is None:
+        return None
+    return budget - SUMMARY_TOKENS - sum(map(estimate_tokens, map(_line_of_path, test_files)))
+
+
+def _line_of_path(path: str) -> str:
+    return f"  {path}\n"
+
+
 def _affected_text(entry: s.AffectedEntry) -> str:
+    """Return about the text that front ends show of an entry."""
     symbol = entry.symbol
-    return f"{symbol.path}:{symbol.start_line}  {symbol.kind} {symbol.name}  uses {entry.via}\n"
+    doubt = "" if entry.confidence == "certain" else f"  {entry.confidence}: {entry.explanation}"
+    place = f"  {symbol.path}:{symbol.start_line}  {symbol.kind} {symbol.name}"
+    return f"{place}  uses {entry.via} at {entry.line}{doubt}\n"
 
 
 def _affected_entry(item: Affected) -> s.AffectedEntry:
