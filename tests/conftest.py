@@ -62,7 +62,7 @@ def pytest_configure() -> None:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # How long an example takes says something of the machine's load, and nothing of the code.
+    # The time of an example depends on the load of the machine, not on the code.
     settings.register_profile("load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("load")
 

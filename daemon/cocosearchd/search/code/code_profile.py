@@ -32,8 +32,9 @@ from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
 
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
-# What a file that uses a name counts for its relevance, where one that defines it alone counts 1, and the
-# number of such files up to which it does. No data can tell: with this a name that few files use is half sure.
+# Share of relevance that a file has for using a name that no file defines, where the only definition
+# has 1, and the number of such files up to which it holds. Set by hand, as no data can tell: a name
+# that few files use is about half sure.
 _USE_SHARE = 0.75
 _FEW_USING_FILES = 10  # a page of results
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals

@@ -101,7 +101,7 @@ async def rank_texts(db: Database, query: str, texts: Sequence[str]) -> tuple[fl
 
 async def _rank(connection: Connection, query: str, texts: Sequence[str]) -> tuple[float, ...]:
     values = {"query": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
-    # As text, a score would be rounded, and differ from that of a candidate.
+    # Binary: text would round a score, which would then differ from that of a candidate.
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("rank_texts"), values)
         return tuple(float(row[0]) for row in await cursor.fetchall())
