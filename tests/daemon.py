@@ -172,6 +172,16 @@ class Daemon:
     def paths(self, text: str, *arguments: str) -> list[str]:
         return [result["path"] for result in self.query(text, *arguments)["results"]]
 
+    def children(self, module: str) -> list[psutil.Process]:
+        """Return the processes below the daemon that run a module; one may end at any time."""
+        assert self.process is not None
+        matching = list[psutil.Process]()
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if module in child.cmdline():
+                    matching.append(child)
+        return matching
+
     def postgres(self) -> list[psutil.Process]:
         """The postmaster that runs below this daemon's state, and its children."""
         programs = []

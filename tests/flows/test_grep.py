@@ -9,7 +9,6 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from cocosearch_ipc import address, client
@@ -201,12 +200,7 @@ def test_a_change_that_is_not_indexed_yet_is_searched_and_marked(
     daemon: Daemon, project: Path
 ) -> None:
     daemon.index(project, "stopped")
-    assert daemon.process is not None
-    indexers = [
-        child
-        for child in psutil.Process(daemon.process.pid).children()
-        if "cocosearchd.indexing.worker.indexer" in child.cmdline()
-    ]
+    indexers = daemon.children("cocosearchd.indexing.worker.indexer")
     assert indexers
     for indexer in indexers:
         indexer.suspend()

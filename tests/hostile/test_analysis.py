@@ -108,18 +108,4 @@ def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
 
 
 def analysis_workers(daemon: Daemon) -> list[psutil.Process]:
-    assert daemon.process is not None
-    below = psutil.Process(daemon.process.pid).children(recursive=True)
-    return [
-        process
-        for process in below
-        if "cocosearchd.search.lexical.analysis.analysis_worker" in command(process)
-    ]
-
-
-def command(process: psutil.Process) -> list[str]:
-    """The arguments of a process; none where it has ended."""
-    try:
-        return process.cmdline()
-    except psutil.NoSuchProcess:
-        return []
+    return daemon.children("cocosearchd.search.lexical.analysis.analysis_worker")

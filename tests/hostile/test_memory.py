@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from cocosearchd.model import hash_content
@@ -164,13 +163,8 @@ def indexed_and_asked(daemon: Daemon, root: Path) -> Footprint:
 
 def analysis_pids(daemon: Daemon) -> set[int]:
     """The processes of the daemon that analyse texts."""
-    assert daemon.process is not None
-    children = psutil.Process(daemon.process.pid).children()
-    return {
-        process.pid
-        for process in children
-        if "cocosearchd.search.lexical.analysis.analysis_worker" in process.cmdline()
-    }
+    workers = daemon.children("cocosearchd.search.lexical.analysis.analysis_worker")
+    return {worker.pid for worker in workers}
 
 
 def cleared(daemon: Daemon) -> float:
