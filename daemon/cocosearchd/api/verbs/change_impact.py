@@ -208,8 +208,8 @@ def _affected_text(entry: s.AffectedEntry) -> str:
     """Return about the text that front ends show of an entry."""
     symbol = entry.symbol
     doubt = "" if entry.confidence == "certain" else f"  {entry.confidence}: {entry.explanation}"
-    place = f"  {symbol.path}:{symbol.start_line}  {symbol.kind} {symbol.name}"
-    return f"{place}  uses {entry.via} at {entry.line}{doubt}\n"
+    definition = f"  {symbol.path}:{symbol.start_line}  {symbol.kind} {symbol.name}"
+    return f"{definition}  uses {entry.via} at {entry.line}{doubt}\n"
 
 
 def _affected_entry(item: Affected) -> s.AffectedEntry:
