@@ -136,8 +136,7 @@ async def test_a_file_that_ends_a_parser_is_quarantined_and_costs_no_other_file(
         assert good == [["good_a"], ["good_b"]]
         assert results[1].parsed_file.ranges, "it is searched as plain text at least"
         if is_quarantined(results[1].parsed_file.report):
-            again = await parsed(parser, f"copy_{path}", language, text.data)
-            assert is_quarantined(again.parsed_file.report), "by its content"
+            assert text.data in parser.quarantine.reasons([text.data]), "by its content"
 
 
 @pytest.mark.parametrize("extension", ["java", "cs", "ts", "tsx"])
