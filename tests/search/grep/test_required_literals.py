@@ -5,13 +5,13 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cocosearchd.search.grep.bloom_cache import BloomTable, FileBloom, _make_table
 from cocosearchd.search.grep.required_literals import (
     MAX_ALTERNATIVES,
     NOTHING,
     required_literals,
 )
-from cocosearchd.search.grep.signature_cache import FileSignature, SignatureTable, _make_table
-from cocosearchd.search.grep.trigram_signature import make_signature
+from cocosearchd.search.grep.trigram_bloom import make_bloom
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,8 @@ PARTS = st.sampled_from(
 
 
 def contains_all(text: str, expression: str, *, ignore_case: bool) -> bool:
-    """Return whether a file with this text is read, by its signature."""
-    table: SignatureTable = _make_table(
-        {"f": FileSignature("f", 1, make_signature(text.encode()))}, ["f"], [1]
-    )
+    """Return whether a file with this text is read, by its Bloom filter."""
+    table: BloomTable = _make_table({"f": FileBloom("f", 1, make_bloom(text.encode()))}, ["f"], [1])
     literals = required_literals(expression, ignore_case=ignore_case)
     return literals == NOTHING or bool(table.possible_files(literals)[0])
 
@@ -98,20 +96,20 @@ def test_a_text_that_matches_is_never_passed_over(
 @settings(max_examples=300, deadline=None)
 @given(st.text(min_size=3), st.text(max_size=300), st.text(max_size=300))
 def test_a_text_around_a_literal_can_contain_it(literal: str, head: str, tail: str) -> None:
-    signature = make_signature(f"{head}{literal}{tail}".encode("utf-8", "surrogatepass"))
-    table = _make_table({"f": FileSignature("f", 1, signature)}, ["f"], [1])
+    bloom = make_bloom(f"{head}{literal}{tail}".encode("utf-8", "surrogatepass"))
+    table = _make_table({"f": FileBloom("f", 1, bloom)}, ["f"], [1])
     assert table.possible_files((frozenset([literal]),))[0]
 
 
-def test_a_signature_rules_out_most_other_files() -> None:
+def test_a_bloom_filter_rules_out_most_other_files() -> None:
     words = [f"name_{number * 7919}" for number in range(2000)]
-    signatures = {
-        word: FileSignature(word, 1, make_signature(f"def {word}():\n    pass\n".encode()))
+    blooms = {
+        word: FileBloom(word, 1, make_bloom(f"def {word}():\n    pass\n".encode()))
         for word in words
     }
-    table = _make_table(signatures, words, [1] * len(words))
+    table = _make_table(blooms, words, [1] * len(words))
     possible = table.possible_files((frozenset(["name_7919000"]),))
     assert possible[words.index("name_7919000")]
     assert possible.sum() < 100
-    outdated = _make_table(signatures, words, [2] * len(words))
+    outdated = _make_table(blooms, words, [2] * len(words))
     assert outdated.possible_files((frozenset(["name_7919000"]),)).all()

@@ -13,8 +13,8 @@ import numpy as np
 from cocosearchd.filters.filter_fields import Filter, make_filter, make_relative
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.file_masks import file_mask, passing_files
+from cocosearchd.search.grep.bloom_cache import BloomCache
 from cocosearchd.search.grep.required_literals import NOTHING, Alternatives
-from cocosearchd.search.grep.signature_cache import SignatureCache
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
@@ -53,11 +53,11 @@ def make_scope(under: str, **filters: Sequence[str]) -> FileScope:
 
 @dataclass(frozen=True, slots=True)
 class SelectedFile:
-    """A file to read. `signed`: its signature is known, or not worth knowing."""
+    """A file to read. `has_bloom`: its Bloom filter is known, or not worth knowing."""
 
     path: str
     language: str
-    signed: bool = True
+    has_bloom: bool = True
     text: bytes | None = None  # unsaved text
 
 
@@ -73,7 +73,7 @@ async def select_files(
     db: Database,
     record: IndexRecord,
     lexical: LexicalIndex,
-    signatures: SignatureCache,
+    blooms: BloomCache,
     scope: FileScope,
     overlay: Overlay | None,
 ) -> FileSelection:
@@ -85,7 +85,7 @@ async def select_files(
     if snapshot is None or lexical.exclusion_warnings:
         saved = await _list_stored(db, record, scope)
     else:
-        saved = await asyncio.to_thread(_select_live, snapshot, signatures, scope)
+        saved = await asyncio.to_thread(_select_live, snapshot, blooms, scope)
         if scope.literals == NOTHING:
             blank = await files_without_chunks(db, record)
             rest = _passing(scope, (SelectedFile(path, language) for path, language in blank))
@@ -106,12 +106,10 @@ async def _list_stored(db: Database, record: IndexRecord, scope: FileScope) -> F
     return FileSelection(files, len(files))
 
 
-def _select_live(
-    snapshot: IndexSnapshot, signatures: SignatureCache, scope: FileScope
-) -> FileSelection:
+def _select_live(snapshot: IndexSnapshot, blooms: BloomCache, scope: FileScope) -> FileSelection:
     live = snapshot.live_documents
-    signatures.retain(live.paths)
-    table = signatures.table(snapshot)
+    blooms.retain(live.paths)
+    table = blooms.table(snapshot)
     allowed = file_mask(scope.where, live)
     selected = np.ones(len(live.paths), np.bool_) if allowed is None else allowed.copy()
     if scope.under:
@@ -127,7 +125,7 @@ def _select_live(
             )
         selected &= possible
     files = [
-        SelectedFile(live.paths[number], live.languages[number], bool(table.signed[number]))
+        SelectedFile(live.paths[number], live.languages[number], bool(table.has_bloom[number]))
         for number in np.flatnonzero(selected).tolist()
         if live.paths[number] >= scope.first
     ]

@@ -21,12 +21,12 @@ T = TypeVar("T")
 class FileTask:
     """A file to search. `text`: search this unsaved text in its place.
 
-    `after_line`: skip the lines up to this one. `signed`: return the signature of the content.
+    `after_line`: skip the lines up to this one. `wants_bloom`: return the Bloom filter.
     """
 
     path: str
     after_line: int = 0
-    signed: bool = False
+    wants_bloom: bool = False
     text: bytes | None = None
 
 
@@ -46,7 +46,7 @@ class GrepTask:
 
     def to_bytes(self) -> bytes:
         """Encode the task."""
-        files = [(file.path, file.after_line, file.signed, file.text) for file in self.files]
+        files = [(file.path, file.after_line, file.wants_bloom, file.text) for file in self.files]
         return marshal.dumps(
             (self.root, astuple(self.pattern), astuple(self.options), self.max_file_bytes, files)
         )
@@ -66,7 +66,7 @@ class GrepTask:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFile:
-    """A file that matched, was signed, or could not be searched, by its number in the task.
+    """A file that matched, that has a new Bloom filter, or that could not be searched, by its number in the task.
 
     `content_hash` is that of the bytes that were searched. `problem` says why it was not searched.
     """
@@ -74,7 +74,7 @@ class SearchedFile:
     number: int
     matches: LineMatches
     content_hash: bytes = b""
-    signature: bytes = b""
+    bloom: bytes = b""
     problem: str = ""
 
 
@@ -100,19 +100,19 @@ def _file_values(file: SearchedFile) -> tuple[object, ...]:
         for line in file.matches.lines
     )
     matches = (file.matches.count, lines)
-    return file.number, matches, file.content_hash, file.signature, file.problem
+    return file.number, matches, file.content_hash, file.bloom, file.problem
 
 
 def _searched_file(row: object, count: int) -> SearchedFile:
-    number, (matching, lines), content_hash, signature, problem = _checked(row, tuple)
-    size = len(_checked(signature, bytes))
+    number, (matching, lines), content_hash, bloom, problem = _checked(row, tuple)
+    size = len(_checked(bloom, bytes))
     if not 0 <= _checked(number, int) < count or size & (size - 1):
         raise InvalidFrame("a response of grep that points beyond its files")
     return SearchedFile(
         number,
         LineMatches(_checked(matching, int), tuple(_matching_line(line) for line in lines)),
         _checked(content_hash, bytes),
-        signature,
+        bloom,
         _checked(problem, str),
     )
 

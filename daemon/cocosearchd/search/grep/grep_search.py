@@ -13,6 +13,7 @@ import anyio
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import IndexRecord
 from cocosearchd.sandbox.worker_process import WorkerLost
+from cocosearchd.search.grep.bloom_cache import BloomCache, FileBloom
 from cocosearchd.search.grep.enclosing_definitions import (
     EnclosingDefinition,
     Line,
@@ -25,7 +26,6 @@ from cocosearchd.search.grep.grep_processes import GrepProcesses
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
 from cocosearchd.search.grep.required_literals import required_literals
-from cocosearchd.search.grep.signature_cache import FileSignature, SignatureCache
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.file_states import FileState, file_states
@@ -100,7 +100,7 @@ class Grep:
     def __init__(self, db: Database, processes: GrepProcesses) -> None:
         self._db = db
         self._processes = processes
-        self._signatures = WeakKeyDictionary[LexicalIndex, SignatureCache]()
+        self._blooms = WeakKeyDictionary[LexicalIndex, BloomCache]()
 
     async def search(
         self, record: IndexRecord, lexical: LexicalIndex, query: GrepQuery, overlay: Overlay | None
@@ -110,12 +110,12 @@ class Grep:
         Raises `InvalidInput` for a pattern that is no expression, `StoreUnavailable`,
         `WorkerUnavailable`.
         """
-        signatures = self._signatures.setdefault(lexical, SignatureCache())
+        blooms = self._blooms.setdefault(lexical, BloomCache())
         pattern = query.pattern
         literals = required_literals(pattern.expression, ignore_case=pattern.ignore_case)
         scope = replace(query.scope, literals=literals)
-        selection = await select_files(self._db, record, lexical, signatures, scope, overlay)
-        run = _GrepRun(self._db, self._processes, record, query, signatures)
+        selection = await select_files(self._db, record, lexical, blooms, scope, overlay)
+        run = _GrepRun(self._db, self._processes, record, query, blooms)
         await run.search(selection.files)
         files = await self._describe(record, run, query, overlay)
         return IndexMatches(
@@ -182,13 +182,13 @@ class _GrepRun:
         processes: GrepProcesses,
         record: IndexRecord,
         query: GrepQuery,
-        signatures: SignatureCache,
+        blooms: BloomCache,
     ) -> None:
         self._db = db
         self._processes = processes
         self._record = record
         self._query = query
-        self._signatures = signatures
+        self._blooms = blooms
         self._results: dict[int, list[tuple[SelectedFile, SearchedFile]]] = {}
         self._error: CocoSearchError | None = None
         self.problems: list[tuple[str, str]] = []
@@ -222,7 +222,7 @@ class _GrepRun:
         try:
             searched = await self._processes.search(self._task(batch))
             results = [(batch[result.number], result) for result in searched]
-            await self._keep_signatures(results)
+            await self._keep_blooms(results)
         except CocoSearchError as error:
             self._error = error
             return
@@ -253,23 +253,23 @@ class _GrepRun:
                 FileTask(
                     file.path,
                     query.after_line if file.path == query.scope.first else 0,
-                    not file.signed and not self._signatures.full,
+                    not file.has_bloom and not self._blooms.full,
                     file.text,
                 )
                 for file in batch
             ),
         )
 
-    async def _keep_signatures(self, results: Sequence[tuple[SelectedFile, SearchedFile]]) -> None:
-        """Keep the signatures of contents that are the indexed ones."""
-        signed = {file.path: result for file, result in results if result.signature}
-        if not signed:
+    async def _keep_blooms(self, results: Sequence[tuple[SelectedFile, SearchedFile]]) -> None:
+        """Keep the Bloom filters of contents that are the indexed ones."""
+        results_by_path = {file.path: result for file, result in results if result.bloom}
+        if not results_by_path:
             return
-        states = (await file_states(self._db, self._record, list(signed))).files
-        self._signatures.add(
-            FileSignature(path, state.generation, signed[path].signature)
+        states = (await file_states(self._db, self._record, list(results_by_path))).files
+        self._blooms.add(
+            FileBloom(path, state.generation, results_by_path[path].bloom)
             for path, state in states.items()
-            if state.content_hash == signed[path].content_hash
+            if state.content_hash == results_by_path[path].content_hash
         )
 
 

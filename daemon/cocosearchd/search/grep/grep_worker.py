@@ -18,7 +18,7 @@ from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFi
 from cocosearchd.search.grep.line_matching import LineMatcher
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineMatches
-from cocosearchd.search.grep.trigram_signature import make_signature
+from cocosearchd.search.grep.trigram_bloom import make_bloom
 
 _ATTEMPTS = 3  # a file that grows during three reads is a log in use
 _NO_MATCHES = LineMatches(0, ())
@@ -95,13 +95,13 @@ def _search_file(
     if content is None:
         return None
     matches = matcher.find(content, replace(task.options, max_lines=room), file.after_line)
-    if not matches.count and not file.signed:
+    if not matches.count and not file.wants_bloom:
         return None
     return SearchedFile(
         number,
         matches,
         hash_content(content),
-        make_signature(content) if file.signed else b"",
+        make_bloom(content) if file.wants_bloom else b"",
     )
 
 

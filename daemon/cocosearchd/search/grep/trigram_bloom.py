@@ -1,6 +1,6 @@
-"""Signatures of files: the set of trigrams of a content, as a Bloom filter. Pure.
+"""Bloom filters of contents: the trigrams of a file, in one or two kilobytes. Pure.
 
-A signature answers if a content can contain a literal, in any case, with few false positives and
+A Bloom filter answers if a content can contain a literal, in any case, with few false positives and
 no false negatives. Each trigram sets two bits, of four to eight times as many as there are distinct
 trigrams: about a kilobyte for a file of ten. (Zoekt and Google's Code Search narrow by trigrams as
 well: Russ Cox, "Regular Expression Matching with a Trigram Index", 2012.)
@@ -30,8 +30,8 @@ def trigram_hashes(content: bytes) -> Hashes:
     return np.concatenate([trigrams * multiplier >> shift for multiplier in _MULTIPLIERS])
 
 
-def make_signature(content: bytes) -> bytes:
-    """Make the signature of a content. Its length is a power of two."""
+def make_bloom(content: bytes) -> bytes:
+    """Make the Bloom filter of a content. Its length is a power of two."""
     bits = np.zeros(1 << HASH_BITS, np.bool_)
     bits[trigram_hashes(content)] = True
     size = max(_MIN_BITS, 1 << (_BITS_PER_HASH * int(np.count_nonzero(bits))).bit_length())
