@@ -18,7 +18,7 @@ from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.model import encode_path
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import DirtyHint, Hint
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scan import Scan
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import MemoryIndex, fingerprint, following, in_sync
@@ -108,7 +108,7 @@ def reconcile_cpu(root: Path) -> tuple[float, float]:
     for directory, _, names in os.walk(raw):
         for name in names:
             index.read(encode_path(os.path.relpath(directory + b"/" + name, raw)))
-    scope = Scope(raw, IndexingSettings())
+    scope = RootScope(raw, IndexingSettings())
     began = time.process_time()
     result = Scan(scope.renew(), index.files, lambda _: None).run([b""])
     cost = time.process_time() - began

@@ -79,7 +79,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.sandbox",
         "cocosearchd.store",
     },
-    # Scope must know which file types are supported at all.
+    # The scope must know which file types are supported at all.
     "cocosearchd.watching": {
         "cocosearchd.config",
         "cocosearchd.languages",

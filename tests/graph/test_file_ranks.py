@@ -7,7 +7,7 @@ import pytest
 
 from cocosearchd.graph.code_files import CodeFile, DefinitionKey, Resolution
 from cocosearchd.graph.questions.time_limit import TimedFiles
-from cocosearchd.graph.structure.central_symbols import MapScope, RepositoryMap, map_repository
+from cocosearchd.graph.structure.central_symbols import MapFiles, RepositoryMap, map_repository
 from cocosearchd.graph.structure.file_ranks import DAMPING, MAX_DEFINING_FILES, NameLinks
 from cocosearchd.languages.code_facts import Use
 from cocosearchd.languages.name_hashes import hash_name
@@ -33,7 +33,7 @@ class ByName:
 
 def make_map(files: MemoryFiles, preferred: Sequence[str], budget: int) -> RepositoryMap:
     """Make a map with time enough."""
-    return map_repository(files, ByName(files), MapScope(preferred), budget, lambda: False)
+    return map_repository(files, ByName(files), MapFiles(preferred), budget, lambda: False)
 
 
 def project() -> MemoryFiles:
@@ -139,7 +139,7 @@ def test_a_name_that_its_users_do_not_mean_is_not_central() -> None:
 
 def test_only_selected_files_are_in_a_map() -> None:
     files = project()
-    scope = MapScope(select=lambda paths: [path for path in paths if path != "core.py"])
+    scope = MapFiles(select=lambda paths: [path for path in paths if path != "core.py"])
     selected = map_repository(files, ByName(files), scope, 1_000, lambda: False)
     assert set(names(selected)) == {"run", "check", "sand"}
 
@@ -151,9 +151,9 @@ def test_a_map_that_is_not_ready_in_time_says_so() -> None:
             code_file("b.py", [], [call(f"f{i}", 1) for i in range(5_000)]),
         ]
     )
-    late = map_repository(files, ByName(files), MapScope(), 10**9, lambda: True)
+    late = map_repository(files, ByName(files), MapFiles(), 10**9, lambda: True)
     assert not late.complete
     assert 0 < len(names(late)) < 100
     timed = TimedFiles(files, lambda: True)
-    nothing = map_repository(timed, ByName(files), MapScope(), 10**9, lambda: True)
+    nothing = map_repository(timed, ByName(files), MapFiles(), 10**9, lambda: True)
     assert (nothing.files, nothing.complete) == ((), False)

@@ -12,7 +12,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scan import Scan, compare_paths
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
@@ -45,7 +45,7 @@ def deep_root(hostile_root: Path) -> Iterator[Path]:
 
 def test_a_deep_path_is_compared_looked_at_and_read(deep_root: Path) -> None:
     path, root = nest(deep_root, DEEP), os.fsencode(deep_root)
-    scope = Scope(root, IndexingSettings())
+    scope = RootScope(root, IndexingSettings())
     assert Scan(scope, {}, lambda _: None).run([b""]).dirty == [path]
     assert compare_paths(scope, {path: os.fsencode(path)}).present == [path]
     (reading,) = read_files(root, [path], 1 << 20)
@@ -71,7 +71,7 @@ def test_deep_rules_of_git_are_followed(deep_root: Path) -> None:
     git(deep_root, "init", "-q")
     (deep_root / ".gitignore").write_text("a/\n")
     path = nest(deep_root, DEEP)
-    scope = Scope(os.fsencode(deep_root), IndexingSettings())
+    scope = RootScope(os.fsencode(deep_root), IndexingSettings())
     assert not scope.allows(os.fsencode(path))
     git(deep_root, "add", "-f", "--", path)
     assert scope.refresh_git() is None

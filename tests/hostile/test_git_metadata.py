@@ -20,7 +20,7 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching.git.ignore_files import MAX_BYTES
 from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.git.rule_cache import GitRuleCache
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 from tests.watching.support import git
@@ -149,7 +149,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
     root = repository(tmp_path / "root")
     attack(root, file, kind)
     began = time.monotonic()
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     allowed = {path for path in (b"shown.py", b"sub/below.py") if scope.allows(path)}
     assert time.monotonic() - began < SOON_S
     expected_to_parse = {".git/config", ".git/config.worktree", ".git/more"} & {file}
@@ -183,7 +183,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
 def test_unused_rules_are_reported(tmp_path: Path, file: str, kind: str, words: str) -> None:
     root = repository(tmp_path / "root")
     attack(root, file, kind)
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"shown.py")
     assert any(words in remark for remark in scope.warnings()), scope.warnings()
 
@@ -203,7 +203,7 @@ def test_a_repository_names_no_file_outside_of_it(
     }
     (root / ".git" / "link").symlink_to(outside)
     git(root, "config", "core.excludesFile", names[how])
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"free.py")
     assert any("outside of the repository" in remark for remark in scope.warnings())
 
@@ -219,7 +219,7 @@ def test_the_user_names_files_anywhere(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     chosen = str(outside) if name == "outside" else name
     (tmp_path / ".gitconfig").write_text(f"[core]\n\texcludesFile = {chosen}\n")
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert not scope.allows(b"free.py")
     assert scope.warnings() == ()
 
@@ -233,10 +233,10 @@ def test_a_file_that_the_user_names_in_every_work_tree_is_the_repositorys(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     (tmp_path / ".gitconfig").write_text("[core]\n\texcludesFile = .ignored\n")
     (root / ".ignored").write_text("free.py\n")
-    assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
+    assert not RootScope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
     (root / ".ignored").unlink()
     (root / ".ignored").symlink_to("/dev/zero")
-    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
 
 
 def test_a_condition_of_the_user_reads_no_head_that_hangs(
@@ -249,7 +249,7 @@ def test_a_condition_of_the_user_reads_no_head_that_hangs(
     (root / ".git" / "HEAD").unlink()
     os.mkfifo(root / ".git" / "HEAD")
     began = time.monotonic()
-    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"shown.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"shown.py")
     assert time.monotonic() - began < SOON_S
 
 
@@ -280,7 +280,7 @@ def test_a_file_of_the_user_without_end_costs_little_and_is_named(
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
     odd = users_config(tmp_path, how, kind)
     began = time.monotonic()
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"shown.py")
     assert not scope.allows(b"hidden.py"), "the repository's own rules hold"
     assert time.monotonic() - began < SOON_S
@@ -302,7 +302,7 @@ def test_a_user_may_switch_configuration_off(
     else:
         monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
         (tmp_path / ".gitconfig").symlink_to(os.devnull)
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert not scope.allows(b"hidden.py")
     assert scope.warnings() == ()
 
@@ -435,7 +435,7 @@ def point(root: Path, marker: bytes, common: bytes) -> None:
     repository_at(os.fsencode(root))
     (root / ".git").write_bytes(b"gitdir: elsewhere.git\n")
     repository_at(os.fsencode(root))
-    Scope(os.fsencode(root), IndexingSettings()).allows(b"a.py")
+    RootScope(os.fsencode(root), IndexingSettings()).allows(b"a.py")
 
 
 @pytest.fixture(scope="module")

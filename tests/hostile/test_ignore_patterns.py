@@ -18,7 +18,7 @@ from cocosearchd.watching.ignore.patterns import (
     Patterns,
     parse,
 )
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 from tests.watching.support import git
@@ -237,7 +237,7 @@ def test_patterns_behind_the_bounds_are_left_out_and_it_is_said(tmp_path: Path) 
     (tmp_path / ".gitignore").write_bytes(b"\n".join([*lines, b"*.py", b"hidden.go"]))
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".gitignore").write_bytes(b"*" * (MAX_WILDCARD_BYTES + 1) + b"\n")
-    scope = Scope(os.fsencode(tmp_path), IndexingSettings())
+    scope = RootScope(os.fsencode(tmp_path), IndexingSettings())
     assert scope.allows(b"a.py")
     assert not scope.allows(b"hidden.go"), "whole names are looked up, however many there are"
     assert scope.allows(b"sub/a.py")

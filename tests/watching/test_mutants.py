@@ -23,7 +23,7 @@ from cocosearchd.watching import scan_coordinator, watched_root
 from cocosearchd.watching.clock import Cookies
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Hint, Hints, Sink
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, compare_paths
 from cocosearchd.watching.scan_coordinator import ScanCoordinator
 from cocosearchd.watching.watched_root import WatchedRoot
@@ -50,7 +50,7 @@ class DeletesUnseen(Scan):
         return result
 
 
-def look_and_believe(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
+def look_and_believe(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Mutant: what cannot be seen is gone."""
     compared = compare_paths(scope, paths)
     compared.gone += compared.closed

@@ -9,7 +9,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.model import RACY_NS, FileRecord, Fingerprint
 from cocosearchd.watching.availability.mountpoints import is_bare
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scan import Scan
 
 
@@ -24,7 +24,7 @@ def test_a_file_changed_just_before_the_scan_is_read_again(
         s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode
     )
     stored = {"a.py": FileRecord("a.py", b"", print_of_file, 1, 1, "python")}
-    scope = Scope(os.fsencode(tmp_path), IndexingSettings())
+    scope = RootScope(os.fsencode(tmp_path), IndexingSettings())
     assert Scan(scope, stored, lambda _: None).run([b""]).dirty == ["a.py"]
     later = time.time_ns() + 2 * RACY_NS
     monkeypatch.setattr("cocosearchd.watching.scan.time.time_ns", lambda: later)
@@ -45,7 +45,7 @@ def test_a_file_that_goes_while_its_directory_is_listed_hides_nothing_beside_it(
         return is_bare(entries)
 
     monkeypatch.setattr("cocosearchd.watching.scan.is_bare", listed)
-    scope = Scope(os.fsencode(tmp_path), IndexingSettings())
+    scope = RootScope(os.fsencode(tmp_path), IndexingSettings())
     assert sorted(Scan(scope, {}, lambda _: None).run([b""]).dirty) == [
         "new/__init__.py",
         "new/kept.py",

@@ -32,7 +32,7 @@ from cocosearchd.watching.hints.base import (
     Sink,
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import MAX_LISTED_FAILURES, MAX_LISTED_PATHS
 from cocosearchd.watching.scan import ComparedPaths, Scan, compare_paths
@@ -386,7 +386,7 @@ async def test_a_root_that_was_away_with_a_directory_above_it_while_somebody_loo
     root.mkdir(parents=True)
     put(root, a="1")
 
-    def looked(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
+    def looked(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
         monkeypatch.undo()
         root.parents[1].rename(away)
         try:
@@ -428,7 +428,7 @@ async def test_a_root_whose_watch_began_behind_a_link(
         with replaced():
             return open_hints(*arguments)
 
-    def look_behind_link(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
+    def look_behind_link(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
         monkeypatch.undo()
         with replaced():
             return compare_paths(scope, paths)

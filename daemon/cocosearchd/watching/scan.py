@@ -22,7 +22,7 @@ from cocosearchd.watching.dirty_set import DirtyDirectory, below
 from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 
 # This user cannot look into such a directory, so nothing in it is missed. Other errors (of a disk,
 # of a network, no file handles left) say nothing of its content.
@@ -119,7 +119,7 @@ class Scan:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: RootScope,
         stored: Mapping[str, FileRecord],
         watch: Callable[[bytes], None],
         *,
@@ -284,7 +284,7 @@ class ComparedPaths:
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
 
 
-def compare_paths(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
+def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Return the state of each path (text form -> bytes) on the disk. Blocking."""
     compared = ComparedPaths()
     for path, raw in paths.items():

@@ -16,7 +16,7 @@ from cocosearchd.watching.git.ignore_files import IGNORE_FILES
 from cocosearchd.watching.git.repository import GitFailure
 from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_names
 from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scan import ComparedPaths, RacyFiles, Scan, ScanResult, UnreadDirectories
@@ -62,7 +62,7 @@ class ScanCoordinator:
         self.indexing = indexing
         self._dirty = dirty
         self._threads = threads or RootThreads()
-        self.scope: Scope | None = None
+        self.scope: RootScope | None = None
         self.total: int | None = None
         self.closed_files: tuple[str, ...] = ()
         self.unread = UnreadDirectories()
@@ -138,9 +138,9 @@ class ScanCoordinator:
             return stale_reason("rules_unknown", path=path, error=error.strerror)
         return None
 
-    async def _recreate_scope(self) -> Scope:
+    async def _recreate_scope(self) -> RootScope:
         if self.scope is None:
-            return await self._threads.run(Scope, self._root, self.indexing)
+            return await self._threads.run(RootScope, self._root, self.indexing)
         return await self._threads.run(self.scope.renew, self.indexing)
 
     async def configure(self, indexing: IndexingSettings) -> None:
@@ -208,7 +208,7 @@ class ScanCoordinator:
                 log.warning(event, extra={"directory": path, "reason": failure.reason})
         self._logged_failures = failures if complete else self._logged_failures | failures
 
-    async def _renew_scope(self) -> Scope:
+    async def _renew_scope(self) -> RootScope:
         while True:
             scope = self.scope
             assert scope is not None
@@ -218,7 +218,7 @@ class ScanCoordinator:
                 self.scope = renewed
                 return renewed
 
-    def _reread_trees(self, trees: tuple[DirtyDirectory, ...]) -> Scope:
+    def _reread_trees(self, trees: tuple[DirtyDirectory, ...]) -> RootScope:
         """Return the scope for a scan of these trees, without their old rules.
 
         A directory may have been replaced by another, with rules that no event announced.

@@ -45,45 +45,45 @@ TOOL_OF = {
 }
 
 Reply = TypeVar("Reply")
-_INLINE_SCOPE = re.compile(r"(?<!\S)(?:index|topic):\S")
+_INLINE_INDEX = re.compile(r"(?<!\S)(?:index|topic):\S")
 
 
 @dataclass(frozen=True, slots=True)
-class SearchScope:
-    """The scope of a tool: `index`, or the engine's choice for a client in the directory `cwd`."""
+class IndexChoice:
+    """The index of a call: `index`, or what the engine chooses for a client in `cwd`."""
 
     index: str | None
     cwd: str | None = None
 
 
-ScopeOrQuestion = SearchScope | mcp_types.InputRequiredResult
+ChoiceOrQuestion = IndexChoice | mcp_types.InputRequiredResult
 
 
 def is_narrowed(query: str, index_names: list[str] | None, topic: str | None) -> bool:
     """True if a search names indexes or topics, inside its query or beside it."""
-    return bool(index_names or topic or _INLINE_SCOPE.search(query))
+    return bool(index_names or topic or _INLINE_INDEX.search(query))
 
 
-async def resolve_scope(
+async def choose_index(
     ctx: Context, engine: Any, index_name: str | None, *, narrowed: bool = False
-) -> ScopeOrQuestion:
-    """Return the scope of a search, or a question that the tool must return unchanged.
+) -> ChoiceOrQuestion:
+    """Return the index of a call, or a question that the tool must return unchanged.
 
     A search that is `narrowed` to indexes or topics needs no project. Raises `ToolError` with an
     offer if the user's project is known but not indexed.
     """
     if index_name is not None or narrowed:
-        return SearchScope(index_name)
+        return IndexChoice(index_name)
     project = await client_project.detect(ctx)
     if isinstance(project, mcp_types.InputRequiredResult):
         return project
     if not project.directories:
-        return SearchScope(None)
+        return IndexChoice(None)
     located = await await_reply(
         engine.locate(validate_request(workspace_protocol.LocateRequest(project.directories)))
     )
     if located.index is not None:
-        return SearchScope(located.index)
+        return IndexChoice(located.index)
     if project.is_chosen:
         directory = project.directories[0]
         raise ToolError(
@@ -91,7 +91,7 @@ async def resolve_scope(
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
-    return SearchScope(None, project.directories[0])
+    return IndexChoice(None, project.directories[0])
 
 
 def offer(directory: str) -> str:
@@ -113,10 +113,10 @@ async def await_reply(call: Awaitable[Reply], directory: str | None = None) -> R
 
 
 async def await_result(
-    call: Any, as_text: Callable[[Any], str], scope: SearchScope | None = None
+    call: Any, as_text: Callable[[Any], str], choice: IndexChoice | None = None
 ) -> ToolResult:
     """Await an engine call and return its reply as a result. Raises `ToolError` with the hint."""
-    directory = scope.cwd if scope else None
+    directory = choice.cwd if choice else None
     reply = await await_reply(call, directory)
     text = as_text(reply)
     if directory:

@@ -14,7 +14,7 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.freshness import stale_reason
 from cocosearchd.watching.git import git_command
 from cocosearchd.watching.git import repository as asked
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.watching.support import GIT, digest, following, in_sync
 from tests.watching.test_watched_root import held, put
 
@@ -74,8 +74,8 @@ def root(tmp_path: Path, git: Wrapped) -> Path:
     return root
 
 
-def scope_of(root: Path) -> Scope:
-    return Scope(os.fsencode(root), IndexingSettings())
+def scope_of(root: Path) -> RootScope:
+    return RootScope(os.fsencode(root), IndexingSettings())
 
 
 @pytest.mark.parametrize("failure", FAILURES)

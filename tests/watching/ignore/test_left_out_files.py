@@ -8,7 +8,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching.ignore import left_out_files
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 
 
 def make_files(root: Path, *paths: str) -> None:
@@ -18,7 +18,7 @@ def make_files(root: Path, *paths: str) -> None:
 
 
 def count(root: Path, settings: IndexingSettings) -> LeftOutFiles:
-    return count_left_out(Scope(os.fsencode(root), settings), settings)
+    return count_left_out(RootScope(os.fsencode(root), settings), settings)
 
 
 def test_files_are_counted_by_the_rule_that_leaves_them_out(tmp_path: Path) -> None:

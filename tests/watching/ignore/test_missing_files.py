@@ -11,7 +11,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
 from cocosearchd.watching.ignore.missing_files import why_absent
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.daemon import git
 
 SETTINGS = IndexingSettings(exclude=("*_pb2.py",))
@@ -79,7 +79,7 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_the_reason_is_the_one_that_decides(root: Path, path: str, expected: str | None) -> None:
-    scope = Scope(os.fsencode(root), SETTINGS)
+    scope = RootScope(os.fsencode(root), SETTINGS)
     reason = why_absent(scope, SETTINGS, os.fsencode(path))
     assert reason is None if expected is None else reason is not None and expected in reason, reason
 
@@ -87,7 +87,7 @@ def test_the_reason_is_the_one_that_decides(root: Path, path: str, expected: str
 def test_what_is_not_included(root: Path) -> None:
     settings = IndexingSettings(include=("*.go",))
     assert (
-        why_absent(Scope(os.fsencode(root), settings), settings, b"src/e.py")
+        why_absent(RootScope(os.fsencode(root), settings), settings, b"src/e.py")
         == "it matches none of indexing.include"
     )
 
@@ -96,7 +96,7 @@ def test_rules_that_cannot_be_read_now_are_said_to_be(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taking the process's last file handle would fail the test's own tools first."""
-    scope = Scope(os.fsencode(root), SETTINGS)
+    scope = RootScope(os.fsencode(root), SETTINGS)
     (root / "src" / ".gitignore").touch()
 
     def stumbling(path: bytes, flags: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
 from cocosearchd.watching.hints.inotify import InotifyHints
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scan_coordinator import ScanCoordinator
 from tests.watching.operations import as_git_sees
 from tests.watching.support import BACKENDS, MemoryIndex, digest, following, git, in_sync, on_disk
@@ -80,7 +80,7 @@ async def test_ignore_files_are_read_after_the_directory_is_watched(
 def test_tracked_files_may_change_before_the_rules_are_read_again(root: Path) -> None:
     git(root, "init", "-q")
     put(root, a="1")
-    scope = Scope(os.fsencode(root), IndexingSettings()).without_trees(b"")
+    scope = RootScope(os.fsencode(root), IndexingSettings()).without_trees(b"")
     git(root, "add", "a.py")
     fresh = scope.refresh_git()
     assert fresh is not None
@@ -115,7 +115,7 @@ def test_a_root_that_a_repository_above_ignores_has_the_rules_in_it_alone(
     (tmp_path / ".gitignore").write_text("*\n")
     put(root, a="1", hidden="1")
     (root / ".gitignore").write_text("hidden.py\n")
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"a.py")
     assert not scope.allows(b"hidden.py")
 
@@ -134,15 +134,15 @@ def repository(root: Path) -> Path:
 def test_a_change_of_git_while_a_scope_is_made_outdates_it(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Scope._top_rules
+    real = RootScope._top_rules
 
     # Patched, because git cannot be timed to work just between two lines.
-    def late(self: Scope) -> object:
+    def late(self: RootScope) -> object:
         git(repository, "add", "-f", "hidden.py")  # after git was asked
         return real(self)
 
-    monkeypatch.setattr(Scope, "_top_rules", late)
-    scope = Scope(os.fsencode(repository), IndexingSettings())
+    monkeypatch.setattr(RootScope, "_top_rules", late)
+    scope = RootScope(os.fsencode(repository), IndexingSettings())
     monkeypatch.undo()
     assert not scope.allows(b"hidden.py")
     assert scope.outdated()
@@ -154,7 +154,7 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
     (root / "below" / ".gitignore").write_text("hidden.py\n")
     git(root / "below", "init", "-q")
     git(root, "init", "-q")
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert not scope.allows(b"below/hidden.py")
     git(root / "below", "add", "seen.py")
     fresh = scope.refresh_git()
@@ -175,7 +175,7 @@ async def test_a_change_of_git_during_an_ignore_edit_is_in_the_next_fresh_answer
     # Patched, because a hint cannot be timed to come just while git is being asked.
     coordinators, real, init = (
         list[ScanCoordinator](),
-        getattr(Scope, question),
+        getattr(RootScope, question),
         ScanCoordinator.__init__,
     )
 
@@ -183,7 +183,7 @@ async def test_a_change_of_git_during_an_ignore_edit_is_in_the_next_fresh_answer
         coordinators.append(self)
         init(self, *arguments)  # type: ignore[arg-type]
 
-    def slow(self: Scope) -> object:
+    def slow(self: RootScope) -> object:
         names = real(self)
         if armed:
             armed.clear()
@@ -194,7 +194,7 @@ async def test_a_change_of_git_during_an_ignore_edit_is_in_the_next_fresh_answer
 
     armed = list[bool]()
     monkeypatch.setattr(ScanCoordinator, "__init__", known)
-    monkeypatch.setattr(Scope, question, slow)
+    monkeypatch.setattr(RootScope, question, slow)
     index = MemoryIndex(os.fsencode(repository))
     async with following(repository, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
@@ -215,9 +215,9 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(
         git(directory, "init", "-q")
         git(directory, "add", ".")
         git(directory, "commit", "-q", "-m", "first")
-    assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    assert not RootScope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
     git(root, "add", "-f", "below")
-    scope = Scope(os.fsencode(root), IndexingSettings())
+    scope = RootScope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"below/b.py")
     assert not scope.allows(b"out/c.py")
     scratch = os.fsencode(tmp_path / "scratch")
@@ -345,9 +345,9 @@ def test_the_remains_of_a_git_directory_are_no_repository(root: Path) -> None:
     git(root, "init", "-q")
     git(root / "below", "init", "-q")
     # a repository has rules of its own
-    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
     shutil.rmtree(root / "below" / ".git" / "objects")
-    assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    assert not RootScope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
 
 
 @linux
@@ -382,7 +382,7 @@ def test_another_repository_in_the_environment_is_not_asked(
     (tmp_path / "other").mkdir()
     git(tmp_path / "other", "init", "-q")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
-    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"tracked.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"tracked.py")
 
 
 @pytest.mark.parametrize("location", ["", "below"])

@@ -17,7 +17,7 @@ from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import named_glob, named_path
-from cocosearchd.search.grep.file_selection import make_scope
+from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 
@@ -71,7 +71,7 @@ class GrepVerbs:
         indexes = tuple(sorted(selected, key=lambda index: index.record.name))
         freshness = least_fresh(indexes, await self._sync.wait_all(indexes, deadline))
         synced = anyio.current_time()
-        query = replace(query, scope=replace(query.scope, changed=frozenset(freshness.pending)))
+        query = replace(query, files=replace(query.files, changed=frozenset(freshness.pending)))
         answers = await self._search_indexes(request, indexes, query, cursor)
         freshness = _suspect_changes(answers, freshness)
         timings = {
@@ -97,7 +97,7 @@ class GrepVerbs:
             position = cursor if name == cursor.index else _Cursor()
             index_query = replace(
                 query,
-                scope=replace(query.scope, first=position.first_path),
+                files=replace(query.files, first=position.first_path),
                 after_line=position.line or 0,
                 max_file_bytes=index.settings.indexing.max_file_bytes,
                 seconds=max(0.0, end - anyio.current_time()),
@@ -113,14 +113,14 @@ class GrepVerbs:
         """Search one index; `under` is relative to the root if that names indexed files."""
         record = index.record
         overlay = await self._overlays.overlay(request.session, record)
-        query = replace(query, scope=query.scope.relative_to(record.root))
+        query = replace(query, files=query.files.relative_to(record.root))
         matches = await self._grep.search(record, index.lexical, query, overlay)
-        if query.scope.under and not matches.searched:
+        if query.files.under and not matches.searched:
             reference = await file_references.resolve_directory(
                 self._indexes.lookup, request.under, record.name, request.cwd
             )
             if reference is not None:
-                query = replace(query, scope=replace(query.scope, under=reference[1]))
+                query = replace(query, files=replace(query.files, under=reference[1]))
                 matches = await self._grep.search(record, index.lexical, query, overlay)
         return _IndexAnswer(index, matches)
 
@@ -141,7 +141,7 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
         raise InvalidInput(f"the budget is {request.budget_tokens} tokens", "use 1 or more")
     return GrepQuery(
         pattern=pattern,
-        scope=make_scope(
+        files=make_grep_filter(
             named_path(request.under.removeprefix("./")).strip("/"),
             languages=request.languages,
             paths=tuple(map(named_glob, request.paths)),

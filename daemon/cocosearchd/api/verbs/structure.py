@@ -17,7 +17,7 @@ from cocosearchd.api.graph.structure_pages import (
 )
 from cocosearchd.errors import InvalidInput
 from cocosearchd.graph.questions.target_search import find_file, missing_file
-from cocosearchd.graph.structure.central_symbols import MapScope, RepositoryMap, map_repository
+from cocosearchd.graph.structure.central_symbols import MapFiles, RepositoryMap, map_repository
 from cocosearchd.graph.structure.dependencies import (
     Direction,
     ModuleEdge,
@@ -190,8 +190,8 @@ def _find_outline(request: s.OutlineRequest, budget: int, moment: GraphMoment) -
 
 
 def _find_map(matching: Sequence[str], budget: int, moment: GraphMoment) -> _MapFinding:
-    scope = MapScope([*matching, *_target_paths(moment)], partial(passing_paths, moment.where))
-    chosen = map_repository(moment.files, moment.resolver, scope, budget, moment.is_over)
+    map_files = MapFiles([*matching, *_target_paths(moment)], partial(passing_paths, moment.where))
+    chosen = map_repository(moment.files, moment.resolver, map_files, budget, moment.is_over)
     return _MapFinding(chosen, len(moment.files.paths()))
 
 

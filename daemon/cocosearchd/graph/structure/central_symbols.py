@@ -61,7 +61,7 @@ class SampleResolver(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MapScope:
+class MapFiles:
     """The files that a map is drawn to, and those that it may have.
 
     `select` returns those of some paths that the map may have.
@@ -74,7 +74,7 @@ class MapScope:
 def map_repository(
     files: CodeFiles,
     resolver: SampleResolver,
-    scope: MapScope,
+    map_files: MapFiles,
     budget: int,
     is_over: IsOver,
 ) -> RepositoryMap:
@@ -84,10 +84,10 @@ def map_repository(
     the share of its rank that the uses confirm. Equal indexes give equal maps.
     """
     links = NameLinks(files.name_graph())
-    preferred_paths = set(scope.preferred)
+    preferred_paths = set(map_files.preferred)
     positions = [i for i, path in enumerate(links.paths) if path in preferred_paths]
     ranked = list(links.best_names(links.rank(positions), MAX_NAMES))
-    selected = set(scope.select(list(dict.fromkeys(item.path for item in ranked))))
+    selected = set(map_files.select(list(dict.fromkeys(item.path for item in ranked))))
     candidates = [item for item in ranked if item.path in selected]
     search = TimedSearch(is_over)
     check = _NameCheck(files, resolver)

@@ -1,4 +1,4 @@
-"""Selection of the files that a grep reads: those in scope that can contain its literals
+"""Selection of the files that a grep reads: those that pass its filter and can contain its literals
 
 The lexical index knows the files and languages; without it, or while it is behind, PostgreSQL
 lists them and nothing is narrowed.
@@ -27,7 +27,7 @@ WAIT_S = 0.25  # for the commit hook of a generation that is stored; it takes 2 
 
 
 @dataclass(frozen=True, slots=True)
-class FileScope:
+class GrepFilter:
     """The files of an index that a grep is about.
 
     `under` is a file or directory, "" the root. `first` is the path at which it begins.
@@ -40,15 +40,15 @@ class FileScope:
     literals: Alternatives = NOTHING
     changed: frozenset[str] = frozenset()
 
-    def relative_to(self, root: bytes) -> "FileScope":
-        """Return the scope with the absolute paths of its filter made relative to a root."""
+    def relative_to(self, root: bytes) -> "GrepFilter":
+        """Return the filter with the absolute paths of its filter made relative to a root."""
         return replace(self, where=make_relative(self.where, root))
 
 
-def make_scope(under: str, **filters: Sequence[str]) -> FileScope:
-    """Make the scope of a request. `filters` are values as written. Raises `InvalidInput`."""
+def make_grep_filter(under: str, **filters: Sequence[str]) -> GrepFilter:
+    """Make the filter of a request. `filters` are values as written. Raises `InvalidInput`."""
     check_filters([value for values in filters.values() for value in values])
-    return FileScope(make_filter(filters), under)
+    return GrepFilter(make_filter(filters), under)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SelectedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """The files to read, by path. `total` counts the files in scope, read or not."""
+    """The files to read, by path. `total` counts the files that pass the filter, read or not."""
 
     files: tuple[SelectedFile, ...]
     total: int
@@ -74,7 +74,7 @@ async def select_files(
     record: IndexRecord,
     lexical: LexicalIndex,
     blooms: BloomCache,
-    scope: FileScope,
+    grep_filter: GrepFilter,
     overlay: Overlay | None,
 ) -> FileSelection:
     """Select the files of an index to read. Raises `StoreUnavailable`."""
@@ -83,14 +83,14 @@ async def select_files(
         snapshot = await lexical.snapshot()
     # Files that have frozen the daemon are in no snapshot.
     if snapshot is None or lexical.exclusion_warnings:
-        saved = await _list_stored(db, record, scope)
+        saved = await _list_stored(db, record, grep_filter)
     else:
-        saved = await asyncio.to_thread(_select_live, snapshot, blooms, scope)
-        if scope.literals == NOTHING:
+        saved = await asyncio.to_thread(_select_live, snapshot, blooms, grep_filter)
+        if grep_filter.literals == NOTHING:
             blank = await files_without_chunks(db, record)
-            rest = _passing(scope, (SelectedFile(path, language) for path, language in blank))
+            rest = _passing(grep_filter, (SelectedFile(path, language) for path, language in blank))
             saved = FileSelection((*saved.files, *rest), saved.total + len(rest))
-    return await asyncio.to_thread(_replace_unsaved, saved, scope, overlay)
+    return await asyncio.to_thread(_replace_unsaved, saved, grep_filter, overlay)
 
 
 def is_under(path: str, directory: str) -> bool:
@@ -98,56 +98,59 @@ def is_under(path: str, directory: str) -> bool:
     return not directory or path == directory or path.startswith(f"{directory}/")
 
 
-async def _list_stored(db: Database, record: IndexRecord, scope: FileScope) -> FileSelection:
-    records = await index_records.file_records(db, record, scope.under)
+async def _list_stored(db: Database, record: IndexRecord, grep_filter: GrepFilter) -> FileSelection:
+    records = await index_records.file_records(db, record, grep_filter.under)
     files = _passing(
-        scope, (SelectedFile(row.path, row.language) for row in records if row.skip_reason is None)
+        grep_filter,
+        (SelectedFile(row.path, row.language) for row in records if row.skip_reason is None),
     )
     return FileSelection(files, len(files))
 
 
-def _select_live(snapshot: IndexSnapshot, blooms: BloomCache, scope: FileScope) -> FileSelection:
+def _select_live(
+    snapshot: IndexSnapshot, blooms: BloomCache, grep_filter: GrepFilter
+) -> FileSelection:
     live = snapshot.live_documents
     blooms.retain(live.paths)
     table = blooms.table(snapshot)
-    allowed = file_mask(scope.where, live)
+    allowed = file_mask(grep_filter.where, live)
     selected = np.ones(len(live.paths), np.bool_) if allowed is None else allowed.copy()
-    if scope.under:
+    if grep_filter.under:
         selected &= np.fromiter(
-            (is_under(path, scope.under) for path in live.paths), np.bool_, len(live.paths)
+            (is_under(path, grep_filter.under) for path in live.paths), np.bool_, len(live.paths)
         )
     total = int(np.count_nonzero(selected))
-    if scope.literals != NOTHING:
-        possible = table.possible_files(scope.literals)
-        if scope.changed:
+    if grep_filter.literals != NOTHING:
+        possible = table.possible_files(grep_filter.literals)
+        if grep_filter.changed:
             possible |= np.fromiter(
-                (path in scope.changed for path in live.paths), np.bool_, len(live.paths)
+                (path in grep_filter.changed for path in live.paths), np.bool_, len(live.paths)
             )
         selected &= possible
     files = [
         SelectedFile(live.paths[number], live.languages[number], bool(table.has_bloom[number]))
         for number in np.flatnonzero(selected).tolist()
-        if live.paths[number] >= scope.first
+        if live.paths[number] >= grep_filter.first
     ]
     return FileSelection(tuple(files), total)
 
 
 def _replace_unsaved(
-    saved: FileSelection, scope: FileScope, overlay: Overlay | None
+    saved: FileSelection, grep_filter: GrepFilter, overlay: Overlay | None
 ) -> FileSelection:
     """Put unsaved files in the place of saved ones, and sort all by path."""
     hidden = overlay.files.keys() if overlay else frozenset[str]()
     files = [file for file in saved.files if file.path not in hidden]
-    files += _unsaved_files(scope, overlay)
+    files += _unsaved_files(grep_filter, overlay)
     files.sort(key=lambda file: file.path)
     return FileSelection(tuple(files), max(saved.total, len(files)))
 
 
-def _unsaved_files(scope: FileScope, overlay: Overlay | None) -> tuple[SelectedFile, ...]:
+def _unsaved_files(grep_filter: GrepFilter, overlay: Overlay | None) -> tuple[SelectedFile, ...]:
     if overlay is None:
         return ()
     return _passing(
-        scope,
+        grep_filter,
         (
             SelectedFile(file.path, file.language, text=file.text.data)
             for file in overlay.files.values()
@@ -155,11 +158,13 @@ def _unsaved_files(scope: FileScope, overlay: Overlay | None) -> tuple[SelectedF
     )
 
 
-def _passing(scope: FileScope, files: Iterable[SelectedFile]) -> tuple[SelectedFile, ...]:
+def _passing(grep_filter: GrepFilter, files: Iterable[SelectedFile]) -> tuple[SelectedFile, ...]:
     listed = [
-        file for file in files if file.path >= scope.first and is_under(file.path, scope.under)
+        file
+        for file in files
+        if file.path >= grep_filter.first and is_under(file.path, grep_filter.under)
     ]
     passing = passing_files(
-        scope.where, [file.path for file in listed], [file.language for file in listed]
+        grep_filter.where, [file.path for file in listed], [file.language for file in listed]
     )
     return tuple(file for file, passes in zip(listed, passing.tolist(), strict=True) if passes)

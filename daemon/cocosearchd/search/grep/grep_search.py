@@ -20,7 +20,7 @@ from cocosearchd.search.grep.enclosing_definitions import (
     enclosing_definitions,
     enclosing_symbol,
 )
-from cocosearchd.search.grep.file_selection import FileScope, SelectedFile, select_files
+from cocosearchd.search.grep.file_selection import GrepFilter, SelectedFile, select_files
 from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile
 from cocosearchd.search.grep.grep_processes import GrepProcesses
 from cocosearchd.search.grep.line_pattern import LinePattern
@@ -41,11 +41,11 @@ class GrepQuery:
     """A grep of one index.
 
     At most `max_files` files with at most `max_lines` lines are described; all are counted.
-    `after_line` skips lines of the file `scope.first`.
+    `after_line` skips lines of the file `files.first`.
     """
 
     pattern: LinePattern
-    scope: FileScope
+    files: GrepFilter
     max_lines: int
     max_files: int
     max_file_bytes: int
@@ -82,7 +82,7 @@ class MatchingFile:
 class IndexMatches:
     """Matches in one index by path. `files` are the first of `total_files`.
 
-    `searched` counts the files in scope. `problems` names files that could not be searched;
+    `searched` counts the files that pass the filter. `problems` names files that could not be searched;
     `unsearched` counts those that were not, as the time was over.
     """
 
@@ -113,8 +113,8 @@ class Grep:
         blooms = self._blooms.setdefault(lexical, BloomCache())
         pattern = query.pattern
         literals = required_literals(pattern.expression, ignore_case=pattern.ignore_case)
-        scope = replace(query.scope, literals=literals)
-        selection = await select_files(self._db, record, lexical, blooms, scope, overlay)
+        grep_filter = replace(query.files, literals=literals)
+        selection = await select_files(self._db, record, lexical, blooms, grep_filter, overlay)
         run = _GrepRun(self._db, self._processes, record, query, blooms)
         await run.search(selection.files)
         files = await self._describe(record, run, query, overlay)
@@ -252,7 +252,7 @@ class _GrepRun:
             files=tuple(
                 FileTask(
                     file.path,
-                    query.after_line if file.path == query.scope.first else 0,
+                    query.after_line if file.path == query.files.first else 0,
                     not file.has_bloom and not self._blooms.full,
                     file.text,
                 )

@@ -13,7 +13,7 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.exclusion import ScopeCode
 from cocosearchd.runtime.files.nofollow import opened_directory
 from cocosearchd.watching.ignore.missing_files import deciding_rule
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 
 MAX_FILES = 1000
 WALK_S = 0.5  # an answer waits for it
@@ -28,7 +28,7 @@ class LeftOutFiles:
 
 
 def count_left_out(
-    scope: Scope, settings: IndexingSettings, budget_s: float = WALK_S
+    scope: RootScope, settings: IndexingSettings, budget_s: float = WALK_S
 ) -> LeftOutFiles:
     """Count files that no index of these settings has. Blocking.
 
@@ -51,7 +51,7 @@ def count_left_out(
 
 
 def _code(
-    scope: Scope, settings: IndexingSettings, path: bytes, *, is_directory: bool
+    scope: RootScope, settings: IndexingSettings, path: bytes, *, is_directory: bool
 ) -> ScopeCode | None:
     rule = deciding_rule(scope, settings, path + b"/" if is_directory else path)
     return rule.code if rule else None

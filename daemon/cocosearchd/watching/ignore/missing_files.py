@@ -16,7 +16,7 @@ from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import read_ignore_file
 from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.ignore import default_patterns, patterns
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Rule:
 _LENGTH = Rule("length", default_patterns.LENGTH_RULE)
 
 
-def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
+def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
     """Say why a path is not in the index; None for a file that belongs there. Blocking.
 
     The path is relative to the root.
@@ -57,7 +57,7 @@ def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | N
         return f"the rules that decide cannot be read now: {file}{error.strerror}; ask again soon"
 
 
-def why_left_out(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
+def why_left_out(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
     """Return the rule that leaves a path out, whether or not there is a file. Blocking.
 
     None if there is no such rule, or if the rules cannot be read now.
@@ -86,7 +86,7 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
     return None if stat.S_ISREG(mode) else "it is no regular file"
 
 
-def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
+def _by_rules(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
     for directory in _above(path):
         if (rule := deciding_rule(scope, settings, directory + b"/")) is not None:
             return f"its directory {encode_path(directory)}/ is left out by {rule.name}"
@@ -94,7 +94,7 @@ def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | No
     return None if rule is None else rule.sentence
 
 
-def deciding_rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule | None:
+def deciding_rule(scope: RootScope, settings: IndexingSettings, entry: bytes) -> Rule | None:
     """Return the rule that leaves out an entry of a directory in scope; None if none does.
 
     A directory ends in `/`. Blocking. Raises `OSError` if the rules cannot be read now.
@@ -118,10 +118,10 @@ def _above(path: bytes) -> Iterator[bytes]:
     return (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
-def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule:
+def _rule(scope: RootScope, settings: IndexingSettings, entry: bytes) -> Rule:
     """Return the rule that excludes an excluded entry; a directory ends in `/`.
 
-    The order is that of `Scope`.
+    The order is that of `RootScope`.
     """
     if default_patterns.too_long(entry):
         return _LENGTH

@@ -36,13 +36,13 @@ def _get_file(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         budget_tokens: parameters.BudgetTokens = None,
     ) -> Any:
         """Read a file, or lines of it, as it is on disk now. Long files come in pages."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name, narrowed=bool(topic))
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await tool_calls.choose_index(ctx, engine, index_name, narrowed=bool(topic))
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         request = workspace_protocol.GetFileRequest(
             filename,
-            index=scope.index,
-            cwd=scope.cwd,
+            index=choice.index,
+            cwd=choice.cwd,
             topic=topic,
             start_line=start_line,
             end_line=end_line,
@@ -54,7 +54,7 @@ def _get_file(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
             has_index_name=bool(index_name or topic),
         )
         reading = file_reading.read(engine, tool_calls.validate_request(request), page_tokens)
-        return await tool_calls.await_result(reading, as_text, scope)
+        return await tool_calls.await_result(reading, as_text, choice)
 
 
 def _list_files(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
@@ -70,12 +70,12 @@ def _list_files(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         cursor: parameters.Cursor = None,
     ) -> Any:
         """List indexed files."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name, narrowed=bool(topic))
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await tool_calls.choose_index(ctx, engine, index_name, narrowed=bool(topic))
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         request = workspace_protocol.ListFilesRequest(
-            index=scope.index,
-            cwd=scope.cwd,
+            index=choice.index,
+            cwd=choice.cwd,
             topic=topic,
             under=path_prefix,
             pattern=pattern,
@@ -84,5 +84,5 @@ def _list_files(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
             cursor=cursor,
         )
         return await tool_calls.await_result(
-            engine.list_files(tool_calls.validate_request(request)), compact_text.files, scope
+            engine.list_files(tool_calls.validate_request(request)), compact_text.files, choice
         )

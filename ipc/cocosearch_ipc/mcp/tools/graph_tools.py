@@ -49,13 +49,13 @@ def _find_references(registry: ToolRegistry, engine: Any, page_tokens: int) -> N
         """List all uses of a definition, resolved through imports and types; or its definition,
         callers or callees. Use it before you change, rename or delete something.
         """
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await tool_calls.choose_index(ctx, engine, index_name)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         common: dict[str, Any] = {
             "target": target,
-            "index": scope.index,
-            "cwd": scope.cwd,
+            "index": choice.index,
+            "cwd": choice.cwd,
             "languages": tool_calls.split_values(language),
             "paths": tuple(paths or ()),
             "min_confidence": min_confidence,
@@ -83,4 +83,4 @@ def _find_references(registry: ToolRegistry, engine: Any, page_tokens: int) -> N
                 )
             )
         answer = getattr(engine, relation)(tool_calls.validate_request(request))
-        return await tool_calls.await_result(answer, as_text, scope)
+        return await tool_calls.await_result(answer, as_text, choice)

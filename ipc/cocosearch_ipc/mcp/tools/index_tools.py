@@ -42,14 +42,14 @@ def _indexes(registry: ToolRegistry, engine: p.Engine) -> None:
         ] = False,
     ) -> Any:
         """Count files, symbols and languages of an index."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await tool_calls.choose_index(ctx, engine, index_name)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         request = p.StatsRequest(
-            index=scope.index, cwd=scope.cwd, include_failures=include_failures
+            index=choice.index, cwd=choice.cwd, include_failures=include_failures
         )
         return await tool_calls.await_result(
-            engine.index_stats(tool_calls.validate_request(request)), compact_text.stats, scope
+            engine.index_stats(tool_calls.validate_request(request)), compact_text.stats, choice
         )
 
 
@@ -61,12 +61,14 @@ def _fresh(registry: ToolRegistry, engine: p.Engine) -> None:
         timeout_s: Annotated[float, Field(ge=0, le=300, description="In seconds.")] = 30.0,
     ) -> Any:
         """Wait until all earlier changes are searchable, after an answer that was not fresh."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
-        request = p.SyncRequest(index=scope.index, cwd=scope.cwd, timeout_ms=int(timeout_s * 1000))
+        choice = await tool_calls.choose_index(ctx, engine, index_name)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
+        request = p.SyncRequest(
+            index=choice.index, cwd=choice.cwd, timeout_ms=int(timeout_s * 1000)
+        )
         return await tool_calls.await_result(
-            engine.sync(tool_calls.validate_request(request)), compact_text.synced, scope
+            engine.sync(tool_calls.validate_request(request)), compact_text.synced, choice
         )
 
 

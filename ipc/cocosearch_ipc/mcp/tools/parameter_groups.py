@@ -20,21 +20,21 @@ class FileFilters(ParameterGroup):
     index_names: parameters.IndexNames = None
     topic: parameters.Topic = None
 
-    async def resolve_scope(
+    async def choose_index(
         self, ctx: Context, engine: Any, query: str = ""
-    ) -> tool_calls.ScopeOrQuestion:
-        """Return the scope of a search, as `tool_calls.resolve_scope` does.
+    ) -> tool_calls.ChoiceOrQuestion:
+        """Return the index of a search, as `tool_calls.choose_index` does.
 
         The text of the query may narrow it as well.
         """
         narrowed = tool_calls.is_narrowed(query, self.index_names, self.topic)
-        return await tool_calls.resolve_scope(ctx, engine, self.index_name, narrowed=narrowed)
+        return await tool_calls.choose_index(ctx, engine, self.index_name, narrowed=narrowed)
 
-    def request_fields(self, scope: tool_calls.SearchScope) -> dict[str, Any]:
-        """Return the fields of a request in a scope."""
+    def request_fields(self, choice: tool_calls.IndexChoice) -> dict[str, Any]:
+        """Return the fields of a request to an index."""
         return {
-            "index": scope.index,
-            "cwd": scope.cwd,
+            "index": choice.index,
+            "cwd": choice.cwd,
             "indexes": tuple(self.index_names or ()),
             "topics": (self.topic,) if self.topic else (),
             "languages": tool_calls.split_values(self.language),
@@ -51,11 +51,11 @@ class SearchFilters(FileFilters):
     profile: parameters.Profile = None
     use_hybrid_search: parameters.UseHybridSearch = None
 
-    def request_fields(self, scope: tool_calls.SearchScope) -> dict[str, Any]:
-        """Return the fields of a request in a scope."""
+    def request_fields(self, choice: tool_calls.IndexChoice) -> dict[str, Any]:
+        """Return the fields of a request to an index."""
         return {
             # no `super()`: a dataclass with slots is another class than the one of its body
-            **FileFilters.request_fields(self, scope),
+            **FileFilters.request_fields(self, choice),
             "symbol_types": tool_calls.split_values(self.symbol_type),
             "symbol_name": self.symbol_name,
             "profile": self.profile,

@@ -54,13 +54,13 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
         """Find code by meaning, words or name in the current files. Use it first for where or how
         something is done; use grep to list every occurrence of a text.
         """
-        scope = await filters.resolve_scope(ctx, engine, query)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await filters.choose_index(ctx, engine, query)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         budget = budget_tokens or page_tokens
         request = p.SearchRequest(
             query=query,
-            **filters.request_fields(scope),
+            **filters.request_fields(choice),
             limit=limit,
             lines_before=context_before,
             lines_after=context_after,
@@ -72,7 +72,7 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
         return await tool_calls.await_result(
             engine.search(tool_calls.validate_request(request)),
             partial(compact_text.search, budget_tokens=budget),
-            scope,
+            choice,
         )
 
 
@@ -105,12 +105,12 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         cursor: parameters.Cursor = None,
     ) -> Any:
         """List every line that matches a regular expression, and the count of all matches."""
-        scope = await filters.resolve_scope(ctx, engine)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await filters.choose_index(ctx, engine)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         request = workspace_protocol.GrepRequest(
             pattern,
-            **filters.request_fields(scope),
+            **filters.request_fields(choice),
             under=path,
             fixed=fixed,
             ignore_case=ignore_case,
@@ -124,7 +124,7 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         return await tool_calls.await_result(
             engine.grep(tool_calls.validate_request(request)),
             partial(compact_text.matches, mode=mode),
-            scope,
+            choice,
         )
 
 
@@ -141,15 +141,15 @@ def _find_related(registry: ToolRegistry, engine: Any, page_tokens: int) -> None
         budget_tokens: parameters.BudgetTokens = None,
     ) -> Any:
         """Find code in other files that resembles a definition: duplicates, other implementations."""
-        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await tool_calls.choose_index(ctx, engine, index_name)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         budget = budget_tokens or page_tokens
         request = workspace_protocol.FindRelatedRequest(
             filename,
             line,
-            index=scope.index,
-            cwd=scope.cwd,
+            index=choice.index,
+            cwd=choice.cwd,
             limit=limit,
             budget_tokens=budget,
         )
@@ -157,7 +157,7 @@ def _find_related(registry: ToolRegistry, engine: Any, page_tokens: int) -> None
             engine.find_related, tool_calls.validate_request(request)
         )
         as_text = partial(compact_text.related, filename=filename, budget_tokens=budget)
-        return await tool_calls.await_result(related, as_text, scope)
+        return await tool_calls.await_result(related, as_text, choice)
 
 
 def _explain(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
@@ -176,12 +176,12 @@ def _explain(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None
         """Explain how a search ranks its results, or why it misses one. Takes the filters of
         search_code.
         """
-        scope = await filters.resolve_scope(ctx, engine, query)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
+        choice = await filters.choose_index(ctx, engine, query)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
         request = p.SearchRequest(
             query=query,
-            **filters.request_fields(scope),
+            **filters.request_fields(choice),
             limit=limit,
             explain=True,
             why_not=why_not,
@@ -189,5 +189,5 @@ def _explain(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None
         return await tool_calls.await_result(
             engine.search(tool_calls.validate_request(request)),
             partial(compact_text.explained, budget_tokens=page_tokens),
-            scope,
+            choice,
         )

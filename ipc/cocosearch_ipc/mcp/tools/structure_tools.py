@@ -39,13 +39,13 @@ class StructureOptions(ParameterGroup):
     budget_tokens: parameters.BudgetTokens = None
 
     def request_fields(
-        self, target: str, scope: tool_calls.SearchScope, page_tokens: int
+        self, target: str, choice: tool_calls.IndexChoice, page_tokens: int
     ) -> dict[str, Any]:
         """Return the fields of a request about a target."""
         return {
             "target": target,
-            "index": scope.index,
-            "cwd": scope.cwd,
+            "index": choice.index,
+            "cwd": choice.cwd,
             "budget_tokens": self.budget_tokens or page_tokens,
         }
 
@@ -66,10 +66,10 @@ def _impact(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         cursor: parameters.Cursor = None,
     ) -> Any:
         """List what a change of target, or of all files since a commit, affects, with its tests."""
-        scope = await tool_calls.resolve_scope(ctx, engine, options.index_name)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
-        common: dict[str, Any] = options.request_fields(target, scope, page_tokens) | {
+        choice = await tool_calls.choose_index(ctx, engine, options.index_name)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
+        common: dict[str, Any] = options.request_fields(target, choice, page_tokens) | {
             "depth": options.depth or structure_protocol.IMPACT_DEPTH,
             "limit": AFFECTED_SHOWN,
             "cursor": cursor,
@@ -77,10 +77,10 @@ def _impact(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         if target:
             request = tool_calls.validate_request(structure_protocol.ImpactRequest(**common))
             as_text = _as_text(structure_text.impact)
-            return await tool_calls.await_result(engine.impact(request), as_text, scope)
+            return await tool_calls.await_result(engine.impact(request), as_text, choice)
         changes_request = structure_protocol.ChangesRequest(**common, revisions=revisions)
         answer = engine.changes(tool_calls.validate_request(changes_request))
-        return await tool_calls.await_result(answer, _as_text(structure_text.changes), scope)
+        return await tool_calls.await_result(answer, _as_text(structure_text.changes), choice)
 
 
 def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
@@ -92,10 +92,10 @@ def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         view: Annotated[str, Field(description="map, outline or imports.")] = "map",
     ) -> Any:
         """Show the central definitions, an outline, or imports both ways."""
-        scope = await tool_calls.resolve_scope(ctx, engine, options.index_name)
-        if isinstance(scope, mcp_types.InputRequiredResult):
-            return scope
-        common = options.request_fields(path, scope, page_tokens)
+        choice = await tool_calls.choose_index(ctx, engine, options.index_name)
+        if isinstance(choice, mcp_types.InputRequiredResult):
+            return choice
+        common = options.request_fields(path, choice, page_tokens)
         request: graph_protocol.GraphRequest
         if view == "map":
             request = structure_protocol.MapRequest(**common)
@@ -112,7 +112,7 @@ def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
             )
             raise tool_calls.tool_error(failure)
         answer = call(tool_calls.validate_request(request))
-        return await tool_calls.await_result(answer, _as_text(render), scope)
+        return await tool_calls.await_result(answer, _as_text(render), choice)
 
 
 def _as_text(render: Render) -> Callable[[Any], str]:

@@ -1,4 +1,4 @@
-"""Scope against git itself on random trees, and the layers that git does not know."""
+"""RootScope against git itself on random trees, and the layers that git does not know."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.patterns import EMPTY
-from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.watching.support import git
 from tests.watching.trees import RandomTree
 
@@ -46,7 +46,7 @@ def listed_by_git(root: Path) -> set[bytes]:
 
 def in_scope(root: Path) -> set[bytes]:
     """By asking for each file alone, and, as a scan does, for directories on the way."""
-    scope, paths, stack = Scope(os.fsencode(root), EVERYTHING), set[bytes](), [b""]
+    scope, paths, stack = RootScope(os.fsencode(root), EVERYTHING), set[bytes](), [b""]
     while stack:
         folder = stack.pop()
         for entry in os.scandir(os.path.join(os.fsencode(root), folder)):
@@ -62,7 +62,7 @@ def in_scope(root: Path) -> set[bytes]:
 
 def compare(where: Path, seed: int) -> None:
     tree = RandomTree(where / f"t{seed}", seed, track=seed % 2 == 1)
-    scope = Scope(os.fsencode(tree.root), EVERYTHING)
+    scope = RootScope(os.fsencode(tree.root), EVERYTHING)
     paths = [path for path in [*tree.files, *tree.folders] if path]
     ours = {
         path for path in paths if scope.excludes(os.fsencode(path), directory=path in tree.folders)
@@ -97,8 +97,8 @@ def test_decisions_are_those_of_git_on_many_trees(tmp_path: Path) -> None:
         compare(tmp_path, seed)
 
 
-def scope_of(root: Path, settings: IndexingSettings | None = None) -> Scope:
-    return Scope(os.fsencode(root), settings or IndexingSettings())
+def scope_of(root: Path, settings: IndexingSettings | None = None) -> RootScope:
+    return RootScope(os.fsencode(root), settings or IndexingSettings())
 
 
 def write(root: Path, **files: str) -> None:

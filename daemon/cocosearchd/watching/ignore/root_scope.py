@@ -1,6 +1,6 @@
 """Decides which paths of a root are in scope, by exclusions, ignore rules, patterns and types.
 
-A Scope is a snapshot: it reads each ignore file once, when it first needs it. Edits of ignore files
+A RootScope is a snapshot: it reads each ignore file once, when it first needs it. Edits of ignore files
 make a new one, so that no decision mixes old and new rules. Safe to use from several threads.
 Methods that read an ignore file raise `OSError` if that cannot be done now: an ignore file that is
 not known is not an empty one.
@@ -50,7 +50,7 @@ from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 Value = TypeVar("Value")
 
 
-class Scope:
+class RootScope:
     """The scope of one root. Paths are bytes, relative to the root, without `/` at either end."""
 
     def __init__(
@@ -78,16 +78,16 @@ class Scope:
         self._include = patterns_of_settings(*settings.include) if settings.include else None
         self._extend_include = patterns_of_settings(*settings.extend_include)
 
-    def renew(self, settings: IndexingSettings | None = None) -> "Scope":
+    def renew(self, settings: IndexingSettings | None = None) -> "RootScope":
         """Return the current scope. Blocking.
 
         With `settings`, decide by them, and ask git again whatever is cached.
         """
         if settings is None:
-            return Scope(self.root, self._settings, self._rule_cache)
-        return Scope(self.root, settings, self._rule_cache.invalidated())
+            return RootScope(self.root, self._settings, self._rule_cache)
+        return RootScope(self.root, settings, self._rule_cache.invalidated())
 
-    def with_settings(self, settings: IndexingSettings) -> "Scope":
+    def with_settings(self, settings: IndexingSettings) -> "RootScope":
         """Return the same scope by other settings, with git's old answers. Reads nothing.
 
         For the time in which `renew` fails.
@@ -98,12 +98,12 @@ class Scope:
             fresh._around = None
         return fresh
 
-    def without_trees(self, *trees: bytes) -> "Scope":
+    def without_trees(self, *trees: bytes) -> "RootScope":
         """Return the same scope without the rules at and below these directories.
 
         Their ignore files will be read again.
         """
-        fresh = Scope.__new__(Scope)
+        fresh = RootScope.__new__(RootScope)
         fresh.__dict__.update(self.__dict__)
         prefixes = tuple(tree + b"/" if tree else b"" for tree in trees)
         folders = _select(self._folders, lambda path: not (path + b"/").startswith(prefixes))
@@ -204,7 +204,7 @@ class Scope:
             ]
         return tuple(stamps)
 
-    def refresh_git(self) -> "Scope | None":
+    def refresh_git(self) -> "RootScope | None":
         """Return a scope with git's current answers, if they change no decision.
 
         None if files may come into the scope or leave it: then the whole root must be scanned.
@@ -225,7 +225,7 @@ class Scope:
         recovered = set(self.uncertain_directories()) - set(fresh.uncertain_directories())
         return None if recovered else fresh  # files kept while git failed may have to go
 
-    def _refresh_nested(self, fresh: "Scope") -> bool:
+    def _refresh_nested(self, fresh: "RootScope") -> bool:
         """Give a new scope the rules of nested repositories. False if a decision may change."""
         for directory, old in list(self._nested.items()):
             repository = repository_at(os.path.join(self.root, directory))
