@@ -153,7 +153,7 @@ def ask(
     """All of what the daemon does in memory for one query."""
     parsed_query = terms.parse_query(queries[number % len(queries)])
     rank_code(
-        compute_features(state, parsed_query, terms, vector), parsed_query.symbol, WEIGHTS, 10
+        compute_features(state, parsed_query, terms, vector), parsed_query.is_symbol, WEIGHTS, 10
     )
 
 

@@ -43,7 +43,10 @@ from training.ranking.signals import Row
 DEPTH = 200  # of each list, for the fusion
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # of the lexical side
 NOWHERE = -1e9  # the score of what was not compared
-OF_CHUNKS, OF_FILES = ("words", "coverage", "vector"), ("f_all", "p_s")  # what `both` weighs
+OF_CHUNKS, OF_FILES = (
+    ("words", "coverage", "vector"),
+    ("file_words", "name_coverage"),
+)  # what `both` weighs
 Scores = NDArray[np.float32]
 Function = dict[str, Any]  # a line of holdout.jsonl: see `mine.Pair`
 
@@ -182,7 +185,7 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
         numbers.append(known.numbers(found))
         paths = tuple(found.paths[file] for file in found.chunks.files.tolist())
         values, answers = of_chunks(found), numbers[-1] == target
-        rows.append(Row("", Question(query, SENTENCE, ()), asked.symbol, paths, values, answers))
+        rows.append(Row("", Question(query, SENTENCE, ()), asked.is_symbol, paths, values, answers))
     half = collection.packages[collection.targets] % 2
     scores = np.full((len(queries), len(collection.functions)), NOWHERE, np.float32)
     for side in (0, 1):

@@ -38,7 +38,15 @@ VECTORS = "vectors"
 # Part -> prefixes of its signals, which get the weight 0.
 SIGNALS_OF_PART = {
     "anchors: definitions, paths and names that are mentioned": (
-        *("defines_", "path_", "stem_", "stemeq", "symF", "symI", "sole"),
+        *(
+            "defines_",
+            "path_",
+            "stem_",
+            "stem_match",
+            "defined_exactly",
+            "defined_folded",
+            "definition_share",
+        ),
     ),
     "stack frames": ("frame",),
     "messages": ("message",),
@@ -70,7 +78,7 @@ def rank_case(
         return compute_features(snapshot, query, terms, vector, limit=LIMIT, report_signals=scorer)
 
     def rank(matrix: FeatureMatrix, weights: Weights) -> Ranks:
-        chunks = rank_code(matrix, report_terms.symbol, weights, LIMIT)
+        chunks = rank_code(matrix, report_terms.is_symbol, weights, LIMIT)
         paths = dict.fromkeys(chunk.path for chunk in chunks)
         ranks = {path: rank for rank, path in enumerate(paths, 1)}
         return tuple(map(ranks.get, case.gold))

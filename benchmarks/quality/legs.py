@@ -186,7 +186,7 @@ def asked(
     matrix = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
     assert matrix.chunks.cosines is not None
     orders = [
-        shown_places(matrix, query.symbol, weights),
+        shown_places(matrix, query.is_symbol, weights),
         best_per_file(matrix, matrix.chunks.scores),
         best_per_file(matrix, np.nan_to_num(matrix.chunks.cosines, nan=-1.0)),
     ]
@@ -222,10 +222,10 @@ def costs(order: Sequence[Place], right: Place, texts: Mapping[Place, str]) -> l
     return [*(0.0 for _ in BUDGETS), float(lines)]
 
 
-def shown_places(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> list[Place]:
+def shown_places(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> list[Place]:
     """Return the places of an answer with ten results, in the order in which they are shown."""
     by_file = dict[str, list[RankedChunk]]()
-    for chunk in rank_code(matrix, symbol, weights, TOP):
+    for chunk in rank_code(matrix, is_symbol, weights, TOP):
         by_file.setdefault(chunk.path, []).append(chunk)
     return [
         (chunk.path, chunk.start_byte)

@@ -102,13 +102,13 @@ def answer(
     weights: Weights,
 ) -> Answer:
     """Rank the files for a question."""
-    ranked = rank_code(matrix, query.symbol, weights, SHOWN)
+    ranked = rank_code(matrix, query.is_symbol, weights, SHOWN)
     paths = list(dict.fromkeys(chunk.path for chunk in ranked))
     tests = [is_test(path) for path in paths]
     targets = [Target(target.path) for target in question.targets]
     return Answer(
         repository.name,
-        query.symbol,
+        query.is_symbol,
         ndcg(targets, [Result(path, 1, 1) for path in paths]),
         sum(tests),
         float(tests[:1] == [True]),

@@ -64,4 +64,4 @@ async def complete_matches(corpus: Corpus, query: str, profile: str) -> set[str]
 async def test_a_private_definition_is_found_by_its_plain_name(corpus: Corpus) -> None:
     answer = await corpus.ask(parse_query("load_settings", profile="code"))
     assert answer.hits[0].path == "private.py"
-    assert dict(answer.hits[0].scores)["symI"] > 0
+    assert dict(answer.hits[0].scores)["defined_folded"] > 0

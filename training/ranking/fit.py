@@ -43,24 +43,30 @@ WEIGHTS = (
 )
 L2, STEPS, FOLDS = 2e-3, 50, 5
 LEXICAL = (
-    "s3",
-    "f_all",
-    "f_def",
-    "f_com",
-    "f_path",
-    "p_s",
-    "symF",
-    "symI",
+    "chunk_words",
+    "file_words",
+    "definition_words",
+    "comment_words",
+    "path_words",
+    "name_coverage",
+    "defined_exactly",
+    "defined_folded",
     "test",
     "prose",
     "depth",
-    "lsize",
+    "log_size",
 )
 VECTORS = ("chunk", "file")
-PLAIN = ("s_mean", "s_raw", "hub", "lsize_unnamed", "s_mean_unnamed")  # of no use to symbols
+PLAIN = (
+    "mean_chunk_words",
+    "chunk_points",
+    "reexporter",
+    "log_size_unnamed",
+    "mean_chunk_words_unnamed",
+)  # of no use to symbols
 # what words and vectors count where words say little
-WEAK = ("s3_weak", "f_all_weak", "lsize_weak", "chunk_weak")
-SYMBOL = ("sole", "stemeq")
+WEAK = ("chunk_words_weak", "file_words_weak", "log_size_weak", "chunk_weak")
+SYMBOL = ("definition_share", "stem_match")
 # Not fitted: the checkouts are folders of sources with few tests. Measured on whole repositories
 # (benchmarks.quality.whole).
 FIXED = {name: {"test_unasked": -2.5} for name in ("plain", "plain_without_vectors", "places")}
@@ -73,24 +79,38 @@ SETS = {
 ABLATIONS = {
     "nothing": (),
     "vectors": (*VECTORS, "chunk_unnamed", *WEAK),
-    "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose", "hub"),
-    "definitions": ("f_def", "symF", "symI", "sole"),
-    "sole definitions": ("sole",),
-    "comments": ("f_com",),
-    "chunk words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "s3_weak"),
-    "words": (
-        "s3",
-        "s_mean",
-        "s_raw",
-        "s_mean_unnamed",
-        "s3_weak",
-        "f_all",
-        "f_all_weak",
-        "f_def",
-        "f_com",
-        "f_path",
+    "paths": ("path_words", "name_coverage", "stem_match", "depth", "test", "prose", "reexporter"),
+    "definitions": ("definition_words", "defined_exactly", "defined_folded", "definition_share"),
+    "sole definitions": ("definition_share",),
+    "comments": ("comment_words",),
+    "chunk words": (
+        "chunk_words",
+        "mean_chunk_words",
+        "chunk_points",
+        "mean_chunk_words_unnamed",
+        "chunk_words_weak",
     ),
-    "place and size": ("test", "prose", "hub", "depth", "lsize", "lsize_unnamed", "lsize_weak"),
+    "words": (
+        "chunk_words",
+        "mean_chunk_words",
+        "chunk_points",
+        "mean_chunk_words_unnamed",
+        "chunk_words_weak",
+        "file_words",
+        "file_words_weak",
+        "definition_words",
+        "comment_words",
+        "path_words",
+    ),
+    "place and size": (
+        "test",
+        "prose",
+        "reexporter",
+        "depth",
+        "log_size",
+        "log_size_unnamed",
+        "log_size_weak",
+    ),
     "weakness": WEAK,
 }
 # asked through the daemon as well: benchmarks.quality --folds
@@ -171,7 +191,7 @@ def only_code(row: Row) -> Row:
     keep = np.array([path.endswith(CODE_SUFFIXES) for path in row.paths])
     paths = tuple(path for path, kept in zip(row.paths, keep.tolist(), strict=True) if kept)
     values = {name: value[keep] for name, value in row.values.items()}
-    return Row(row.repository, row.question, row.symbol, paths, values, row.answers[keep])
+    return Row(row.repository, row.question, row.is_symbol, paths, values, row.answers[keep])
 
 
 def cross_validated(
@@ -190,7 +210,7 @@ def cross_validated(
         trained = fit_all([row for row in found if row.repository not in held_out], suffix, without)
         for row in found:
             if row.repository in held_out:
-                value = quality(row, trained[("symbol" if row.symbol else "plain") + suffix])
+                value = quality(row, trained[("symbol" if row.is_symbol else "plain") + suffix])
                 by_category[row.question.category].append(value)
                 if row.question.category in CATEGORIES:
                     by_repository[row.repository].append(value)
@@ -235,7 +255,7 @@ def fit_all(
     for name, (symbol, signals) in SETS.items():
         names = [each for each in signals if each not in without]
         if suffix is None or name in (f"plain{suffix}", f"symbol{suffix}"):
-            weights = fit([row for row in found if row.symbol == symbol], names)
+            weights = fit([row for row in found if row.is_symbol == symbol], names)
             fitted[name] = {
                 signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)
             } | FIXED.get(name, {})

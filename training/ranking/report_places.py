@@ -64,7 +64,7 @@ def make_examples(
         limit=CANDIDATES,
         report_signals=make_scorer(report, terms, project, common),
     )
-    scores, _ = score_files(matrix, query.symbol, load_weights())
+    scores, _ = score_files(matrix, query.is_symbol, load_weights())
     by_name = place_signals(matrix, scores)
     signals = np.stack([by_name[name] for name in NAMES], 1).astype(np.float64)
     for path in pair.paths:

@@ -89,7 +89,7 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
         name, paths = names[sample.place], tuple(found.paths)
         question = Question(sample.text, SENTENCE, (Target(name),))
         answers = np.array([path == name for path in paths], np.bool_)
-        yield Row(repository, question, query.symbol, paths, compute_signals(found), answers)
+        yield Row(repository, question, query.is_symbol, paths, compute_signals(found), answers)
 
 
 def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) -> Iterator[Sample]:

@@ -57,7 +57,7 @@ class Row:
 
     repository: str
     question: Question
-    symbol: bool
+    is_symbol: bool
     paths: tuple[str, ...]
     values: dict[str, NDArray[np.float32]]
     answers: NDArray[np.bool_]
@@ -119,7 +119,7 @@ def _of_repository(
         vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
         query = terms.parse_query(question.text, repository.name, state.common_language)
         yield _row(
-            repository, question, query.symbol, compute_features(state, query, terms, vector)
+            repository, question, query.is_symbol, compute_features(state, query, terms, vector)
         )
 
 
@@ -150,10 +150,10 @@ def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) 
     return make_snapshot((SegmentView(build_segment(documents, dimension)),), 1)
 
 
-def _row(repository: Repository, question: Question, symbol: bool, found: FeatureMatrix) -> Row:
+def _row(repository: Repository, question: Question, is_symbol: bool, found: FeatureMatrix) -> Row:
     paths = tuple(found.paths)
     # a name's path is one of `paths`
     root = "" if question.category == NAME else repository.benchmark_root
     labels = strict_labels(question.targets, root, paths)
     answers = np.array([path in labels for path in paths], np.bool_)
-    return Row(repository.name, question, symbol, paths, compute_signals(found), answers)
+    return Row(repository.name, question, is_symbol, paths, compute_signals(found), answers)

@@ -115,7 +115,7 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
         "generation": warm.corpus.record.generation,
     }
     features = trace.details["ranking"]["results"][0]["features"]
-    assert features["symF"] > 0
+    assert features["defined_exactly"] > 0
     assert features["coverage"] == pytest.approx(1.0)
     await warm.lexical.discard()
     trace = Trace(explain=True)

@@ -34,10 +34,10 @@ FILES = {
 AXES = {"class Session:\n    token = 1": 0, "The router.": 1}
 ONLY_S3 = replace(
     load_weights(),
-    plain={"s3": 1.0, "chunk": 0.0},
-    symbol={"s3": 1.0},
-    plain_without_vectors={"s3": 1.0},
-    symbol_without_vectors={"s3": 1.0},
+    plain={"chunk_words": 1.0, "chunk": 0.0},
+    symbol={"chunk_words": 1.0},
+    plain_without_vectors={"chunk_words": 1.0},
+    symbol_without_vectors={"chunk_words": 1.0},
 )
 
 
@@ -49,7 +49,7 @@ def ask(
     state = make_snapshot((SegmentView(build_segment(documents(files, AXES), DIMENSION)),), 1)
     return compute_features(
         state, query_terms, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
-    ), query_terms.symbol
+    ), query_terms.is_symbol
 
 
 def ranked(
@@ -75,13 +75,13 @@ def test_signals_of_a_symbol() -> None:
         name: dict(zip(matrix.paths, array.tolist(), strict=True))
         for name, array in compute_signals(matrix).items()
     }
-    assert values["symF"]["src/router.py"] == 1.0  # a type, at the margin
-    assert values["stemeq"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
+    assert values["defined_exactly"]["src/router.py"] == 1.0  # a type, at the margin
+    assert values["stem_match"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
                                 "src/session.py": 0.0, "README.md": 0.0}  # fmt: skip
     assert values["test"]["tests/test_router.py"] == 1.0
     assert values["prose"]["README.md"] == 1.0
-    assert values["s3"]["src/session.py"] == 0.0
-    assert max(values["s3"].values()) == pytest.approx(1.0)
+    assert values["chunk_words"]["src/session.py"] == 0.0
+    assert max(values["chunk_words"].values()) == pytest.approx(1.0)
     assert values["depth"]["README.md"] == pytest.approx(-0.8)  # four of five files lie one deeper
 
 
@@ -174,7 +174,9 @@ def test_tests_stand_behind_code_unless_a_sentence_asks_for_them() -> None:
     ):
         matrix, symbol = ask(question, files=TESTED)
         assert rank_code(matrix, symbol, load_weights(), 3)[0].path == first
-    without = replace(load_weights(), plain_without_vectors={"s3": 1.0, "p_s": 1.0})
+    without = replace(
+        load_weights(), plain_without_vectors={"chunk_words": 1.0, "name_coverage": 1.0}
+    )
     matrix, symbol = ask("how are redirects of a request built", files=TESTED)
     assert rank_code(matrix, symbol, without, 3)[0].path == "tests/test_redirects.py"
 
@@ -282,7 +284,9 @@ NAMED = {
 )
 def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> None:
     matrix, _ = ask(query, files=NAMED)
-    values = dict(zip(matrix.paths, compute_signals(matrix)["sole"].tolist(), strict=True))
+    values = dict(
+        zip(matrix.paths, compute_signals(matrix)["definition_share"].tolist(), strict=True)
+    )
     assert {path: value for path, value in values.items() if value} == sole
 
 
@@ -294,7 +298,9 @@ def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool
     assert best.path == "globals.js"
     assert best.start_byte > 0  # not the chunk that only speaks of it
     assert best.score > second.score + 0.5
-    assert dict(best.signals)["sole"] == pytest.approx(load_weights().select(True, vector)["sole"])
+    assert dict(best.signals)["definition_share"] == pytest.approx(
+        load_weights().select(True, vector)["definition_share"]
+    )
 
 
 USES = {
@@ -310,7 +316,9 @@ def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) ->
     for query in ("after_parent", "after_parent()", "AFTER_PARENT"):
         matrix, symbol = ask(query, vector, USES)
         assert rank_code(matrix, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
-    sole = dict(zip(matrix.paths, compute_signals(matrix)["sole"].tolist(), strict=True))
+    sole = dict(
+        zip(matrix.paths, compute_signals(matrix)["definition_share"].tolist(), strict=True)
+    )
     assert {path for path, value in sole.items() if value} == {"src/deep/in/pool.py"}
 
 
@@ -326,7 +334,7 @@ def test_a_name_that_no_file_defines_is_compared_in_a_large_index(
 
 def test_a_sentence_has_no_file_of_its_own() -> None:
     matrix, _ = ask("where is after_parent", files=USES)
-    assert not compute_signals(matrix)["sole"].any()
+    assert not compute_signals(matrix)["definition_share"].any()
 
 
 def test_names_of_chunks() -> None:
@@ -359,7 +367,7 @@ def test_vectors_count_more_and_size_less_if_no_name_matches() -> None:
     with_name, unnamed = (
         compute_signals(ask(query, vector=True)[0]) for query in ("router", "zzz")
     )
-    for name in ("lsize", "s_mean", "chunk"):
+    for name in ("log_size", "mean_chunk_words", "chunk"):
         assert not with_name[f"{name}_unnamed"].any()  # router.py explains itself
         assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()
 
@@ -369,10 +377,10 @@ def test_words_that_say_little_count_less() -> None:
         compute_signals(ask(query, vector=True)[0])
         for query in ("the session token", "the session zzz")
     )
-    for name in ("s3", "f_all", "lsize", "chunk"):
+    for name in ("chunk_words", "file_words", "log_size", "chunk"):
         assert not clear[f"{name}_weak"].any()  # a chunk has all that is asked
         assert weak[f"{name}_weak"].any()
-    assert np.all(np.abs(weak["s3_weak"]) < np.abs(weak["s3"]).max())
+    assert np.all(np.abs(weak["chunk_words_weak"]) < np.abs(weak["chunk_words"]).max())
 
 
 @pytest.mark.parametrize("allowed_count", [5, 30, 150, None])

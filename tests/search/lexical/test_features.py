@@ -138,7 +138,7 @@ def test_standing_among_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "hub"),
+    ("path", "reexporter"),
     [
         ("web/index.ts", True),
         ("src/Utils.py", True),
@@ -146,9 +146,11 @@ def test_standing_among_others() -> None:
         ("src/indexer.py", False),
     ],
 )
-def test_files_that_serve_all_others(path: str, hub: bool) -> None:
-    assert (features.file_stem(path) in features.HUBS) is hub
-    assert read_path_names(build_segment(documents({path: "x"}))).hub.tolist() == [hub]
+def test_files_that_serve_all_others(path: str, reexporter: bool) -> None:
+    assert (features.file_stem(path) in features.REEXPORTERS) is reexporter
+    assert read_path_names(build_segment(documents({path: "x"}))).reexporter.tolist() == [
+        reexporter
+    ]
 
 
 _NAMES = st.text(alphabet="aT._-/1tesSpcmokébx", max_size=12)

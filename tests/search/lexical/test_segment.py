@@ -325,7 +325,7 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(
     assert len(result.paths) < 20
     assert result.best_cosines is not None
     assert not np.isnan(result.best_cosines).any()
-    assert result.values["s3"][result.paths.index("src/file3.py")] > 0
+    assert result.values["chunk_words"][result.paths.index("src/file3.py")] > 0
     assert result.file_cosines[result.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
     # of all files, not of the compared ones
     assert result.corpus.cosine_mean == pytest.approx(1 / 20, abs=0.01)
@@ -443,14 +443,14 @@ def test_documents_that_pass_a_filter_are_candidates_as_well(
         lambda living: np.array([path == name for path in living.paths]),
     )
     file = selected.paths.index(name)
-    assert selected.values["s3"][file] > 0
+    assert selected.values["chunk_words"][file] > 0
     assert selected.allowed is not None
     assert np.flatnonzero(selected.allowed).tolist() == [file]
     assert selected.best_cosines is not None
     assert selected.best_cosines[file] == pytest.approx(1.0, abs=0.01)
-    scores = dict(zip(selected.paths, selected.values["s3"].tolist(), strict=True))
+    scores = dict(zip(selected.paths, selected.values["chunk_words"].tolist(), strict=True))
     assert {path: scores[path] for path in full.paths} == dict(
-        zip(full.paths, full.values["s3"], strict=True)
+        zip(full.paths, full.values["chunk_words"], strict=True)
     )
 
 
@@ -492,5 +492,7 @@ def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.Monkey
             selected = compute_features(state, terms.parse_query(query), terms)
         assert 0 < len(selected.paths) < len(full.paths)
         places = [full.paths.index(path) for path in selected.paths]
-        assert selected.values["s3"].tolist() == full.values["s3"][places].tolist()
-        assert full.values["s3"].argmax() in places
+        assert (
+            selected.values["chunk_words"].tolist() == full.values["chunk_words"][places].tolist()
+        )
+        assert full.values["chunk_words"].argmax() in places

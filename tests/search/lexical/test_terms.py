@@ -110,7 +110,7 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "symbol", "identifiers"),
+    ("query", "is_symbol", "identifiers"),
     [
         ("Router", True, ("Router",)),
         ("std::fs::File", True, ("std::fs::File", "File")),
@@ -120,9 +120,9 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
         ("plain words only", False, ()),
     ],
 )
-def test_identifiers_of_a_query(query: str, symbol: bool, identifiers: tuple[str, ...]) -> None:
+def test_identifiers_of_a_query(query: str, is_symbol: bool, identifiers: tuple[str, ...]) -> None:
     parsed = TermCache().parse_query(query)
-    assert parsed.symbol is symbol
+    assert parsed.is_symbol is is_symbol
     assert parsed.identifiers == identifiers
 
 

@@ -17,8 +17,9 @@ DIMENSION = 4
 
 
 SIGNALS = (
-    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq",
-    "test", "test_unasked", "prose", "hub", "depth", "lsize",
+    "chunk_words", "mean_chunk_words", "chunk_points", "file_words", "definition_words", "comment_words",
+    "path_words", "name_coverage", "defined_exactly", "defined_folded", "definition_share", "stem_match",
+    "test", "test_unasked", "prose", "reexporter", "depth", "log_size",
 )  # fmt: skip
 
 

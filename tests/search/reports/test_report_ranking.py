@@ -40,7 +40,7 @@ def paths_for(text: str) -> list[str]:
         terms,
         report_signals=make_scorer(report, terms),
     )
-    ranked = rank_code(matrix, query.symbol, load_weights(), 10)
+    ranked = rank_code(matrix, query.is_symbol, load_weights(), 10)
     return list(dict.fromkeys(chunk.path for chunk in ranked))
 
 

@@ -41,32 +41,32 @@ _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 # Signal of a file -> its meaning. Words are scored by BM25; lexical signals are shares of the
 # best file's, unless the text says another scale.
 SIGNALS: Mapping[str, str] = {
-    "s3": "words of its best three chunks",
-    "s_mean": "mean words of its chunks",
-    "s_raw": "points of s3 for each term of the query, not compared with other files",
-    "f_all": "words of its whole text",
-    "f_def": "words of its definitions",
-    "f_com": "words of its comments",
-    "f_path": "words of its path",
-    "p_s": "words of its name that the query has",
-    "symF": "it defines a name of the query as written; a type counts most",
-    "symI": "the same, without regard to case",
-    "sole": "its share of the files that define, or else use, the name of the query",
-    "stemeq": "its name without suffix is the name that the query has",
+    "chunk_words": "words of its best three chunks",
+    "mean_chunk_words": "mean words of its chunks",
+    "chunk_points": "points of chunk_words for each term of the query, not compared with other files",
+    "file_words": "words of its whole text",
+    "definition_words": "words of its definitions",
+    "comment_words": "words of its comments",
+    "path_words": "words of its path",
+    "name_coverage": "words of its name that the query has",
+    "defined_exactly": "it defines a name of the query as written; a type counts most",
+    "defined_folded": "the same, without regard to case",
+    "definition_share": "its share of the files that define, or else use, the name of the query",
+    "stem_match": "its name without suffix is the name that the query has",
     "test": "1 for tests",
     "test_unasked": "1 for tests if the query is a sentence that does not ask for tests",
     "prose": "1 for documents",
-    "hub": "1 for files that only pass on what others define, such as `__init__.py`",
+    "reexporter": "1 for files that only pass on what others define, such as `__init__.py`",
     "depth": "levels below the mean depth of all files",
-    "lsize": "z-score of the logarithm of its size",
+    "log_size": "z-score of the logarithm of its size",
     "chunk": "z-score of the cosine of its best chunk",
     "file": "z-score of the cosine of its mean vector",
-    "lsize_unnamed": "lsize, by the share of the query that no file name explains",
-    "s_mean_unnamed": "s_mean, by the same",
+    "log_size_unnamed": "log_size, by the share of the query that no file name explains",
+    "mean_chunk_words_unnamed": "mean_chunk_words, by the same",
     "chunk_unnamed": "chunk, by the same",
-    "s3_weak": "s3, by the weight of the words that no chunk has together",
-    "f_all_weak": "f_all, by the same",
-    "lsize_weak": "lsize, by the same",
+    "chunk_words_weak": "chunk_words, by the weight of the words that no chunk has together",
+    "file_words_weak": "file_words, by the same",
+    "log_size_weak": "log_size, by the same",
     "chunk_weak": "chunk, by the same",
 }
 # Files of a long question whose places a budget is spent on, and places of each.
@@ -83,8 +83,25 @@ _SIGNALS_OF_SET = {
     "relevance": RELEVANCE_SIGNALS,
     "relevance_without_vectors": RELEVANCE_SIGNALS,
 }
-_UNSCALED = ("p_s", "sole", "stemeq", "test", "test_unasked", "prose", "hub", "depth", "lsize")
-_LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
+_UNSCALED = (
+    "name_coverage",
+    "definition_share",
+    "stem_match",
+    "test",
+    "test_unasked",
+    "prose",
+    "reexporter",
+    "depth",
+    "log_size",
+)
+_LEXICAL = (
+    "chunk_words",
+    "mean_chunk_words",
+    "file_words",
+    "definition_words",
+    "comment_words",
+    "path_words",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +119,13 @@ class Weights:
     relevance: Mapping[str, float]
     relevance_without_vectors: Mapping[str, float]
 
-    def select(self, symbol: bool, vectors: bool, report: bool = False) -> Mapping[str, float]:
+    def select(self, is_symbol: bool, vectors: bool, report: bool = False) -> Mapping[str, float]:
         """Return the set for a question."""
         if report:
             return self.report if vectors else self.report_without_vectors
         if vectors:
-            return self.symbol if symbol else self.plain
-        return self.symbol_without_vectors if symbol else self.plain_without_vectors
+            return self.symbol if is_symbol else self.plain
+        return self.symbol_without_vectors if is_symbol else self.plain_without_vectors
 
     def select_places(self, report: bool) -> Mapping[str, float]:
         """Return the weights of places for a question."""
@@ -188,8 +205,11 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     scaled |= {name: values[name] for name in _UNSCALED}
     if matrix.is_report:
         scaled |= {name: values[name] for name in sorted(_OF_REPORTS)}
-    scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
-    scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
+    scaled |= {
+        name: values[name] / np.float32(_FULL_VALUE)
+        for name in ("defined_exactly", "defined_folded")
+    }
+    scaled["chunk_points"] = values["chunk_points"] * np.float32(_RAW_SHARE)
     if matrix.best_cosines is not None and matrix.file_cosines is not None:
         # Both are compared with the mean vectors of files, which every file has.
         for name, cosines in (("chunk", matrix.best_cosines), ("file", matrix.file_cosines)):
@@ -200,10 +220,12 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     # decide and size does not. The weights are learned; the signal is 0 where a name explains the
     # question.
     unnamed = np.float32(1 - corpus.name_coverage)
-    scaled |= _scale_signals(scaled, ("lsize", "s_mean", "chunk"), "unnamed", unnamed)
+    scaled |= _scale_signals(scaled, ("log_size", "mean_chunk_words", "chunk"), "unnamed", unnamed)
     # Where no chunk has most words of the question, weighted by their rarity.
     uncovered = np.float32(1 - matrix.chunks.coverage.max(initial=0))
-    return scaled | _scale_signals(scaled, ("s3", "f_all", "lsize", "chunk"), "weak", uncovered)
+    return scaled | _scale_signals(
+        scaled, ("chunk_words", "file_words", "log_size", "chunk"), "weak", uncovered
+    )
 
 
 def _scale_signals(
@@ -214,7 +236,7 @@ def _scale_signals(
 
 def rank_code(
     matrix: FeatureMatrix,
-    symbol: bool,
+    is_symbol: bool,
     weights: Weights,
     limit: int,
     *,
@@ -233,7 +255,7 @@ def rank_code(
     files are shown, not their relative order.
     """
     return rank_scored(
-        score_matrix(matrix, symbol, weights),
+        score_matrix(matrix, is_symbol, weights),
         limit,
         allowed_chunks=allowed_chunks,
         all_chunks=all_chunks,
@@ -253,20 +275,20 @@ class ScoredMatrix:
     relevances: Floats  # (C,)
 
 
-def score_matrix(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> ScoredMatrix:
-    """Score all files and chunks of a matrix. `symbol`: the query is a name."""
-    scores, by_signal = score_files(matrix, symbol, weights)
+def score_matrix(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> ScoredMatrix:
+    """Score all files and chunks of a matrix. `is_symbol`: the query is a name."""
+    scores, by_signal = score_files(matrix, is_symbol, weights)
     relevances = estimate_relevance(
         matrix,
-        symbol,
-        *relevance_scores(matrix, symbol, weights, scores, by_signal),
+        is_symbol,
+        *relevance_scores(matrix, is_symbol, weights, scores, by_signal),
         weights.select_relevance(matrix.chunks.cosines is not None),
     )
     return ScoredMatrix(
         matrix,
         scores,
         by_signal,
-        score_places(matrix, symbol, scores, weights.select_places(matrix.is_report)),
+        score_places(matrix, is_symbol, scores, weights.select_places(matrix.is_report)),
         relevances,
     )
 
@@ -409,9 +431,9 @@ def _make_ranked_chunk(
     )
 
 
-def rank_files(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
+def rank_files(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> list[int]:
     """Rank all files that may be shown if they contain the phrases, like `rank_code`."""
-    scores, _ = score_files(matrix, symbol, weights)
+    scores, _ = score_files(matrix, is_symbol, weights)
     return _sort_files(
         matrix, scores, _eligible_files(matrix, holds_phrases=True), len(matrix.paths)
     )
@@ -429,12 +451,12 @@ def _sort_files(
 
 
 def score_files(
-    matrix: FeatureMatrix, symbol: bool, weights: Weights
+    matrix: FeatureMatrix, is_symbol: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
     """Return the scores of the files, (F,), and their summands by signal."""
     by_signal = weighted_signals(
         compute_signals(matrix),
-        weights.select(symbol, matrix.chunks.cosines is not None, matrix.is_report),
+        weights.select(is_symbol, matrix.chunks.cosines is not None, matrix.is_report),
     )
     scores = np.zeros(len(matrix.paths), np.float32)
     for values in by_signal.values():
@@ -444,7 +466,7 @@ def score_files(
 
 def relevance_scores(
     matrix: FeatureMatrix,
-    symbol: bool,
+    is_symbol: bool,
     weights: Weights,
     scores: Floats,
     by_signal: Mapping[str, Floats],
@@ -456,11 +478,13 @@ def relevance_scores(
     files that use it count alike, and less than a definition: a plain word that one file happens to
     have is no surer than the definition in another index.
     """
-    sole = by_signal.get("sole", np.zeros(len(matrix.paths), np.float32))
-    if not symbol:
+    sole = by_signal.get("definition_share", np.zeros(len(matrix.paths), np.float32))
+    if not is_symbol:
         return scores, sole
-    weight = weights.select(symbol, matrix.chunks.cosines is not None).get("sole", 0.0)
-    defining = matrix.values["symI"]
+    weight = weights.select(is_symbol, matrix.chunks.cosines is not None).get(
+        "definition_share", 0.0
+    )
+    defining = matrix.values["defined_folded"]
     if not defining.any():
         using = sole > 0
         share = _USE_SHARE * min(1.0, _FEW_USING_FILES / max(1, int(np.count_nonzero(using))))
@@ -482,7 +506,9 @@ def has_evidence(matrix: FeatureMatrix) -> NDArray[np.bool_]:
     Location and size alone are no evidence, nor is a vector with a negative cosine.
     """
     evident = (
-        (matrix.values["f_all"] > 0) | (matrix.values["p_s"] > 0) | (matrix.values["symI"] > 0)
+        (matrix.values["file_words"] > 0)
+        | (matrix.values["name_coverage"] > 0)
+        | (matrix.values["defined_folded"] > 0)
     )
     return evident if matrix.best_cosines is None else evident | (matrix.best_cosines > 0)
 

@@ -90,7 +90,7 @@ class CodeQuery:
             return await asyncio.to_thread(self._rank_scored, scored, None), scored
 
         def score_and_rank(matrix: FeatureMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
-            computed = score_matrix(matrix, self.terms.symbol, self.weights)
+            computed = score_matrix(matrix, self.terms.is_symbol, self.weights)
             return self._rank_scored(computed, None), computed
 
         return await self.evaluate(score_and_rank, self.allowed_files)
@@ -99,7 +99,7 @@ class CodeQuery:
         self, matrix: FeatureMatrix, chunks: Starts | None
     ) -> tuple[RankedChunk, ...]:
         """Rank chunks like `rank`, from the feature matrix of the compared files."""
-        return self._rank_scored(score_matrix(matrix, self.terms.symbol, self.weights), chunks)
+        return self._rank_scored(score_matrix(matrix, self.terms.is_symbol, self.weights), chunks)
 
     def _rank_scored(self, scored: ScoredMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
         matrix = scored.matrix

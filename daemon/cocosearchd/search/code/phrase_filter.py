@@ -157,7 +157,7 @@ class _PhraseSearch:
         if chunks is not None:
             allowed &= np.logical_or.reduceat(chunks, matrix.chunks.starts)
         matrix = replace(matrix, allowed=allowed)
-        return matrix, rank_files(matrix, self.query.terms.symbol, self.query.weights)
+        return matrix, rank_files(matrix, self.query.terms.is_symbol, self.query.weights)
 
     def count_results(self, chunks: Starts) -> int:
         """Count the results that chunks give: chunks with `all_chunks`, else files."""

@@ -17,7 +17,7 @@ from cocosearchd.search.relevance import INTERCEPT, probability
 FITTED_PLACE_SIGNALS = frozenset({"lexical", "cosine", "coverage", "name", "defines", "file"})
 PLACE_SIGNALS = FITTED_PLACE_SIGNALS | {"test_unasked"}
 RELEVANCE_SIGNALS = frozenset(
-    {"score", "behind_first", "coverage", "cosine", "symbol", "sole", INTERCEPT}
+    {"score", "behind_first", "coverage", "cosine", "symbol", "definition_share", INTERCEPT}
 )
 # How a chunk stands for a name. Measured with benchmarks.quality.legs: a weight of cosines of 1 to
 # 2.5 is best, one of names of 0.6 to 1.5.
@@ -25,15 +25,15 @@ _NAME_WEIGHTS = {"lexical": 1.0, "name": 0.9, "cosine": 1.5}
 
 
 def score_places(
-    matrix: FeatureMatrix, symbol: bool, file_scores: Floats, weights: Mapping[str, float]
+    matrix: FeatureMatrix, is_symbol: bool, file_scores: Floats, weights: Mapping[str, float]
 ) -> Floats:
     """Score every compared chunk, (C,): how well it answers, on one scale for all files.
 
-    `symbol`: the query is a name. The weights are for plain language, or for long questions.
+    `is_symbol`: the query is a name. The weights are for plain language, or for long questions.
     `file_scores` are (F,).
     """
     signals = place_signals(matrix, file_scores)
-    if symbol and not matrix.is_report:
+    if is_symbol and not matrix.is_report:
         weights = _NAME_WEIGHTS
     scores = np.zeros(len(matrix.chunks.keys), np.float32)
     for name, weight in weights.items():
@@ -56,21 +56,21 @@ def place_signals(matrix: FeatureMatrix, file_scores: Floats) -> dict[str, Float
 
 def estimate_relevance(
     matrix: FeatureMatrix,
-    symbol: bool,
+    is_symbol: bool,
     file_scores: Floats,
     sole: Floats,
     weights: Mapping[str, float],
 ) -> Floats:
     """Estimate for every compared chunk, (C,), the probability that it answers the query.
 
-    `file_scores` and `sole` are (F,): the scores of files, and what a name that is defined once
+    `file_scores` and `definition_share` are (F,): the scores of files, and what a name that is defined once
     adds to them.
     """
-    return probability(weights, relevance_signals(matrix, symbol, file_scores, sole))
+    return probability(weights, relevance_signals(matrix, is_symbol, file_scores, sole))
 
 
 def relevance_signals(
-    matrix: FeatureMatrix, symbol: bool, file_scores: Floats, sole: Floats
+    matrix: FeatureMatrix, is_symbol: bool, file_scores: Floats, sole: Floats
 ) -> dict[str, Floats]:
     """Return what tells a sure answer from a guess, for each compared chunk: signal -> (C,)."""
     return {
@@ -78,8 +78,8 @@ def relevance_signals(
         "behind_first": _distances_to_first(matrix, file_scores),
         "coverage": matrix.chunks.coverage,
         "cosine": _cosines(matrix),
-        "symbol": np.full(len(matrix.chunks.keys), symbol, np.float32),
-        "sole": sole[matrix.chunks.files],
+        "symbol": np.full(len(matrix.chunks.keys), is_symbol, np.float32),
+        "definition_share": sole[matrix.chunks.files],
     }
 
 

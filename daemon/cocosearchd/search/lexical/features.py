@@ -39,7 +39,7 @@ ABBREVIATIONS = {
 # A question with a word that begins like these asks for tests.
 _TEST_QUESTION = re.compile(r"test|specs?$|suite|fixture|bench|mock")
 # Stems of files that gather or name what others do: `index.ts`, `mod.rs`, `utils.py`.
-HUBS = {
+REEXPORTERS = {
     "index", "__init__", "mod", "lib", "main", "init", "type", "types", "constant", "constants", "base", "common",
     "util", "utils", "helper", "helpers",
 }  # fmt: skip

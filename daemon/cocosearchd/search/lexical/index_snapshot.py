@@ -59,7 +59,14 @@ from cocosearchd.search.lexical.segments.segment_merge import (
     perform_merges,
 )
 
-_FILE_SIGNALS = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
+_FILE_SIGNALS = (
+    "file_words",
+    "name_coverage",
+    "defined_exactly",
+    "defined_folded",
+    "whole",
+    "stem_match",
+)
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ class ChunkSignals:
     defines: Mask  # (C,): a definition begins in the chunk
     cosines: Floats | None  # (C,); NaN for a chunk without a vector. None: the query has no vector
     nearest: Floats | None  # (F,): best cosine of a chunk of each file
-    of_files: dict[str, Floats]  # s3, s_mean, s_raw: (F,)
+    of_files: dict[str, Floats]  # chunk_words, mean_chunk_words, chunk_points: (F,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +278,7 @@ def compute_features(
         }
         | fields
         | chunks.of_files,
-        corpus=_corpus_statistics(values["p_s"], nearness, live.sample),
+        corpus=_corpus_statistics(values["name_coverage"], nearness, live.sample),
         chunks=chunks,
         candidates=candidates,
         is_report=report_signals is not None,
@@ -290,7 +297,7 @@ def _question_signals(
     A test is no answer to a sentence that does not ask for tests: "test_unasked". A report may
     speak of tests, as where one fails, and is about the code that they test.
     """
-    is_sentence = not query.symbol and not features.asks_for_tests(query.words)
+    is_sentence = not query.is_symbol and not features.asks_for_tests(query.words)
     is_unasked = is_report or is_sentence
     tests = live.file_signals["test"]
     return live.file_signals | {"test_unasked": tests if is_unasked else np.zeros_like(tests)}
@@ -319,10 +326,10 @@ def _file_signals(
     )
     rows: list[dict[str, Floats]] = [
         {
-            "f_all": words,
+            "file_words": words,
             **matches.of_files,
-            "p_s": stem_coverage(names, name_query),
-            "stemeq": best_name_match(names, query.identifiers),
+            "name_coverage": stem_coverage(names, name_query),
+            "stem_match": best_name_match(names, query.identifiers),
         }
         for words, matches, names in zip(
             score_files(hits, snapshot.statistics, query),
@@ -338,10 +345,12 @@ def _file_signals(
     # any case, belongs to the files that have its words.
     usage = (
         select_live(snapshot.views, mark_files_with_all_terms(hits))
-        if query.symbol and not values["symI"].any()
+        if query.is_symbol and not values["defined_folded"].any()
         else None
     )
-    values["sole"] = features.definition_shares(values.pop("whole"), values["symF"], usage)
+    values["definition_share"] = features.definition_shares(
+        values.pop("whole"), values["defined_exactly"], usage
+    )
     return values
 
 
@@ -359,7 +368,7 @@ def _chunk_signals(
     starts = np.cumsum(counts) - counts
     files = np.repeat(np.arange(len(counts)), counts)
     term_count = sum(times for _, times in query.terms)
-    s3 = features.best_three(scores, starts, files)
+    chunk_words = features.best_three(scores, starts, files)
     is_empty = not len(counts)
     return ChunkSignals(
         starts=starts,
@@ -379,10 +388,10 @@ def _chunk_signals(
         cosines=cosines,
         nearest=cosines if cosines is None or is_empty else np.fmax.reduceat(cosines, starts),
         of_files={
-            "s3": s3,
-            "s_mean": scores
+            "chunk_words": chunk_words,
+            "mean_chunk_words": scores
             if is_empty
             else (np.add.reduceat(scores, starts) / counts).astype(np.float32),
-            "s_raw": s3 / np.float32(term_count or 1),
+            "chunk_points": chunk_words / np.float32(term_count or 1),
         },
     )

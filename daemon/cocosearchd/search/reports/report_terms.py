@@ -49,7 +49,7 @@ def report_query_terms(
     terms = tuple((term_hash(term), weights[term]) for term in heaviest)
     return replace(
         base,
-        symbol=False,
+        is_symbol=False,
         terms=terms or base.terms,
         words=base.words[:MAX_NAME_WORDS],
         shares=base.shares[:MAX_NAME_WORDS],

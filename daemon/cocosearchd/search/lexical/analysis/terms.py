@@ -51,7 +51,7 @@ class QueryTerms:
     """Terms, words and identifiers of a query."""
 
     text: str
-    symbol: bool  # the trimmed query has no blank, so the SYM weights apply
+    is_symbol: bool  # the trimmed query has no blank, so the SYM weights apply
     # (hash, frequency), without stop words, and with less weight for the project's name
     terms: tuple[tuple[int, float], ...]
     # distinct lower-case words of more than one character, identifiers replaced by their parts
@@ -122,8 +122,8 @@ class TermCache(Splitter):
         """
         all_words = WORD.findall(strip_accents(text))
         stripped = text.strip()
-        symbol = bool(stripped) and not any(character.isspace() for character in stripped)
-        stop_words = STOP_WORDS if symbol else STOP_WORDS.union(common)
+        is_symbol = bool(stripped) and not any(character.isspace() for character in stripped)
+        stop_words = STOP_WORDS if is_symbol else STOP_WORDS.union(common)
         words = [word for word in all_words if word.lower() not in stop_words] or all_words
         frequencies: dict[int, float] = {}
         for word in words:
@@ -131,7 +131,7 @@ class TermCache(Splitter):
                 frequencies[term] = frequencies.get(term, 0.0) + 1.0
         project_terms = (
             set[str]()
-            if symbol
+            if is_symbol
             else {term for word in WORD.findall(project) for term in self.split_word(word)}
         )
         for term in {term_hash(term) for term in project_terms} & frequencies.keys():
@@ -144,7 +144,7 @@ class TermCache(Splitter):
         ]
         return QueryTerms(
             text=stripped,
-            symbol=symbol,
+            is_symbol=is_symbol,
             terms=tuple(frequencies.items()),
             words=tuple(dict.fromkeys(simple)),
             shares=tuple(

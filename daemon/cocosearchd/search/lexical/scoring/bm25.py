@@ -21,9 +21,9 @@ from cocosearchd.search.lexical.segments.segment import SegmentView
 _CHUNK_BM25 = (1.5, 0.75)
 _FILE_BM25 = (2.5, 0.6)
 _FIELDS = {  # column, place of its length, k1, b
-    "f_def": ("posting_defined", 1, 1.2, 0.6),
-    "f_com": ("posting_commented", 2, 1.5, 0.75),
-    "f_path": ("posting_paths", 3, 1.2, 0.5),
+    "definition_words": ("posting_defined", 1, 1.2, 0.6),
+    "comment_words": ("posting_commented", 2, 1.5, 0.75),
+    "path_words": ("posting_paths", 3, 1.2, 0.5),
 }
 _Rows = slice | Ints
 

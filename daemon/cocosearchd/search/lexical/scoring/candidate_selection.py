@@ -71,11 +71,16 @@ def select_candidates(
     by vector, where there are so many. With a filter, it selects at least `limit` allowed
     files, by any signal. `mentioned`: how much a long question mentions each file, (F,).
     """
-    words = values["f_all"]
+    words = values["file_words"]
     count = max(MIN_CANDIDATES, limit, len(words) // _CANDIDATE_RATIO)
     if len(words) <= count:
         return np.arange(len(words))
-    name_scores = values["symI"] + values["p_s"] + values["stemeq"] + values["sole"]
+    name_scores = (
+        values["defined_folded"]
+        + values["name_coverage"]
+        + values["stem_match"]
+        + values["definition_share"]
+    )
     name_scores += np.where(
         name_scores > 0,
         words * np.float32(_TIE_BREAK / max(float(words.max()), 1.0)),

@@ -31,7 +31,7 @@ class DefinitionMatches:
     # chunks and values of definitions of identifiers; one may come twice
     exact: tuple[NDArray[np.int32], Floats]
     folded: tuple[NDArray[np.int32], Floats]  # the same, folded
-    # (F,): best value of a definition: symF in the exact case, symI folded, whole of the full
+    # (F,): best value of a definition: defined_exactly in the exact case, defined_folded folded, whole of the full
     # name
     of_files: dict[str, Floats]
 
@@ -39,7 +39,7 @@ class DefinitionMatches:
 def match_definitions(segment: Segment, query: QueryTerms) -> DefinitionMatches:
     """Find the definitions of the identifiers of the query, and of the full symbol as written."""
     folded_names = tuple(map(fold_name, query.identifiers))
-    symbol = query.identifiers[:1] if query.symbol else ()
+    symbol = query.identifiers[:1] if query.is_symbol else ()
     exact = _find_definitions(
         segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers
     )
@@ -50,7 +50,9 @@ def match_definitions(segment: Segment, query: QueryTerms) -> DefinitionMatches:
         segment.exact_names, segment.exact_chunks, segment.exact_values, symbol
     )
     best = (_best_per_file(segment, *rows) for rows in (exact, folded, full))
-    return DefinitionMatches(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
+    return DefinitionMatches(
+        exact, folded, dict(zip(("defined_exactly", "defined_folded", "whole"), best, strict=True))
+    )
 
 
 def score_chunk_names(

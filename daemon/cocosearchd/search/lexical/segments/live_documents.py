@@ -57,7 +57,7 @@ class LiveDocuments:
     segment_files: tuple[Ints, ...]
     ends: Ints  # by view: the number after its last live file
     sample: Ints  # at most about `SAMPLE` files, chosen by their paths
-    file_signals: dict[str, Floats]  # test, aside, prose, hub, depth, lsize: (F,)
+    file_signals: dict[str, Floats]  # test, aside, prose, reexporter, depth, log_size: (F,)
     # freed with the snapshot, as nothing else holds the masks
     masks: MaskCache = field(default_factory=MaskCache, repr=False)
 
@@ -105,11 +105,11 @@ def collect_live_documents(
 def _file_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> dict[str, Floats]:
     signals = {
         name: select_live(views, [getattr(view, name) for view in names])
-        for name in ("test", "aside", "prose", "hub", "depth")
+        for name in ("test", "aside", "prose", "reexporter", "depth")
     }
     sizes = [np.log1p(view.segment.characters).astype(np.float32) for view in views]
     signals["depth"] = features.relative_depths(signals["depth"])
-    signals["lsize"] = features.standardise(select_live(views, sizes))
+    signals["log_size"] = features.standardise(select_live(views, sizes))
     return signals
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cocosearchd.languages.patterns.path_kinds import is_aside, is_test
 from cocosearchd.search.lexical.array_types import Floats, Ints
 from cocosearchd.search.lexical.features import (
-    HUBS,
+    REEXPORTERS,
     directory_depths,
     file_stem,
     is_prose,
@@ -47,7 +47,7 @@ class PathNames:
     test: Floats  # (F,) 0 or 1
     aside: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
-    hub: Floats  # (F,) 0 or 1
+    reexporter: Floats  # (F,) 0 or 1
     path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a hash of each path, the same in every index
 
 
@@ -84,7 +84,7 @@ def read_path_names(segment: Segment) -> PathNames:
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
         aside=np.fromiter(map(is_aside, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
-        hub=np.fromiter(map(HUBS.__contains__, names), np.float32, len(paths)),
+        reexporter=np.fromiter(map(REEXPORTERS.__contains__, names), np.float32, len(paths)),
         path_hashes=np.array(
             [zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64
         )
