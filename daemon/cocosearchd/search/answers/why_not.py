@@ -15,7 +15,7 @@ from cocosearchd.filters.globs import exact_glob
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, IndexRecord, decode_path
 from cocosearchd.search.answers.explain import describe_candidate
-from cocosearchd.search.classic.retrievers import content_words
+from cocosearchd.search.classic.retrievers import drop_stop_words
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import ScoredCandidate
@@ -143,7 +143,7 @@ async def _explain_not_retrieved(
     best = (
         await queries.vector_search(db, record, vector, only_file, 1) if vector is not None else ()
     )
-    terms = content_words(split_text(plan.text))
+    terms = drop_stop_words(split_text(plan.text))
     words = await keyword_search(db, record, terms, only_file, 1, split) if plan.keyword else ()
     return {
         "status": "not_retrieved",

@@ -70,7 +70,7 @@ async def _add_unsaved(
     rows = [row for row, _ in overlay.matching_chunks(plan.where)]
     words = split_text(plan.text)
     if plan.profile != "classic":
-        words = content_words(words)
+        words = drop_stop_words(words)
     ranks = await rank_texts(
         db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
     )
@@ -116,7 +116,7 @@ async def _search_keywords(
     if plan.profile == "classic":
         matches = await keyword_search(db, record, words, plan.where, plan.depth, split)
         return matches, len(matches)
-    terms = content_words(words)
+    terms = drop_stop_words(words)
     candidates = await keyword_search(
         db, record, terms, plan.where, plan.depth, split, any_term=True
     )
@@ -128,7 +128,7 @@ async def _search_keywords(
     return candidates, complete
 
 
-def content_words(text: str) -> str:
+def drop_stop_words(text: str) -> str:
     """Return the words of a split text that are not stop words; without any, all of them."""
     return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
 
