@@ -35,40 +35,51 @@ class GrepTask:
     """Files below a root, and the pattern to find in them.
 
     Together at most `options.max_lines` lines are returned. Files over `max_file_bytes` are not
-    read.
+    read. The first `max_files` files that match are returned with the hashes of their contents.
     """
 
     root: bytes
     pattern: LinePattern
     options: LineOptions
     max_file_bytes: int
+    max_files: int
     files: tuple[FileTask, ...]
 
     def to_bytes(self) -> bytes:
         """Encode the task."""
         files = [(file.path, file.after_line, file.wants_bloom, file.text) for file in self.files]
         return marshal.dumps(
-            (self.root, astuple(self.pattern), astuple(self.options), self.max_file_bytes, files)
+            (
+                self.root,
+                astuple(self.pattern),
+                astuple(self.options),
+                self.max_file_bytes,
+                self.max_files,
+                files,
+            )
         )
 
     @classmethod
     def from_bytes(cls, body: bytes) -> "GrepTask":
         """Decode the result of `to_bytes`."""
-        root, pattern, options, max_file_bytes, files = marshal.loads(body)  # noqa: S302 - from the daemon
+        values = marshal.loads(body)  # noqa: S302 - from the daemon
+        root, pattern, options, max_file_bytes, max_files, files = values
         return cls(
             root,
             LinePattern(*pattern),
             LineOptions(*options),
             max_file_bytes,
+            max_files,
             tuple(FileTask(*values) for values in files),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedFile:
-    """A file that matched, that has a new Bloom filter, or that could not be searched, by its number in the task.
+    """A file that matched, has a new Bloom filter, or could not be searched, by its number in the task.
 
-    `content_hash` is that of the bytes that were searched. `problem` says why it was not searched.
+    `content_hash` is that of the bytes that were searched, empty where nobody needs it. `problem` says
+    why the file was not searched.
     """
 
     number: int

@@ -249,6 +249,7 @@ class _GrepRun:
                 max(0, query.max_lines - described), query.context, query.first_only
             ),
             max_file_bytes=query.max_file_bytes,
+            max_files=max(0, query.max_files - sum(map(len, self._results.values()))),
             files=tuple(
                 FileTask(
                     file.path,

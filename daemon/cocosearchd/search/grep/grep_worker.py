@@ -69,40 +69,52 @@ def _search_files(task: GrepTask, matcher: LineMatcher) -> list[SearchedFile]:
         return [
             SearchedFile(number, _NO_MATCHES, problem=reason) for number in range(len(task.files))
         ]
-    room = task.options.max_lines
-    searched = list[SearchedFile]()
+    search = _TaskSearch(folder, task, matcher)
     try:
-        for number, file in enumerate(task.files):
-            result = _search_file(folder, number, file, task, matcher, room)
-            if result is not None:
-                searched.append(result)
-                room -= len(result.matches.lines)
+        results = [search.search_file(number, file) for number, file in enumerate(task.files)]
     finally:
         os.close(folder)
-    return searched
+    return [result for result in results if result is not None]
 
 
-def _search_file(
-    folder: int, number: int, file: FileTask, task: GrepTask, matcher: LineMatcher, room: int
-) -> SearchedFile | None:
-    """Search one file; None if there is nothing to say about it."""
-    try:
-        content = file.text
+class _TaskSearch:
+    """Searches the files of a task below an open folder, and counts down its limits."""
+
+    def __init__(self, folder: int, task: GrepTask, matcher: LineMatcher) -> None:
+        self._folder = folder
+        self._matcher = matcher
+        self._max_file_bytes = task.max_file_bytes
+        self._options = task.options
+        self._files_left = task.max_files
+
+    def search_file(self, number: int, file: FileTask) -> SearchedFile | None:
+        """Search one file; None if there is nothing to say about it."""
+        try:
+            content = file.text
+            if content is None:
+                content = _read(self._folder, decode_path(file.path), self._max_file_bytes)
+        except _UnsearchableError as error:
+            return SearchedFile(number, _NO_MATCHES, problem=str(error))
         if content is None:
-            content = _read(folder, decode_path(file.path), task.max_file_bytes)
-    except _UnsearchableError as error:
-        return SearchedFile(number, _NO_MATCHES, problem=str(error))
-    if content is None:
-        return None
-    matches = matcher.find(content, replace(task.options, max_lines=room), file.after_line)
-    if not matches.count and not file.wants_bloom:
-        return None
-    return SearchedFile(
-        number,
-        matches,
-        hash_content(content),
-        make_bloom(content) if file.wants_bloom else b"",
-    )
+            return None
+        matches = self._matcher.find(content, self._options, file.after_line)
+        if not matches.count and not file.wants_bloom:
+            return None
+        # A hash costs as much as the search; of a frequent word, most files are only counted.
+        is_hashed = self._files_left > 0 or file.wants_bloom
+        self._count_down(matches)
+        return SearchedFile(
+            number,
+            matches,
+            hash_content(content) if is_hashed else b"",
+            make_bloom(content) if file.wants_bloom else b"",
+        )
+
+    def _count_down(self, matches: LineMatches) -> None:
+        self._files_left -= bool(matches.count)
+        if matches.lines:
+            lines_left = self._options.max_lines - len(matches.lines)
+            self._options = replace(self._options, max_lines=lines_left)
 
 
 def _read(folder: int, path: bytes, limit: int) -> bytes | None:

@@ -63,9 +63,20 @@ class LineMatcher:
 
         Lines with a literal are found by one call, at a third of the cost of a step for each.
         """
-        if self._lines_with_literal is None or limit is not None:
+        if limit is not None:
             return sum(1 for _ in islice(self._spans(content, position), limit))
-        return len(self._lines_with_literal.findall(content, position))
+        if self._lines_with_literal is not None:
+            return len(self._lines_with_literal.findall(content, position))
+        count = 0
+        size = len(content)
+        last_start = size - content.endswith(b"\n")  # an empty match may lie behind the last line
+        while position < size:
+            first, last = self._search(content, position)
+            if first < 0 or first > last_start:
+                break
+            count += 1
+            position = content.find(b"\n", last) + 1 or size
+        return count
 
     def _spans(self, content: bytes, position: int) -> Iterator[_Span]:
         """Yield the matching lines from a position on, which is the start of a line."""
