@@ -56,6 +56,6 @@ def test_all_files_are_counted_and_the_first_ones_are_hashed(tmp_path: Path) -> 
 
 def test_the_limit_of_lines_is_that_of_all_files(tmp_path: Path) -> None:
     results = search(tmp_path, max_lines=3, max_files=10)
-    shown = {path: len(result.matches.lines) for path, result in results.items()}
-    assert shown == {"a.py": 1, "c.py": 1, "d.py": 1, "e.py": 0}
+    line_counts = {path: len(result.matches.lines) for path, result in results.items()}
+    assert line_counts == {"a.py": 1, "c.py": 1, "d.py": 1, "e.py": 0}
     assert results["d.py"].matches.count == 2

@@ -17,7 +17,7 @@ MAX_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListingEntry:
     """A file of an index. `skipped` is the reason why its text is not searched."""
 
     index: str
@@ -34,7 +34,7 @@ class FilePage:
     `cursor` continues the list; None at its end.
     """
 
-    files: tuple[ListedFile, ...]
+    files: tuple[ListingEntry, ...]
     total: int
     cursor: str | None = None
 
@@ -63,7 +63,7 @@ async def list_files(
     check_filters((pattern or "", *languages))
     where = Filter(languages=language_ids(languages), paths=() if pattern is None else (pattern,))
     after = _read_cursor(cursor)
-    entries = list[ListedFile]()
+    entries = list[ListingEntry]()
     total = 0
     for record in sorted(indexes, key=lambda index: index.name):
         files, count = await index_records.file_page(
@@ -77,7 +77,7 @@ async def list_files(
             limit=limit + 1 - len(entries) if record.name >= after.index else 0,
         )
         entries += (
-            ListedFile(record.name, file.path, file.language, file.chunk_count, file.skip_reason)
+            ListingEntry(record.name, file.path, file.language, file.chunk_count, file.skip_reason)
             for file in files
         )
         total += count
@@ -86,11 +86,11 @@ async def list_files(
     return FilePage(page, total, json.dumps([page[-1].index, page[-1].path]) if more else None)
 
 
-def _fit_entries(entries: Sequence[ListedFile], budget: int | None) -> tuple[ListedFile, ...]:
+def _fit_entries(entries: Sequence[ListingEntry], budget: int | None) -> tuple[ListingEntry, ...]:
     """Return the first entries that fit into a budget of tokens, at least one of them."""
     if budget is None:
         return tuple(entries)
-    fitting = list[ListedFile]()
+    fitting = list[ListingEntry]()
     for entry in entries:
         budget -= estimate_tokens(f"{entry.path}  {entry.language}\n")
         if fitting and budget < 0:
