@@ -86,7 +86,8 @@ class ChangesRequest(GraphRequest):
 class RemovedSymbol:
     """A definition that is gone from a changed file, as it was; of kind "file", the file itself.
 
-    `uses` counts the places that still use it. `moved_to` has its name in another changed file.
+    `uses` counts the places that still use it. `moved_to` is what it is now: renamed in its file, or
+    with its name in another changed file.
     """
 
     symbol: GraphSymbol

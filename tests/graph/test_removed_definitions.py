@@ -112,6 +112,44 @@ def test_a_moved_definition_is_named_with_its_place() -> None:
     assert unmoved.moved_to is None, "costs.py has not changed: it had the function before"
 
 
+def renamed(earlier: str, present: str) -> dict[str, str | None]:
+    """Return the definitions that are gone, with the names that they have now."""
+    names = {"shop.py": present}
+    symbols = parse_source("shop.py", present).symbols
+    return {
+        item.name: symbols[item.moved_to.symbol].qualified_name if item.moved_to else None
+        for item in search({"shop.py": earlier}, names).find("shop.py")
+    }
+
+
+def test_a_definition_with_another_name_alone_is_renamed() -> None:
+    assert renamed(SHOP, SHOP.replace("price", "cost")) == {"price": "cost"}
+    assert renamed("def d(a): ...\n", "def e(a): ...\n") == {"d": "e"}
+    assert renamed("def d(a): ...\n", "def e(a, b): ...\n") == {"d": None}, "another signature"
+    assert renamed("def d(a): ...\n", "class d2: ...\n") == {"d": None}, "another kind"
+
+
+def test_no_guess_among_several_new_definitions() -> None:
+    assert renamed("def a(): ...\n", "def b(): ...\ndef c(): ...\n") == {"a": None}
+    earlier = "def a(): ...\ndef b(): ...\n"
+    assert renamed(earlier, "def c(): ...\ndef d(): ...\n") == {"a": None, "b": None}
+    assert renamed(earlier, "def a(): ...\ndef c(): ...\n") == {"b": "c"}
+
+
+def test_members_of_a_renamed_class_go_with_it() -> None:
+    earlier = "class Cart:\n    def total(self): ...\n    def tax(self): ...\n"
+    assert renamed(earlier, earlier.replace("Cart", "Basket").replace("tax(", "vat(")) == {
+        "Cart": "Basket",
+        "Cart.total": "Basket.total",
+        "Cart.tax": "Basket.vat",
+    }
+    assert renamed(earlier, earlier.replace("Cart", "Basket").replace("total(", "sum(")) == {
+        "Cart": "Basket",
+        "Cart.total": "Basket.sum",
+        "Cart.tax": "Basket.tax",
+    }
+
+
 def test_members_count_and_what_is_inside_of_functions_does_not() -> None:
     earlier = """
         class Cart:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,8 +73,12 @@ def test_changes_name_files_and_their_definitions() -> None:
         s.ChangedFile(
             "gone.py",
             "deleted",
-            removed=(s.RemovedSymbol(FETCH, uses=2), s.RemovedSymbol(WHOLE, moved_to=RETRY)),
-            removed_count=3,
+            removed=(
+                s.RemovedSymbol(FETCH, uses=2),
+                s.RemovedSymbol(WHOLE, moved_to=RETRY),
+                s.RemovedSymbol(replace(RETRY, name="Client.again"), moved_to=RETRY),
+            ),
+            removed_count=4,
         ),
         s.ChangedFile(
             "net.py",
@@ -90,6 +95,7 @@ def test_changes_name_files_and_their_definitions() -> None:
         "gone.py  deleted",
         "  removed  function fetch  2 uses left",
         "  moved  file main.py  to net.py:3",
+        "  renamed  method Client.again  to Client.retry",
         "  and 1 more removed definition",
         "net.py  modified",
         "  net.py:3  method Client.retry",

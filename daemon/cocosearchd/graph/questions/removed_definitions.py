@@ -1,4 +1,4 @@
-"""Definitions that a change removed, moved or gave another signature, and the uses that are left"""
+"""Definitions that a change removed, renamed or moved, other signatures, and the uses that are left"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from cocosearchd.graph.code_files import (
 )
 from cocosearchd.graph.earlier_files import EarlierFile, EarlierFiles
 from cocosearchd.graph.questions.file_places import enclosing_symbol
+from cocosearchd.graph.questions.renamed_definitions import renamed_definitions
 from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
@@ -27,8 +28,9 @@ MAX_USES = 10_000  # that are left, of all removed definitions
 class RemovedDefinition:
     """A definition that its file no longer has, or the file itself.
 
-    `key` is its position in the earlier version. `moved_to` is the definition with its name in
-    another changed file, which had none before. `uses` still mean the one that is gone.
+    `key` is its position in the earlier version. `moved_to` is what it is now: a definition with
+    another name in its file, or with its name in another changed file, which had none before.
+    `uses` still mean the one that is gone.
     """
 
     key: DefinitionKey
@@ -123,6 +125,7 @@ class RemovalSearch:
         positions = positions[: max(0, remaining)]
         self._removed_count += len(positions)
         finder = self._make_finder(EarlierFiles(self._files, earlier)) if positions else None
+        renamed = _find_renamed(earlier.file, present, positions)
         firsts = dict[str, RemovedDefinition]()
         for position in positions:
             symbol = None if position == WHOLE_FILE else earlier.file.symbols[position]
@@ -130,7 +133,9 @@ class RemovalSearch:
             name = path if symbol is None else symbol.qualified_name
             if finder is not None and name not in firsts:  # overloads are one definition
                 uses = tuple(self._uses_left(finder, key, present))
-                moved_to = None if symbol is None else self._find_moved(path, symbol)
+                moved_to = renamed.get(position)
+                if moved_to is None and symbol is not None:
+                    moved_to = self._find_moved(path, symbol)
                 language = earlier.file.language
                 firsts[name] = RemovedDefinition(key, symbol, language, moved_to, uses)
         return tuple(firsts.values())
@@ -204,6 +209,16 @@ def removed_positions(earlier: CodeFile, present: CodeFile | None) -> Sequence[i
         and kinds.get(symbol.parent or "") not in FUNCTION_KINDS
     )
     return (WHOLE_FILE, *gone) if present is None else tuple(gone)
+
+
+def _find_renamed(
+    earlier: CodeFile, present: CodeFile | None, positions: Sequence[int]
+) -> Mapping[int, DefinitionKey]:
+    """Return the definitions that have another name in their file now, by earlier position."""
+    if present is None:
+        return {}
+    renamed = renamed_definitions(earlier, present, positions)
+    return {old: DefinitionKey(present.path, new) for old, new in renamed.items()}
 
 
 def _is_sure(resolution: Resolution) -> bool:

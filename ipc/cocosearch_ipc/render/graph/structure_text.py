@@ -157,8 +157,11 @@ def _changed_file(file: Reply, style: output.Style) -> Iterator[str]:
 def _removed_row(entry: Reply, style: output.Style) -> str:
     """Return a definition that is gone, where it is now, and how many places still use it."""
     symbol, moved = entry["symbol"], entry["moved_to"]
-    gone = style.paint("moved" if moved else "removed", output.YELLOW)
-    target = f"  to {_path('{path}:{start_line}'.format_map(moved), style)}" if moved else ""
+    renamed = moved is not None and moved["path"] == symbol["path"]
+    gone = style.paint("renamed" if renamed else "moved" if moved else "removed", output.YELLOW)
+    target = f"  to {_escape(moved['name'])}" if renamed else ""
+    if moved and not renamed:
+        target = f"  to {_path('{path}:{start_line}'.format_map(moved), style)}"
     uses = f"  {output.format_quantity(entry['uses'], 'use')} left" if entry["uses"] else ""
     return f"{gone}  {_escape(symbol['kind'])} {_escape(symbol['name'])}{target}{uses}"
 

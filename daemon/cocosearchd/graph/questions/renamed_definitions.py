@@ -1,0 +1,103 @@
+"""Definitions that have another name than in an earlier version of their file. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from cocosearchd.graph.code_files import CodeFile
+from cocosearchd.model import Symbol
+
+_TOKENS = re.compile(r"\w+|\W+")
+
+
+class _Shape(NamedTuple):
+    """A definition without its name: definitions of one shape may be the same one, renamed."""
+
+    kind: str
+    parent: str  # qualified, by its present name
+    name: str  # where only the parent has another name
+    signature: str
+
+
+def renamed_definitions(
+    earlier: CodeFile, present: CodeFile, removed: Iterable[int]
+) -> Mapping[int, int]:
+    """Return the positions of renamed definitions in the earlier file -> in the present one.
+
+    `removed` are positions in the earlier file. A definition is renamed if it is the only one of
+    its shape that is gone, and one new definition has that shape. Members of a renamed class go
+    with it.
+    """
+    earlier_names = {symbol.qualified_name for symbol in earlier.symbols}
+    added = [
+        position
+        for position, symbol in enumerate(present.symbols)
+        if symbol.qualified_name not in earlier_names
+    ]
+    present_names = dict[str, str]()  # of renamed definitions, by earlier name
+    renamed = dict[int, int]()
+    added_by_depth = _by_depth(present.symbols, added)
+    for depth, positions in sorted(_by_depth(earlier.symbols, removed).items()):
+        for make_shape in (_member_shape, _signature_shape):
+            paired = set(renamed.values())
+            gone = [position for position in positions if position not in renamed]
+            new = [position for position in added_by_depth.get(depth, ()) if position not in paired]
+            renamed |= _pair(
+                _group(earlier.symbols, gone, partial(make_shape, present_names=present_names)),
+                _group(present.symbols, new, partial(make_shape, present_names={})),
+            )
+        for position in renamed.keys() & set(positions):
+            earlier_name = earlier.symbols[position].qualified_name
+            present_names[earlier_name] = present.symbols[renamed[position]].qualified_name
+    return renamed
+
+
+def _by_depth(symbols: Sequence[Symbol], positions: Iterable[int]) -> Mapping[int, Sequence[int]]:
+    """Return positions by the number of definitions around: members are deeper than parents."""
+    groups = dict[int, list[int]]()
+    for position in positions:
+        groups.setdefault(symbols[position].qualified_name.count("."), []).append(position)
+    return groups
+
+
+def _group(
+    symbols: Sequence[Symbol],
+    positions: Iterable[int],
+    make_shape: Callable[[Symbol], _Shape | None],
+) -> Mapping[_Shape, list[int]]:
+    groups = dict[_Shape, list[int]]()
+    for position in positions:
+        shape = make_shape(symbols[position])
+        if shape is not None:
+            groups.setdefault(shape, []).append(position)
+    return groups
+
+
+def _pair(
+    gone: Mapping[_Shape, Sequence[int]], new: Mapping[_Shape, Sequence[int]]
+) -> Mapping[int, int]:
+    """Return the pairs of definitions that are the only ones of a shape on both sides."""
+    return {
+        positions[0]: new[shape][0]
+        for shape, positions in gone.items()
+        if len(positions) == len(new.get(shape, ())) == 1
+    }
+
+
+def _member_shape(symbol: Symbol, present_names: Mapping[str, str]) -> _Shape | None:
+    """Return the shape by which a member follows its class; None for what is no member."""
+    if not symbol.parent:
+        return None
+    parent = present_names.get(symbol.parent, symbol.parent)
+    return _Shape(symbol.kind, parent, symbol.name, "")
+
+
+def _signature_shape(symbol: Symbol, present_names: Mapping[str, str]) -> _Shape | None:
+    """Return the shape without the name; None for a signature that does not have it."""
+    tokens = _TOKENS.findall(symbol.signature)
+    if symbol.name not in tokens:
+        return None
+    tokens[tokens.index(symbol.name)] = ""
+    parent = symbol.parent or ""
+    return _Shape(symbol.kind, present_names.get(parent, parent), "", "".join(tokens))
