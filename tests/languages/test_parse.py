@@ -344,3 +344,32 @@ def test_enclosing() -> None:
     assert lines(b"\n    async def stream") == (45, 47)  # the blank line before it does not count
     assert lines(b"import functools") is None
     assert scopes.enclosing(b"", b"text", 0, 4) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "signature"),
+    [
+        (
+            "a.py",
+            "def f(a,  # one\n      b='#'):  # two\n    # three\n    return a\n",
+            "def f(a, b='#')",
+        ),
+        ("a.py", "class A:  # one\n    # two\n    x = 1\n", "class A"),
+        (
+            "a.go",
+            "package a\nfunc F(a int, /* one */ b int) error { // two\n return nil }\n",
+            "func F(a int, b int) error",
+        ),
+        ("a.rb", "def f(a) # one\n  # two\n  a\nend\n", "def f(a)"),
+        (
+            "a.ts",
+            "function f(a /* one */ = 'http://x') { return a }\n",
+            "function f(a = 'http://x')",
+        ),
+        ("a.rs", "fn f(a: u8, // one\n b: u8) -> u8 // two\n{ a }\n", "fn f(a: u8, b: u8) -> u8"),
+        ("a.c", "int f(int a, /* one */ int b) { return a; }\n", "int f(int a, int b)"),
+        ("a.lua", "local function f(a) -- one\n return a\nend\n", "local function f(a)"),
+    ],
+)
+def test_signatures_have_no_comments(path: str, source: str, signature: str) -> None:
+    assert parse(path, source.encode()).symbols[0].signature == signature

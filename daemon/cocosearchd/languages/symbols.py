@@ -14,7 +14,7 @@ A changed query has its files read again. If this code finds other symbols in th
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 
@@ -24,6 +24,10 @@ from cocosearchd.languages.references import reference_query
 from cocosearchd.model import Symbol
 
 MAX_SIGNATURE = 200
+_COMMENT_MARKS = (b"#", b"//", b"/*", b"--")
+_COMMENT_DEPTH = (
+    4  # levels below a definition: its parts, lists of parameters, parameters, their parts
+)
 MAX_LABEL = 100
 # Longer qualified names are generated: thousands of nested definitions would fill the memory.
 MAX_QUALIFIED = 1000
@@ -196,6 +200,7 @@ class _Definition:
         "end_line",
         "kind",
         "name",
+        "node",
         "node_start",
         "owner",
         "pattern",
@@ -222,6 +227,7 @@ class _Definition:
         # The line of the last byte: some nodes end after a line break.
         row, column = outer.end_point
         self.end_line = max(self.start_line, row + (column > 0))
+        self.node = node
         self.node_start = node.start_byte
         self.signature_start = _signature_start(outer, node)
         bodies = captures.get("body")
@@ -403,9 +409,40 @@ def _make_symbol(item: _Definition, parent: Symbol | None, data: bytes) -> Symbo
 
 
 def _signature(item: _Definition, data: bytes) -> str:
-    stop = item.end if item.body is None or item.body <= item.signature_start else item.body
-    raw = data[item.signature_start : min(stop, item.signature_start + 4 * MAX_SIGNATURE)]
-    if stop == item.end:
+    has_body = item.body is not None and item.body > item.signature_start
+    end = item.body if item.body is not None and has_body else item.end
+    stop = min(end, item.signature_start + 4 * MAX_SIGNATURE)
+    raw = data[item.signature_start : stop]
+    if any(mark in raw for mark in _COMMENT_MARKS):
+        raw = _without_comments(item, stop, data)
+    if not has_body:
         raw = raw.lstrip().partition(b"\n")[0]
     text = " ".join(raw.decode("utf-8", "replace").split()).removesuffix("=>").rstrip(" {:=")
     return text if len(text) <= MAX_SIGNATURE else text[: MAX_SIGNATURE - 1] + "…"
+
+
+def _without_comments(item: _Definition, stop: int, data: bytes) -> bytes:
+    """Return the bytes of a signature up to `stop` without the comments in it."""
+    comments = list[tuple[int, int]]()
+    nodes = [item.node]
+    for _ in range(_COMMENT_DEPTH):
+        nodes = [
+            child for node in nodes for child in _children_within(node, item.signature_start, stop)
+        ]
+        comments += ((node.start_byte, node.end_byte) for node in nodes if "comment" in node.type)
+    pieces = list[bytes]()
+    position = item.signature_start
+    for start, end in sorted(comments):
+        if start >= position:
+            pieces.append(data[position:start])
+            position = min(end, stop)
+    return b" ".join([*pieces, data[position:stop]])
+
+
+def _children_within(node: syntax.Node, first: int, stop: int) -> Iterator[syntax.Node]:
+    """Yield the children that begin in a range of bytes."""
+    for child in node.children:
+        if child.start_byte >= stop:
+            return
+        if child.end_byte > first:
+            yield child
