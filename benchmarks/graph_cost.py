@@ -134,18 +134,19 @@ def measure_saves(daemon: Daemon, root: Path, count: int, title: str) -> None:
 
 
 def measure_questions(daemon: Daemon, count: int) -> bool:
-    """Ask for references of random definitions; False if the daemon has no such question."""
+    """Ask for references and impact of random definitions; False if the daemon has no such question."""
     names = symbol_names(daemon)
     rng = random.Random(2)
     process = psutil.Process(daemon.process.pid if daemon.process else os.getpid())
     memory = process.memory_info().rss
     try:
-        timed(daemon, process, "first question", [rng.choice(names)])
+        timed(daemon, process, "references", "first question", [rng.choice(names)])
     except CallFailed as error:
         say(f"no questions: {error}")
         return False
     say(f"{'':<25} {(process.memory_info().rss - memory) / 2**20:.1f} MB more in the daemon")
-    timed(daemon, process, "references", [rng.choice(names) for _ in range(count)])
+    for verb in ("references", "impact"):
+        timed(daemon, process, verb, verb, [rng.choice(names) for _ in range(count)])
     say(f"{'':<25} {(process.memory_info().rss - memory) / 2**20:.1f} MB more in the daemon")
     return True
 
@@ -163,14 +164,14 @@ def symbol_names(daemon: Daemon) -> list[str]:
     return sorted(names)
 
 
-def timed(daemon: Daemon, process: psutil.Process, title: str, names: list[str]) -> None:
+def timed(daemon: Daemon, process: psutil.Process, verb: str, title: str, names: list[str]) -> None:
     """Ask one question after another; print CPU of the daemon and wall time of each."""
     cpu, walls = list[float](), list[float]()
-    reference_count = 0
+    answer_count = 0
     for name in names:
         times, began = process.cpu_times(), time.perf_counter()
         try:
-            reply = daemon.call("references", target=name, index="bench")
+            reply = daemon.call(verb, target=name, index="bench")
         except CallFailed as error:
             if "definitions" not in error.message:
                 raise
@@ -178,9 +179,9 @@ def timed(daemon: Daemon, process: psutil.Process, title: str, names: list[str])
         walls.append((time.perf_counter() - began) * 1000)
         after = process.cpu_times()
         cpu.append((after.user + after.system - times.user - times.system) * 1000)
-        reference_count += reply.get("total", 0)
+        answer_count += reply.get("total", 0)
     say(f"{title:<25} CPU mean {sum(cpu) / len(cpu):.1f} ms, {spread(cpu)}")
-    say(f"{'':<25} wall {spread(walls)}; {reference_count} references")
+    say(f"{'':<25} wall {spread(walls)}; {answer_count} places")
 
 
 def measure_table(symbols: int, files: int) -> None:

@@ -1,18 +1,22 @@
-"""The cache of unpacked files: bounded, and never of another generation."""
+"""The caches of files: bounded, and never of another generation."""
 
 import gc
 import tracemalloc
 import weakref
+from collections.abc import Sequence
+
+import pytest
 
 from cocosearchd.graph.code_file_cache import CodeFileCache, estimate_bytes
 from cocosearchd.graph.code_files import CodeFile
-from cocosearchd.graph.code_files_view import unpack_file
+from cocosearchd.graph.code_files_view import CodeFilesView, FilesChanged, unpack_file
+from cocosearchd.graph.name_table import NameTable
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.languages.code_facts import NO_FACTS
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.references import fact_table
-from cocosearchd.store.file_facts import StoredCode
+from cocosearchd.store.file_facts import StoredCode, StoredNames
 
 SOURCE = "".join(
     f"def function_{n}(value_{n}: Client_{n}) -> Reply_{n % 9}:\n"
@@ -96,3 +100,61 @@ def test_values_of_a_file_are_made_once_and_go_with_it() -> None:
     reference = weakref.ref(names)
     del names, first
     assert reference() is None
+
+
+class CountedReads:
+    """Stored files, with the paths of each read."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.rows = {path: StoredCode(path, 1, "python", b"", b"") for path in paths}
+        self.reads = list[list[str]]()
+
+    def __call__(self, paths: Sequence[str]) -> Sequence[StoredCode]:
+        self.reads.append(list(paths))
+        return [self.rows[path] for path in paths if path in self.rows]
+
+    def view(self, cache: CodeFileCache) -> CodeFilesView:
+        """Return the files as they are stored now."""
+        names = [StoredNames(row.path, row.generation, b"") for row in self.rows.values()]
+        return CodeFilesView(NameTable().replace((), names), self, cache)
+
+
+def test_files_that_no_longer_fit_are_unpacked_again_and_not_read() -> None:
+    stored = CountedReads(["a.py", "b/c.py", "b/d.py"])
+    cache = CodeFileCache(max_bytes=1)
+    for _ in range(3):
+        assert stored.view(cache).load(["a.py"]).keys() == {"a.py"}
+    assert stored.reads == [["a.py"]]
+    stored.rows["a.py"] = replace_generation(stored.rows["a.py"], 2)
+    assert stored.view(cache).load(["a.py"]).keys() == {"a.py"}
+    assert stored.reads == [["a.py"], ["a.py"]]
+
+
+def test_a_read_for_one_file_reads_its_directory() -> None:
+    stored = CountedReads(["a.py", "b/c.py", "b/d.py", "b/e/f.py"])
+    cache = CodeFileCache()
+    view = stored.view(cache)
+    view.load(["b/d.py"])
+    view.load(["b/c.py"])
+    view.load(["b/c.py", "a.py"])
+    assert stored.reads == [["b/d.py", "b/c.py"], ["a.py"]]
+    many = CountedReads([f"x/{number}.py" for number in range(500)])
+    many.view(CodeFileCache()).load(["x/1.py"])
+    assert [len(paths) for paths in many.reads] == [64]
+    many.view(CodeFileCache()).load(list(many.rows))
+    assert len(many.reads[1]) == 500, "many files are read as they are asked for"
+
+
+def test_a_file_that_changed_while_it_was_read_ahead_is_read_again() -> None:
+    stored = CountedReads(["a.py", "b.py"])
+    cache = CodeFileCache()
+    view = stored.view(cache)
+    stored.rows["b.py"] = replace_generation(stored.rows["b.py"], 2)
+    assert view.load(["a.py"]).keys() == {"a.py"}
+    with pytest.raises(FilesChanged, match=r"b\.py"):
+        view.load(["b.py"])
+    assert stored.view(cache).load(["b.py"]).keys() == {"b.py"}
+
+
+def replace_generation(row: StoredCode, generation: int) -> StoredCode:
+    return row._replace(generation=generation)

@@ -128,21 +128,21 @@ async def test_a_save_reads_nothing_before_a_question(db: Database) -> None:
 
 
 async def test_a_file_that_changes_within_a_question_is_asked_for_again(db: Database) -> None:
-    """Files are read one after another, and the second is replaced in between."""
+    """Files of two directories are read one after another, the second replaced in between."""
     indexed = await new_graph(db)
-    await indexed.write_all([code_write("a.py", ["old"]), code_write("b.py", ["old"])])
+    await indexed.write_all([code_write("a.py", ["old"]), code_write("b/b.py", ["old"])])
     loop = asyncio.get_running_loop()
     runs = list[str]()
 
     def question(files: CodeFiles) -> tuple[str, str]:
         (first,) = files.load(["a.py"])["a.py"].symbols
         if not runs:
-            change = [code_write("a.py", ["new"]), code_write("b.py", ["new"])]
+            change = [code_write("a.py", ["new"]), code_write("b/b.py", ["new"])]
             asyncio.run_coroutine_threadsafe(
                 replace_files(db, indexed.record, change), loop
             ).result()
         runs.append(first.name)
-        (second,) = files.load(["b.py"])["b.py"].symbols
+        (second,) = files.load(["b/b.py"])["b/b.py"].symbols
         return first.name, second.name
 
     assert await indexed.graph.ask(question) == ("new", "new")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from cocosearchd.graph.code_file_cache import CodeFileCache
 from cocosearchd.graph.code_files import CodeFile, NameGraph
@@ -14,6 +15,9 @@ from cocosearchd.store.file_facts import StoredCode, StoredNames
 
 # Files in one query: their packed code is some two megabytes.
 BATCH_FILES = 500
+# Resolution reads one file after another, and mostly from one directory: a query for few files reads
+# their directories as well, up to this many files.
+_READ_AHEAD = 64
 _UNSAVED = -1  # generation of unsaved text
 
 ReadCode = Callable[[Sequence[str]], Sequence[StoredCode]]
@@ -78,7 +82,14 @@ class CodeFilesView:
         return files
 
     def _load_stored(self, generations: Mapping[str, int]) -> dict[str, CodeFile]:
-        rows = {row.path: row for row in self._read(list(generations))}
+        rows = dict[str, StoredCode]()
+        for path, generation in generations.items():
+            row = self._cache.get_packed(path, generation)
+            if row is not None:
+                rows[path] = row
+        unread = [path for path in generations if path not in rows]
+        if unread:
+            rows |= self._read_rows(unread)
         changed = [
             path
             for path, generation in generations.items()
@@ -86,10 +97,30 @@ class CodeFilesView:
         ]
         if changed:
             raise FilesChanged(changed)
-        files = {path: unpack_file(row) for path, row in rows.items()}
+        files = {path: unpack_file(rows[path]) for path in generations}
         for path, file in files.items():
             self._cache.put(file, generations[path])
         return files
+
+    def _read_rows(self, paths: Sequence[str]) -> dict[str, StoredCode]:
+        """Read files from the store, and others of their directories for later."""
+        rows = {row.path: row for row in self._read([*paths, *self._read_ahead(paths)])}
+        for row in rows.values():
+            self._cache.put_packed(row)
+        return rows
+
+    def _read_ahead(self, paths: Sequence[str]) -> Sequence[str]:
+        room = _READ_AHEAD - len(paths)
+        if room <= 0:
+            return ()
+        directories = dict.fromkeys(path.rpartition("/")[0] for path in paths)
+        neighbours = (
+            path
+            for directory in directories
+            for path in self._table.paths_in(directory)
+            if path not in self._cache and path not in paths and path not in self._unsaved
+        )
+        return list(islice(neighbours, room))
 
     def files_defining(self, name: str) -> Sequence[str]:
         """See `CodeFiles`."""

@@ -12,7 +12,10 @@ from cocosearchd.model import Symbol
 
 # Files with a name that are read for one target: 2,000 take about a second.
 MAX_FILES = 2000
-_BATCH = 64
+# Files with a name that are all read: more are read only if they have its qualifier, as far as that
+# finds a definition.
+_FEW_FILES = 64
+_BATCH = 256
 # Stems of files that stand for their directory in the name of a module.
 _INDEX_STEMS = frozenset({"__init__", "index", "mod", "lib"})
 # Languages that declare in one file what another one defines.
@@ -62,15 +65,20 @@ def find_named(files: CodeFiles, parts: Sequence[str]) -> NamedDefinitions:
     *qualifiers, name = parts or [""]
     similar: tuple[NamedDefinition, ...] = ()
     complete = True
-    for spelling in (name, f"_{name}", f"__{name}"):
-        paths = _select_paths(files, spelling, qualifiers)
-        complete = complete and len(paths) <= MAX_FILES
-        matches = list(_find_symbols(files, paths[:MAX_FILES], spelling, qualifiers))
-        best_matches = _select_best(matches)
-        if best_matches:
-            return NamedDefinitions(_group(best_matches), similar, complete)
+    for spelling in _spellings(name):
+        near_paths, other_paths = _split_paths(files, spelling, qualifiers)
+        matches = list[_Match]()
+        for paths in (near_paths, other_paths):
+            complete = complete and len(paths) <= MAX_FILES
+            matches += _find_symbols(files, paths[:MAX_FILES], spelling, qualifiers)
+            if best_matches := _select_best(matches):
+                return NamedDefinitions(_group(best_matches), similar, complete)
         similar = similar or _group(matches)
     return NamedDefinitions((), similar, complete)
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return name, f"_{name}", f"__{name}"
 
 
 def _select_best(matches: Sequence[_Match]) -> Sequence[_Match]:
@@ -79,15 +87,36 @@ def _select_best(matches: Sequence[_Match]) -> Sequence[_Match]:
     return [match for match in qualified_matches if match.is_direct] or qualified_matches
 
 
-def _select_paths(files: CodeFiles, name: str, qualifiers: Sequence[str]) -> Sequence[str]:
-    """Return the files that define a name; of too many, those with the qualifier come first."""
+def _split_paths(
+    files: CodeFiles, name: str, qualifiers: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the files that define a name: first those with the last qualifier, then the others.
+
+    A file has a qualifier if it defines or uses it, or if it is a part of its path. A name such as
+    `__init__` is in most files, and few of them are read. Few files are not split.
+    """
     paths = files.files_defining(name)
-    if len(paths) <= MAX_FILES or not qualifiers:
-        return paths
-    owners = set(files.files_defining(qualifiers[-1]))
-    is_near = [path in owners or qualifiers[-1] in path for path in paths]
-    near_paths = [path for path, near in zip(paths, is_near, strict=True) if near]
-    return near_paths or paths
+    if not qualifiers or len(paths) <= _FEW_FILES:
+        return paths, ()
+    owner = _plain(qualifiers[-1])
+    mentions = _mentioning_paths(files, owner)
+    near_paths = [path for path in paths if path in mentions or owner in _plain_parts(path)]
+    near = frozenset(near_paths)
+    return near_paths, [path for path in paths if path not in near]
+
+
+def _mentioning_paths(files: CodeFiles, name: str) -> set[str]:
+    """Return the files that define or use a name, with underscores in front of it or without."""
+    return {
+        path
+        for spelling in _spellings(name)
+        for paths in (files.files_defining(spelling), files.files_using(spelling))
+        for path in paths
+    }
+
+
+def _plain_parts(path: str) -> list[str]:
+    return [_plain(part) for part in (*path.split("/"), _stem(path))]
 
 
 def _find_symbols(
@@ -123,9 +152,13 @@ def _plain(part: str) -> str:
 
 
 def _module_parts(path: str) -> list[str]:
-    *directories, base = path.split("/")
-    stem = base.partition(".")[0]
+    directories = path.split("/")[:-1]
+    stem = _stem(path)
     return directories if stem in _INDEX_STEMS else [*directories, stem]
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0]
 
 
 def _group(matches: Sequence[_Match]) -> tuple[NamedDefinition, ...]:

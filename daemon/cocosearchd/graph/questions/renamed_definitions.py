@@ -35,22 +35,36 @@ def renamed_definitions(
         for position, symbol in enumerate(present.symbols)
         if symbol.qualified_name not in earlier_names
     ]
-    present_names = dict[str, str]()  # of renamed definitions, by earlier name
-    renamed = dict[int, int]()
     added_by_depth = _by_depth(present.symbols, added)
+    renames = _Renames(earlier.symbols, present.symbols)
     for depth, positions in sorted(_by_depth(earlier.symbols, removed).items()):
+        renames.pair(positions, added_by_depth.get(depth, ()))
+    return renames.pairs
+
+
+class _Renames:
+    """Pairs of a definition that is gone with a new one, found level by level."""
+
+    def __init__(self, earlier: Sequence[Symbol], present: Sequence[Symbol]) -> None:
+        self._earlier = earlier
+        self._present = present
+        self._present_names = dict[str, str]()  # by earlier name, both qualified
+        self.pairs = dict[int, int]()
+
+    def pair(self, removed: Sequence[int], added: Sequence[int]) -> None:
+        """Pair the definitions of one level: first members by name, then by signature."""
         for make_shape in (_member_shape, _signature_shape):
-            paired = set(renamed.values())
-            gone = [position for position in positions if position not in renamed]
-            new = [position for position in added_by_depth.get(depth, ()) if position not in paired]
-            renamed |= _pair(
-                _group(earlier.symbols, gone, partial(make_shape, present_names=present_names)),
-                _group(present.symbols, new, partial(make_shape, present_names={})),
+            paired = set(self.pairs.values())
+            gone = [position for position in removed if position not in self.pairs]
+            new = [position for position in added if position not in paired]
+            earlier_shape = partial(make_shape, present_names=self._present_names)
+            self.pairs |= _pair(
+                _group(self._earlier, gone, earlier_shape),
+                _group(self._present, new, partial(make_shape, present_names={})),
             )
-        for position in renamed.keys() & set(positions):
-            earlier_name = earlier.symbols[position].qualified_name
-            present_names[earlier_name] = present.symbols[renamed[position]].qualified_name
-    return renamed
+        for position in self.pairs.keys() & set(removed):
+            earlier_name = self._earlier[position].qualified_name
+            self._present_names[earlier_name] = self._present[self.pairs[position]].qualified_name
 
 
 def _by_depth(symbols: Sequence[Symbol], positions: Iterable[int]) -> Mapping[int, Sequence[int]]:

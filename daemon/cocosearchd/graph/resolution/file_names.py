@@ -256,9 +256,10 @@ def _are_overloads(earlier: Symbol, later: Symbol) -> bool:
 
 def _is_constructor(symbol: Symbol) -> bool:
     """Return True for a method with the name of its class."""
-    if symbol.kind not in _CALLABLE_KINDS or not symbol.parent:
+    parent = symbol.parent
+    if parent is None or not parent.endswith(symbol.name) or symbol.kind not in _CALLABLE_KINDS:
         return False
-    return symbol.parent.rpartition(".")[2] == symbol.name
+    return parent.rpartition(".")[2] == symbol.name
 
 
 def _by_key(items: Sequence[_Item], key: Callable[[_Item], _Key]) -> Mapping[_Key, Sequence[_Item]]:
