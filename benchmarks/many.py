@@ -131,14 +131,16 @@ def make_questions(roots: Sequence[Path], count: int) -> Mapping[str, Sequence[s
     }
     names = [name for text in texts.values() for name in set(_DEFINITION.findall(text))]
     rare_names = sorted(name for name in set(names) if names.count(name) == 1)
-    sentences = sorted({sentence for text in texts.values() for sentence in _SENTENCE.findall(text)})
+    sentences = sorted(
+        {sentence for text in texts.values() for sentence in _SENTENCE.findall(text)}
+    )
     total = count + _WARM_UP
     return {
         "a rare name": rng.sample(rare_names, total),
         "a sentence": rng.sample(sentences, total),
-        "a common word": [
-            f"{word}{suffix}" for suffix in ("", "s", "ed") for word in COMMON_WORDS
-        ][:total],
+        "a common word": [f"{word}{suffix}" for suffix in ("", "s", "ed") for word in COMMON_WORDS][
+            :total
+        ],
         "a report": [make_report(rng, texts, rng.choice(sentences)) for _ in range(total)],
     }
 

@@ -3,17 +3,18 @@
 plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expand
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
-from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
+from cocosearchd.errors import (
+    CocoSearchError,
+    EmbedderUnavailable,
+    IdentityMismatch,
+    StoreUnavailable,
+)
 from cocosearchd.filters.filter_fields import make_relative
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
@@ -23,21 +24,32 @@ from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
+from cocosearchd.search.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.places import query_words, to_hit
-from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
-from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache, State
+from cocosearchd.search.plan import Plan, Query
+from cocosearchd.search.query_cache import (
+    CachedHits,
+    CacheStatistics,
+    CacheUse,
+    QueryCache,
+    State,
+)
+from cocosearchd.search.ranked_answer import (
+    Embed,
+    PreparedQuery,
+    QueryVector,
+    RankedAnswer,
+    SharedPlans,
+    make_ranking,
+)
 from cocosearchd.search.retrieval import (
     FindLexicalIndex,
-    RetrievalAttempt,
     RetrievalRequest,
     Retriever,
 )
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.words.words_table import SplitTexts
-
-CacheUse = Literal["miss", "exact", "semantic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +72,6 @@ class Answer:
     omitted: int = 0  # hits that did not fit into the budget
 
 
-@dataclass(frozen=True, slots=True)
-class RankedAnswer:
-    """Ranked hits of one index, without context: hits of another index may yet displace them."""
-
-    record: IndexRecord
-    ranking: CachedHits
-    cache: CacheUse
-    view: ViewOptions
-    overlay: Overlay | None = None
-    stale: StaleReason | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class QueryVector:
-    """A query's vector, `(dimension,)` or None, and a warning that says why there is none."""
-
-    vector: NDArray[np.float32] | None
-    warning: str | None = None
-    # False: the next question may get a vector, so this answer is not worth caching
-    cacheable: bool = True
-
-
-Embed = Callable[[str, Trace], Awaitable[QueryVector]]
 FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
@@ -144,15 +133,8 @@ class Pipeline:
         `embed` replaces the method `embed`, so that a question to several indexes is embedded once.
         """
         with trace.stage("plan"):
-            plan = make_plan(query, self._settings)
-            plan = replace(plan, where=make_relative(plan.where, record.root))
-            lexical = self._retriever.lexical(record, plan)
-            if lexical is not None and lexical.warm:
-                plan = replace(plan, lexical=True)  # warm and cold answers are cached apart
-            if overlay is not None:
-                plan = replace(plan, overlay=overlay.digest)
-            # the lines of a symbol say where its body is
-            view = replace(query.view, smart_context=False) if plan.listing else query.view
+            prepared = self._prepare(record, query, overlay, SharedPlans(query, self._settings))
+            plan = prepared.plan
             trace.record("plan", lambda: describe_plan(plan))
         if self._note_classic is not None and plan.profile == "classic" and plan.keyword:
             self._note_classic(record.name)
@@ -169,15 +151,63 @@ class Pipeline:
             cached = self._cache.latest(record.number, plan)
             if cached is None:
                 raise
-            return RankedAnswer(
-                record,
-                cached,
-                "exact",
-                view,
-                overlay,
-                stale_reason("earlier_answer", error=error.message),
-            )
-        return RankedAnswer(record, ranking, cache_use, view, overlay)
+            stale = stale_reason("earlier_answer", error=error.message)
+            return replace(prepared.answer(cached, "exact"), stale=stale)
+        return prepared.answer(ranking, cache_use)
+
+    async def begin_joint(
+        self,
+        records: Sequence[IndexRecord],
+        query: Query,
+        traces: Mapping[str, Trace],
+        *,
+        embed: Embed,
+        overlays: Mapping[str, Overlay],
+    ) -> JointRanking:
+        """Begin a question to several indexes: rank those that are not small and warm.
+
+        The files of the others are scored together; `JointRanking.rank` ranks those that may add
+        hits.
+        """
+        plans = SharedPlans(query, self._settings)
+
+        async def rank_alone(number: int) -> Outcome:
+            name = records[number].name
+            try:
+                return await self.rank(
+                    records[number], query, traces[name], embed=embed, overlay=overlays.get(name)
+                )
+            except CocoSearchError as error:
+                return error
+
+        joint = JointRanking(
+            self._retriever,
+            self._cache,
+            query,
+            [self._prepare(record, query, overlays.get(record.name), plans) for record in records],
+            rank_alone,
+        )
+        if query.why_not is None and not any(trace.explain for trace in traces.values()):
+            await joint.score(embed, self._check_identity)
+        await joint.rank_unscored()
+        return joint
+
+    def _prepare(
+        self, record: IndexRecord, query: Query, overlay: Overlay | None, plans: SharedPlans
+    ) -> PreparedQuery:
+        lexical_state = 0
+        where = make_relative(plans.base.where, record.root)
+        lexical = self._retriever.lexical(record, plans.base)
+        if lexical is not None:
+            lexical_state = lexical.snapshot_count
+        plan = plans.plan(
+            where,
+            lexical=lexical is not None and lexical.warm,  # warm and cold answers are cached apart
+            overlay=overlay.digest if overlay is not None else "",
+        )
+        # the lines of a symbol say where its body is
+        view = replace(query.view, smart_context=False) if plan.listing else query.view
+        return PreparedQuery(record, plan, view, overlay, (record.generation, lexical_state))
 
     async def expand(self, ranked: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """Add context to the first `count` hits; None: to all.
@@ -240,6 +270,7 @@ class Pipeline:
     def forget(self, record: IndexRecord) -> None:
         """Free the memory that an index used, after the index is gone."""
         self._cache.forget(record.number)
+        self._retriever.forget_joint()
         self.disk.forget(record.root)
         self._context.forget()
 
@@ -293,7 +324,7 @@ class Pipeline:
         self._cache.count_miss()
         request = RetrievalRequest(plan, query_vector.vector, overlay)
         attempt = await self._retriever.retrieve(record, request, trace)
-        ranking = _make_ranking(record, plan, attempt, query_vector, state)
+        ranking = make_ranking(record, plan, attempt, query_vector, state)
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
             self._cache.put(record.number, plan, query_vector.vector, ranking)
         trace.record(
@@ -321,24 +352,6 @@ class Pipeline:
                 f"not by {fingerprint}",
                 f"cocosearchctl reindex {record.name}, or configure the embedder it was made by",
             )
-
-
-def _make_ranking(
-    record: IndexRecord,
-    plan: Plan,
-    attempt: RetrievalAttempt,
-    query_vector: QueryVector,
-    state: State,
-) -> CachedHits:
-    words = query_words(plan)
-    return CachedHits(
-        attempt.generation,
-        tuple(to_hit(record.name, result, words) for result in attempt.selected),
-        attempt.files,
-        tuple(filter(None, (query_vector.warning, attempt.warning))),
-        snapshot_count=state[1],
-        more=plan.listing and len(attempt.scored) > len(attempt.selected),
-    )
 
 
 def _make_answer(

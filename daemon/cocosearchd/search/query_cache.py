@@ -8,9 +8,11 @@ throughout, so no caller can change what another gets.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import monotonic
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,9 @@ from cocosearchd.search.plan import Plan, digest, paraphrase_key
 from cocosearchd.store.chunks.file_states import FileState
 
 Vector = NDArray[np.float32]
+CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
+_Question = tuple[bytes, tuple[tuple[int, State], ...]]  # digest of a plan, indexes and states
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
@@ -28,6 +32,8 @@ HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
 # sys.getsizeof: a number, its pair with a shared name, and its slot in the tuple
 SCORE_BYTES = 90
+MAX_SKIPPED = 64  # questions to several indexes whose skipped indexes are known
+_RECENT_PLANS = 16  # whose digests are kept
 PLACE_BYTES = 190  # the same: a ranked place, its four numbers, and its slot
 
 
@@ -64,6 +70,21 @@ class CacheStatistics:
     misses: int
 
 
+class _PlanKeys:
+    """Digests of a plan, each computed when it is needed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @cached_property
+    def digest(self) -> bytes:
+        return digest(self._plan)
+
+    @cached_property
+    def group(self) -> bytes:
+        return digest(paraphrase_key(self._plan))
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     hits: CachedHits
@@ -90,16 +111,18 @@ class QueryCache:
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
         self._groups: dict[tuple[int, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
+        self._keys = OrderedDict[int, _PlanKeys]()  # by the id of the plan, which its value holds
+        self._skipped = OrderedDict[_Question, frozenset[int]]()
 
     def exact(self, index: int, state: State, plan: Plan) -> CachedHits | None:
         """Return the answer to this very plan in this state."""
-        hits = self._valid((index, digest(plan)), state)
+        hits = self._valid((index, self._plan_keys(plan).digest), state)
         self._exact += hits is not None
         return hits
 
     def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> CachedHits | None:
         """Return the answer to the most similar question with the same paraphrase key."""
-        group = self._groups.get((index, state, digest(paraphrase_key(plan))))
+        group = self._groups.get((index, state, self._plan_keys(plan).group))
         hits = None
         while group is not None and hits is None and (nearest := group.nearest(vector)) is not None:
             # None: the entry had expired, and has been dropped
@@ -116,8 +139,9 @@ class QueryCache:
 
         Such an answer is not worth the others that it would evict.
         """
-        key = (index, digest(plan))
-        group_key = digest(paraphrase_key(plan))
+        keys = self._plan_keys(plan)
+        key = (index, keys.digest)
+        group_key = keys.group
         self._drop(key)
         size = _entry_bytes(hits, vector)
         if size * 8 > self._max_bytes:
@@ -137,8 +161,23 @@ class QueryCache:
         """Return the answer to this plan at any generation, for when PostgreSQL is away. Counts
         nothing.
         """
-        entry = self._entries.get((index, digest(plan)))
+        entry = self._entries.get((index, self._plan_keys(plan).digest))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
+
+    def skipped(self, plan: Plan, states: Sequence[tuple[int, State]]) -> frozenset[int]:
+        """Return the indexes that add nothing to the answer of all to a question, if it is known.
+
+        `states`: (index, state) of all indexes that are asked.
+        """
+        return self._skipped.get((self._plan_keys(plan).digest, tuple(states)), frozenset())
+
+    def put_skipped(
+        self, plan: Plan, states: Sequence[tuple[int, State]], skipped: frozenset[int]
+    ) -> None:
+        """Store which indexes add nothing to the answer of all indexes to a question."""
+        self._skipped[self._plan_keys(plan).digest, tuple(states)] = skipped
+        while len(self._skipped) > MAX_SKIPPED:
+            self._skipped.popitem(last=False)
 
     def forget(self, index: int) -> None:
         """Drop the answers of one index; those of the others stay."""
@@ -150,6 +189,15 @@ class QueryCache:
         return CacheStatistics(
             len(self._entries), self._bytes, self._exact, self._semantic, self._misses
         )
+
+    def _plan_keys(self, plan: Plan) -> "_PlanKeys":
+        """Return the digests of a plan, which many indexes may share."""
+        keys = self._keys.get(id(plan))
+        if keys is None:
+            keys = self._keys[id(plan)] = _PlanKeys(plan)
+            if len(self._keys) > _RECENT_PLANS:
+                self._keys.popitem(last=False)
+        return keys
 
     def _valid(self, key: tuple[int, bytes], state: State) -> CachedHits | None:
         entry = self._entries.get(key)

@@ -6,18 +6,36 @@ earlier reads, everything is read again. The last attempt runs in one transactio
 the retrievers then wait for each other, but certainly consistent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers
 from cocosearchd.search.classic.retrievers import retrieve
-from cocosearchd.search.code.code_candidates import RankedCandidates, code_candidates
-from cocosearchd.search.code.code_profile import Weights
+from cocosearchd.search.code.code_candidates import (
+    RankedCandidates,
+    chunk_keys,
+    code_candidates,
+    find_pointed_out,
+    lacks_results,
+    make_candidates,
+    select_candidate_results,
+)
+from cocosearchd.search.code.code_profile import RankedChunk, Weights
+from cocosearchd.search.code.code_query import CodeQuery
+from cocosearchd.search.code.joint_query import (
+    JointIndex,
+    JointScorer,
+    ScoredIndex,
+    is_joinable,
+    is_small,
+)
+from cocosearchd.search.code.phrase_filter import PhraseMatches
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay
@@ -30,6 +48,7 @@ from cocosearchd.search.ranking import (
 )
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
+from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
@@ -94,6 +113,7 @@ class Retriever:
         self._split = split
         self._find_lexical_index = find_lexical_index
         self._weights = weights
+        self._joint_scorer = JointScorer(weights)
         self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
@@ -131,6 +151,87 @@ class Retriever:
             if self.lexical(record, request.plan) is None
             else replace(outcome, cacheable=False)
         )
+
+    def find_joint_index(self, record: IndexRecord, plan: Plan) -> JointIndex | None:
+        """Return an index as part of a joint question.
+
+        None if it has to be asked by itself: it is large, empty, cold or behind its record, or the
+        plan needs more than the scores of files.
+        """
+        lexical = self.lexical(record, plan) if is_joinable(plan) else None
+        if lexical is None or lexical.generation < record.generation:
+            return None
+        snapshot = lexical.current_snapshot
+        if snapshot is None or not snapshot.file_count or not is_small(snapshot, plan):
+            return None
+        return JointIndex(record, lexical, snapshot, plan)
+
+    async def score_jointly(
+        self, indexes: Sequence[JointIndex], vector: Vector | None
+    ) -> list[ScoredIndex]:
+        """Score the files of all indexes together."""
+        return await anyio.to_thread.run_sync(self._joint_scorer.score, indexes, vector)
+
+    async def retrieve_scored(
+        self, indexes: Sequence[ScoredIndex]
+    ) -> list[RetrievalAttempt | None]:
+        """Retrieve from indexes whose files are scored, in one round trip to PostgreSQL.
+
+        None for an index that has to be asked by itself, as something has changed meanwhile, too
+        many of its results are alike, or a read has failed.
+        """
+        try:
+            places = [
+                await find_pointed_out(
+                    self._db,
+                    index.code_query.record,
+                    index.code_query.plan,
+                    index.code_query.snapshot,
+                )
+                for index in indexes
+            ]
+            chunks = await anyio.to_thread.run_sync(
+                lambda: [
+                    index.rank(of_index) for index, of_index in zip(indexes, places, strict=True)
+                ]
+            )
+            rows = await queries.chunks_with_files_of_several(
+                self._db,
+                [
+                    (index.code_query.record, chunk_keys(of_index))
+                    for index, of_index in zip(indexes, chunks, strict=True)
+                ],
+            )
+        except CocoSearchError:
+            return [None] * len(indexes)  # the error is that of each index that has it
+        return [
+            await self._finish_scored(index.code_query, of_index, *read)
+            for index, of_index, read in zip(indexes, chunks, rows, strict=True)
+        ]
+
+    async def _finish_scored(
+        self,
+        code_query: CodeQuery,
+        chunks: tuple[RankedChunk, ...],
+        rows: Sequence[queries.Candidate],
+        states: FileStates,
+    ) -> RetrievalAttempt | None:
+        plan = code_query.plan
+        record = code_query.record
+        by_key = {row.key: row for row in rows}
+        candidates = select_candidate_results(
+            code_query, make_candidates(record, code_query, PhraseMatches(chunks), by_key, states)
+        )
+        if lacks_results(plan, candidates, code_query.limit):
+            return None
+        request = RetrievalRequest(plan, code_query.vector)
+        generation = record.generation
+        outcome = await self._finish(self._db, record, request, candidates, generation, Trace())
+        return outcome if isinstance(outcome, RetrievalAttempt) else None
+
+    def forget_joint(self) -> None:
+        """Free the memory of joined indexes."""
+        self._joint_scorer.forget()
 
     async def _finish(
         self,

@@ -272,7 +272,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(
-    ("query", "sole"),
+    ("query", "definition_share"),
     [
         ("currentApp", {"globals.js": 1.0}),
         ("currentApp()", {"globals.js": 1.0}),

@@ -5,9 +5,9 @@ sizes and cosines differ); relevance is comparable.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import anyio
 
@@ -17,17 +17,20 @@ from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.alike import Text, group_alike
 from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.code.file_masks import NO_FILE
+from cocosearchd.search.joint_ranking import IndexBound, JointRanking, Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.pipeline import Answer, Pipeline, QueryVector, RankedAnswer
+from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import Query
+from cocosearchd.search.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.trace import Trace
 
 # An index whose best hit is less relevant than this share of the best hit of all adds nothing. The first
 # result of a query about another repository has a relevance of 0.12 in the median, and of 0.38 at the 90th
 # percentile; that of an annotated query has 0.66 in the median (training/ranking/places.py).
 MIN_SHARE_OF_BEST = 1 / 3
+RANKED_TOGETHER = 16  # indexes that are ranked, and whose rows are read, in one step
 COMPARED_FACTOR = 3  # times the limit: hits of all indexes that are compared with each other
 
 
@@ -145,7 +148,7 @@ async def _merge_ranked(
     hits_by_index = [ranked.ranking.hits for ranked in deduplicated]
     selected = (
         collapse_hits(hits_by_index, order_hits(hits_by_index), limit, content_words(query.words))
-        if query.ranking.collapse and not query.ranking.all_chunks
+        if _collapses(query)
         else [SelectedHit(*chosen) for chosen in order_hits(hits_by_index)[:limit]]
     )
     answers = await _expand_selected(pipeline, deduplicated, selected, traces)
@@ -190,7 +193,7 @@ def select_listed(ranked_answers: Sequence[RankedAnswer], limit: int) -> ListedS
 
 def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
     """Drop the hits that lie below a nearer root, except files that have unsaved text here."""
-    roots = _slashed_roots(answers)
+    roots = _slashed_roots(answer.record for answer in answers)
     if not _are_nested(roots):
         return tuple(answers)
     unsaved = _find_unsaved_files(answers, roots)
@@ -208,12 +211,14 @@ def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
     )
 
 
-def _slashed_roots(answers: Sequence[RankedAnswer]) -> list[bytes]:
-    return [answer.record.root.rstrip(b"/") + b"/" for answer in answers]
+def _slashed_roots(records: Iterable[IndexRecord]) -> list[bytes]:
+    return [record.root.rstrip(b"/") + b"/" for record in records]
 
 
 def _are_nested(roots: Sequence[bytes]) -> bool:
-    return any(root != outer and root.startswith(outer) for root in roots for outer in roots)
+    """Return True if one root lies below another: then it follows one of those around it."""
+    ordered = sorted(roots)
+    return any(root != outer and root.startswith(outer) for outer, root in pairwise(ordered))
 
 
 async def _expand_selected(
@@ -240,32 +245,61 @@ async def _rank_all(
     query: Query,
     traces: Mapping[str, Trace],
     overlays: Mapping[str, Overlay],
-) -> list[RankedAnswer | CocoSearchError | None]:
-    """Rank the hits of every index side by side; an outcome is an answer or an error."""
+) -> list[Outcome]:
+    """Rank the hits of every index that may add some; an outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
     # A budget is for the merged answer, so it is applied after merging. Only for a long question
     # each index also spends it on its own: which places of a file are shown is decided there.
     tokens = query.view.budget_tokens if query.report is not None else None
     view = replace(query.view, budget_chars=None, budget_tokens=tokens)
     unlimited = replace(query, view=view)
-    outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
+    joint = await pipeline.begin_joint(
+        records, unlimited, traces, embed=embedding.embed, overlays=overlays
+    )
+    compared = pipeline.effective_limit(query) * (COMPARED_FACTOR if _collapses(query) else 1)
+    are_nested = _are_nested(_slashed_roots(records))
+    while numbers := _choose_indexes(joint, compared, are_nested=are_nested):
+        await joint.rank(numbers)
+    return joint.finish()
 
-    async def rank(number: int, record: IndexRecord) -> None:
-        try:
-            outcomes[number] = await pipeline.rank(
-                record,
-                unlimited,
-                traces[record.name],
-                embed=embedding.embed,
-                overlay=overlays.get(record.name),
-            )
-        except CocoSearchError as error:
-            outcomes[number] = error
 
-    async with anyio.create_task_group() as tasks:
-        for number, record in enumerate(records):
-            tasks.start_soon(rank, number, record)
-    return outcomes
+def _choose_indexes(joint: JointRanking, compared: int, *, are_nested: bool) -> list[int]:
+    """Choose the indexes to rank next: those that may add to the first `compared` hits.
+
+    With nested roots, that is all of them: which index shows a file depends on its rank in each.
+    """
+    bounds = joint.bounds()
+    if are_nested:
+        return [bound.number for bound in bounds]
+    return may_add_hits([answer.ranking.hits for answer in joint.answers()], bounds, compared)
+
+
+def may_add_hits(
+    hits_by_index: Sequence[Sequence[Hit]], bounds: Sequence[IndexBound], compared: int
+) -> list[int]:
+    """Return the numbers of the indexes, best first, that may change the first `compared` hits.
+
+    At most `RANKED_TOGETHER` of them, because their hits may exclude the others. Every index that
+    `order_hits` would give one of the first places is among them sooner or later: nothing is ranked
+    above what its bound says, and the limits only rise with more hits.
+    """
+    ordered = order_hits(hits_by_index)
+    limit = 0.0
+    if len(ordered) >= compared:
+        number, rank = ordered[compared - 1]
+        limit = _relevance_from_rank(hits_by_index[number])[rank - 1]
+    best = max((hit.relevance for hits in hits_by_index for hit in hits), default=0.0)
+    numbers = [
+        bound.number
+        for bound in bounds
+        if bound.best_relevance >= limit
+        and (bound.has_every_word or bound.best_relevance >= best * MIN_SHARE_OF_BEST)
+    ]
+    return numbers[:RANKED_TOGETHER]
+
+
+def _collapses(query: Query) -> bool:
+    return query.ranking.collapse and not query.ranking.all_chunks
 
 
 class _SharedEmbedding:
@@ -373,7 +407,7 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
     A file below several roots belongs to the index with the nearest root. A file with unsaved text
     belongs to the index whose overlay has it; the others have the text on disk.
     """
-    roots = _slashed_roots(answers)
+    roots = _slashed_roots(answer.record for answer in answers)
     if not _are_nested(roots):
         return list(answers)  # the same tuples, because expansions are cached by identity
     unsaved = _find_unsaved_files(answers, roots)

@@ -1,7 +1,7 @@
 """Candidates of the profile `code`: chunks ranked by the lexical index, with their rows."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from cocosearchd.store.chunks.file_states import FileStates
 from cocosearchd.store.connection.database import Database
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
-_FULL_COVERAGE = 0.999  # below 1, because coverages are sums of floats
+FULL_COVERAGE = 0.999  # below 1, because coverages are sums of floats
 # Where results that are alike leave too few, so many times more files are ranked, once.
 COLLAPSE_FACTOR = 4
 MAX_COLLAPSED_DEPTH = 400
@@ -85,10 +85,9 @@ async def code_candidates(
         return None
     if plan.listing:
         return await _list_symbols(db, newest, lexical, snapshot, plan, overlay)
-    # A reranker or a limit of relevance needs more to choose from.
-    chooses = plan.reranker != "disabled" or plan.min_relevance or plan.min_evidence
-    result_count = max(plan.limit, plan.depth if chooses else 0)
+    result_count = count_results(plan)
     code_query = CodeQuery(
+        record=newest,
         lexical=lexical,
         snapshot=snapshot,
         plan=plan,
@@ -99,21 +98,29 @@ async def code_candidates(
         needed=result_count,
         overlay=overlay,
         report_signals=await _report_signals(lexical, plan),
-        pointed_out=await _pointed_out(db, newest, plan, snapshot, overlay),
+        pointed_out=await find_pointed_out(db, newest, plan, snapshot, overlay),
     )
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
         return candidates
-    candidates = _select(code_query, candidates)
-    if _lacks_results(plan, candidates, code_query.limit):
+    candidates = select_candidate_results(code_query, candidates)
+    if lacks_results(plan, candidates, code_query.limit):
         more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
         deeper_query = replace(code_query, limit=more, needed=more)
         candidates, _ = await _rank(db, newest, deeper_query, trace, matrix, candidates)
-        candidates = _select(code_query, candidates)
+        candidates = select_candidate_results(code_query, candidates)
     return candidates
 
 
-def _select(code_query: CodeQuery, candidates: RankedCandidates) -> RankedCandidates:
+def count_results(plan: Plan) -> int:
+    """Return the number of files to rank: a reranker or a limit of relevance needs more of them."""
+    chooses = plan.reranker != "disabled" or plan.min_relevance or plan.min_evidence
+    return max(plan.limit, plan.depth if chooses else 0)
+
+
+def select_candidate_results(
+    code_query: CodeQuery, candidates: RankedCandidates
+) -> RankedCandidates:
     """Select the results, with the counterparts of their files."""
     with_tests = asks_for_tests(code_query.terms.words)
     selected = tuple(
@@ -146,12 +153,12 @@ async def _report_signals(lexical: LexicalIndex, plan: Plan) -> ReportScorer | N
     )
 
 
-async def _pointed_out(
+async def find_pointed_out(
     db: Database,
     record: IndexRecord,
     plan: Plan,
     snapshot: IndexSnapshot,
-    overlay: Overlay | None,
+    overlay: Overlay | None = None,
 ) -> Places:
     """Return the places that a long question names by their lines."""
     if plan.report is None or not plan.report.mentions.frames:
@@ -189,7 +196,7 @@ async def _rank(
     return await _add_rows(db, record, code_query, matches, first), matrix
 
 
-def _lacks_results(plan: Plan, candidates: RankedCandidates, limit: int) -> bool:
+def lacks_results(plan: Plan, candidates: RankedCandidates, limit: int) -> bool:
     """Return True if results that are alike leave fewer than the limit, and there may be more."""
     if not plan.collapse or len(candidates.selected or ()) >= plan.limit:
         return False
@@ -227,10 +234,22 @@ async def _add_rows(
 
     The rows of the `first` candidates are not read again.
     """
+    keys = chunk_keys(matches.chunks)
+    by_key, states = await _read_rows(db, record, code_query, keys, first)
+    return make_candidates(record, code_query, matches, by_key, states)
+
+
+def make_candidates(
+    record: IndexRecord,
+    code_query: CodeQuery,
+    matches: PhraseMatches,
+    by_key: Mapping[queries.Key, queries.Candidate],
+    states: FileStates,
+) -> RankedCandidates:
+    """Make candidates of the ranked chunks and of their rows, with the states of their files."""
     plan = code_query.plan
     snapshot = code_query.snapshot
-    keys = [(chunk.path, chunk.start_byte, chunk.end_byte) for chunk in matches.chunks]
-    by_key, states = await _read_rows(db, record, code_query, keys, first)
+    keys = chunk_keys(matches.chunks)
     scored = [
         _make_candidate(by_key[key], chunk, bool(plan.where.phrases))
         for key, chunk in zip(keys, matches.chunks, strict=True)
@@ -245,6 +264,11 @@ async def _add_rows(
     return RankedCandidates(
         scored, snapshot.generation, complete, states, warning, matches.cacheable
     )
+
+
+def chunk_keys(chunks: Sequence[RankedChunk]) -> list[queries.Key]:
+    """Return the keys of ranked chunks, in their order."""
+    return [(chunk.path, chunk.start_byte, chunk.end_byte) for chunk in chunks]
 
 
 async def _read_rows(
@@ -284,7 +308,7 @@ def _make_candidate(
         chunk.score,
         match_type,
         cosine=chunk.cosine,
-        every_word=chunk.coverage >= _FULL_COVERAGE,
+        every_word=chunk.coverage >= FULL_COVERAGE,
         own_place_score=chunk.place_score,
         relevance=1.0 if has_phrases else chunk.relevance,
         features=(

@@ -25,7 +25,7 @@ from cocosearchd.search.code.place_scores import (
 )
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, split_matrix
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
@@ -201,7 +201,8 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     """
     values = matrix.values
     corpus = matrix.corpus
-    scaled = {name: features.scale_to_maximum(values[name]) for name in _LEXICAL}
+    groups = matrix.groups
+    scaled = {name: features.scale_to_maximum(values[name], groups) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _UNSCALED}
     if matrix.is_report:
         scaled |= {name: values[name] for name in sorted(_OF_REPORTS)}
@@ -212,24 +213,23 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     scaled["chunk_points"] = values["chunk_points"] * np.float32(_RAW_SHARE)
     if matrix.best_cosines is not None and matrix.file_cosines is not None:
         # Both are compared with the mean vectors of files, which every file has.
+        means, deviations = map(groups.spread, (corpus.cosine_mean, corpus.cosine_deviation))
         for name, cosines in (("chunk", matrix.best_cosines), ("file", matrix.file_cosines)):
-            scaled[name] = features.z_scores(
-                cosines, corpus.cosine_mean, corpus.cosine_deviation
-            ) * np.float32(_Z_SHARE)
+            scaled[name] = features.z_scores(cosines, means, deviations) * np.float32(_Z_SHARE)
     # Where no file is named after the question, as with a question in the style of the web, vectors
     # decide and size does not. The weights are learned; the signal is 0 where a name explains the
     # question.
-    unnamed = np.float32(1 - corpus.name_coverage)
+    unnamed = groups.spread(1 - corpus.name_coverage)
     scaled |= _scale_signals(scaled, ("log_size", "mean_chunk_words", "chunk"), "unnamed", unnamed)
     # Where no chunk has most words of the question, weighted by their rarity.
-    uncovered = np.float32(1 - matrix.chunks.coverage.max(initial=0))
+    uncovered = groups.spread(1 - matrix.chunks.groups.largest(matrix.chunks.coverage))
     return scaled | _scale_signals(
         scaled, ("chunk_words", "file_words", "log_size", "chunk"), "weak", uncovered
     )
 
 
 def _scale_signals(
-    signals: dict[str, Floats], names: tuple[str, ...], suffix: str, factor: np.float32
+    signals: dict[str, Floats], names: tuple[str, ...], suffix: str, factor: Floats
 ) -> dict[str, Floats]:
     return {f"{name}_{suffix}": signals[name] * factor for name in names if name in signals}
 
@@ -275,6 +275,18 @@ class ScoredMatrix:
     relevances: Floats  # (C,)
 
 
+def split_scores(scored: ScoredMatrix, number: int) -> ScoredMatrix:
+    """Return the part of one index of a matrix of several: what its own matrix would be."""
+    files, chunks = scored.matrix.slices(number)
+    return ScoredMatrix(
+        split_matrix(scored.matrix, number),
+        scored.scores[files],
+        {name: values[files] for name, values in scored.by_signal.items()},
+        scored.place_scores[chunks],
+        scored.relevances[chunks],
+    )
+
+
 def score_matrix(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> ScoredMatrix:
     """Score all files and chunks of a matrix. `is_symbol`: the query is a name."""
     scores, by_signal = score_files(matrix, is_symbol, weights)
@@ -306,7 +318,7 @@ def rank_scored(
     matrix = scored.matrix
     if not len(matrix.paths):
         return ()
-    eligible = _eligible_files(matrix, holds_phrases=holds_phrases)
+    eligible = eligible_files(matrix, holds_phrases=holds_phrases)
     if allowed_chunks is not None:
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
     files = _sort_files(matrix, scored.scores, eligible, limit)
@@ -435,7 +447,7 @@ def rank_files(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> list
     """Rank all files that may be shown if they contain the phrases, like `rank_code`."""
     scores, _ = score_files(matrix, is_symbol, weights)
     return _sort_files(
-        matrix, scores, _eligible_files(matrix, holds_phrases=True), len(matrix.paths)
+        matrix, scores, eligible_files(matrix, holds_phrases=True), len(matrix.paths)
     )
 
 
@@ -481,20 +493,25 @@ def relevance_scores(
     sole = by_signal.get("definition_share", np.zeros(len(matrix.paths), np.float32))
     if not is_symbol:
         return scores, sole
-    weight = weights.select(is_symbol, matrix.chunks.cosines is not None).get(
-        "definition_share", 0.0
+    groups = matrix.groups
+    weight = np.float32(
+        weights.select(is_symbol, matrix.chunks.cosines is not None).get("definition_share", 0.0)
     )
     defining = matrix.values["defined_folded"]
-    if not defining.any():
-        using = sole > 0
-        share = _USE_SHARE * min(1.0, _FEW_USING_FILES / max(1, int(np.count_nonzero(using))))
-        return scores - sole, using * np.float32(share * weight)
-    if sole.any():
-        return scores, sole
-    return scores, features.definition_shares(defining, defining) * np.float32(weight)
+    is_defined = groups.spread(groups.largest(defining) > 0)
+    using = sole > 0
+    using_counts = np.maximum(groups.counts(using), 1)
+    shares = np.float32(_USE_SHARE) * np.minimum(1, _FEW_USING_FILES / using_counts)
+    use = using * groups.spread((shares * weight).astype(np.float32))
+    definition = np.where(
+        groups.spread(groups.largest(sole) > 0),
+        sole,
+        features.definition_shares(defining, defining, groups=groups) * weight,
+    )
+    return np.where(is_defined, scores, scores - sole), np.where(is_defined, definition, use)
 
 
-def _eligible_files(matrix: FeatureMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:
+def eligible_files(matrix: FeatureMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:
     """Return a mask (F,) of the files that may be shown."""
     eligible = np.ones(len(matrix.paths), np.bool_) if holds_phrases else has_evidence(matrix)
     return eligible if matrix.allowed is None else eligible & matrix.allowed

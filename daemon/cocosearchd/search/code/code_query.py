@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_profile import (
     RankedChunk,
     ScoredMatrix,
@@ -46,6 +47,7 @@ class CodeQuery:
     number of results: an explained query ranks more chunks of the same files.
     """
 
+    record: IndexRecord
     lexical: LexicalIndex
     snapshot: IndexSnapshot
     plan: Plan
@@ -87,11 +89,11 @@ class CodeQuery:
         `scored` is that of the same query for fewer results; it is used again where it suffices.
         """
         if scored is not None and scored.matrix.suffices(self.needed):
-            return await asyncio.to_thread(self._rank_scored, scored, None), scored
+            return await asyncio.to_thread(self.rank_scored, scored), scored
 
         def score_and_rank(matrix: FeatureMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
             computed = score_matrix(matrix, self.terms.is_symbol, self.weights)
-            return self._rank_scored(computed, None), computed
+            return self.rank_scored(computed), computed
 
         return await self.evaluate(score_and_rank, self.allowed_files)
 
@@ -99,9 +101,12 @@ class CodeQuery:
         self, matrix: FeatureMatrix, chunks: Starts | None
     ) -> tuple[RankedChunk, ...]:
         """Rank chunks like `rank`, from the feature matrix of the compared files."""
-        return self._rank_scored(score_matrix(matrix, self.terms.is_symbol, self.weights), chunks)
+        return self.rank_scored(score_matrix(matrix, self.terms.is_symbol, self.weights), chunks)
 
-    def _rank_scored(self, scored: ScoredMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
+    def rank_scored(
+        self, scored: ScoredMatrix, chunks: Starts | None = None
+    ) -> tuple[RankedChunk, ...]:
+        """Rank the best chunks that pass the filter, or the best of the given chunks."""
         matrix = scored.matrix
         return rank_scored(
             scored,

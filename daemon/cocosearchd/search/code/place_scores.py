@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cocosearchd.search.lexical.array_types import Floats, Mask
+from cocosearchd.search.lexical.features import scale_to_maximum
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.relevance import INTERCEPT, probability
 
@@ -45,7 +46,7 @@ def place_signals(matrix: FeatureMatrix, file_scores: Floats) -> dict[str, Float
     """Return what speaks for each compared chunk: signal -> (C,)."""
     return {
         "file": _distances_to_first(matrix, file_scores),
-        "lexical": matrix.chunks.scores / np.float32(matrix.chunks.scores.max(initial=0) or 1),
+        "lexical": scale_to_maximum(matrix.chunks.scores, matrix.chunks.groups),
         "cosine": _cosines(matrix),
         "coverage": matrix.chunks.coverage,
         "name": matrix.chunks.names,
@@ -84,9 +85,11 @@ def relevance_signals(
 
 
 def _distances_to_first(matrix: FeatureMatrix, file_scores: Floats) -> Floats:
-    """Return the score of each chunk's file less that of the first file, (C,); at most 0."""
-    first_score = file_scores.max() if len(file_scores) else np.float32(0)
-    distances: Floats = (file_scores - first_score)[matrix.chunks.files]
+    """Return the score of each chunk's file less that of the first file of its index, (C,); at most 0."""
+    if not len(file_scores):
+        return np.zeros(0, np.float32)
+    first_scores = np.maximum.reduceat(file_scores, matrix.groups.starts)
+    distances: Floats = (file_scores - matrix.groups.spread(first_scores))[matrix.chunks.files]
     return distances
 
 

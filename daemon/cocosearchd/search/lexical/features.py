@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cocosearchd.languages import blocks
 from cocosearchd.languages.language_table import by_name
-from cocosearchd.search.lexical.array_types import Floats, Ints
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
+from cocosearchd.search.lexical.groups import Groups, make_groups
 
 # best chunks of a file that are summed: a file with three matching chunks beats one with one
 TOP_CHUNKS = 3
@@ -45,19 +47,28 @@ REEXPORTERS = {
 }  # fmt: skip
 
 
-def idf(document_count: int, total: int) -> float:
-    """BM25 weight of a term in `document_count` of `total` documents; never negative.
+def idf(document_counts: int | Ints, totals: int | Ints) -> NDArray[np.float64]:
+    """BM25 weights of terms that are in `document_counts` of `totals` documents; never negative.
 
     Robertson and Zaragoza 2009.
     """
-    return float(np.log1p((total - document_count + 0.5) / (document_count + 0.5)))
+    weights: NDArray[np.float64] = np.log1p(
+        (totals - document_counts + 0.5) / (document_counts + 0.5)
+    )
+    return weights
 
 
 def bm25(
-    weight: float | Floats, tf: Floats, lengths: Floats, average: float, k1: float, b: float
+    weight: float | Floats,
+    tf: Floats,
+    lengths: Floats,
+    average: float | Floats,
+    k1: float,
+    b: float,
 ) -> Floats:
     """Score the share of a term in each document. `weight`: idf x its frequency in the query."""
-    norms = k1 * (1 - b + b * lengths / max(average, 1e-9))
+    averages = np.maximum(np.asarray(average, np.float32), np.float32(1e-9))
+    norms = k1 * (1 - b + b * lengths / averages)
     share: Floats = (weight * tf * (k1 + 1) / (tf + norms)).astype(np.float32)
     return share
 
@@ -80,31 +91,38 @@ def best_three(scores: Floats, starts: Ints, chunk_files: Ints) -> Floats:
     return total
 
 
-def scale_to_maximum(values: Floats) -> Floats:
-    """Divide by the maximum; all zero where that is zero."""
-    top = values.max(initial=0)
-    return values / top if top > 0 else np.zeros_like(values)
+def scale_to_maximum(values: Floats, groups: Groups | None = None) -> Floats:
+    """Divide by the maximum, that of each group; all zero where that is zero."""
+    groups = groups or make_groups([len(values)])
+    tops = groups.largest(values)
+    divisors: Floats = groups.spread(np.where(tops > 0, tops, np.float32(1)))
+    return values / divisors
 
 
-def mean_and_deviation(cosines: Floats) -> tuple[float, float]:
-    """Mean and deviation of the values that are not NaN.
+def mean_and_deviation(cosines: Floats, groups: Groups | None = None) -> tuple[Floats, Floats]:
+    """Mean and deviation of the values of each group that are not NaN: (G,) each.
 
-    The deviation is at least `MIN_DEVIATION`.
+    The deviation is at least `MIN_DEVIATION`; without values the mean is 0.
     """
-    numbers = cosines[~np.isnan(cosines)]
-    return (
-        (float(numbers.mean()), max(float(numbers.std()), MIN_DEVIATION))
-        if len(numbers)
-        else (0.0, MIN_DEVIATION)
-    )
+    groups = groups or make_groups([len(cosines)])
+    is_number = ~np.isnan(cosines)
+    counts = np.maximum(groups.counts(is_number), 1)
+    # in double precision: the sums do not depend on what other groups there are
+    values = np.where(is_number, cosines, 0).astype(np.float64)
+    means = groups.sums(values) / counts
+    distances = np.where(is_number, values - groups.spread(means), 0)
+    deviations = np.sqrt(groups.sums(distances * distances) / counts)
+    return means.astype(np.float32), np.maximum(deviations, MIN_DEVIATION).astype(np.float32)
 
 
-def z_scores(values: Floats, mean: float, deviation: float) -> Floats:
-    """Distance of each value from the mean, in deviations; 0 for NaN."""
-    scores: Floats = np.nan_to_num(
-        (values - np.float32(mean)) / np.float32(deviation), nan=0.0
-    ).astype(np.float32)
-    return scores
+def z_scores(values: Floats, means: Floats, deviations: Floats) -> Floats:
+    """Distance of each value from the mean, in deviations; 0 for NaN.
+
+    `means` and `deviations` are those of each value, or of all: (1,).
+    """
+    distances = (values - means) / deviations
+    # NumPy's `nan_to_num` takes several times as long
+    return np.where(np.isnan(distances), np.float32(0), distances)
 
 
 def standardise(values: Floats) -> Floats:
@@ -128,8 +146,10 @@ def relative_depths(depths: Floats) -> Floats:
     return np.clip(depths - depths.mean(), -_MAX_DISTANCE, _MAX_DISTANCE) if len(depths) else depths
 
 
-def definition_shares(full: Floats, last: Floats, used: Floats | None = None) -> Floats:
-    """Share one point equally among the files that define a name.
+def definition_shares(
+    full: Floats, last: Floats, used: Floats | None = None, groups: Groups | None = None
+) -> Floats:
+    """Share one point equally among the files of a group that define a name.
 
     `full` counts first: the files that define the name as written in the query. Where no file
     does, `last` counts: any part of the name, or any identifier of a sentence. A name with one
@@ -137,14 +157,21 @@ def definition_shares(full: Floats, last: Floats, used: Floats | None = None) ->
     that use the name share: `used`. There no other signal speaks for the exact name, so it
     counts more.
     """
-    if used is not None and not (full.any() or last.any()):
-        return _share_equally(used) * np.float32(_USAGE_WEIGHT)
-    return _share_equally(full if full.any() else last)
+    groups = groups or make_groups([len(full)])
+    shares = np.where(_spread_any(full, groups), full, last)
+    weights = np.ones(1, np.float32)
+    if used is not None:
+        is_defined = _spread_any(shares, groups)
+        shares = np.where(is_defined, shares, used)
+        weights = np.where(is_defined, np.float32(1), np.float32(_USAGE_WEIGHT))
+    positive = shares > 0
+    counts = np.maximum(groups.counts(positive), 1).astype(np.float32)
+    return (positive / groups.spread(counts)).astype(np.float32) * weights
 
 
-def _share_equally(values: Floats) -> Floats:
-    positive = values > 0
-    return (positive / np.float32(max(int(positive.sum()), 1))).astype(np.float32)
+def _spread_any(values: Floats, groups: Groups) -> Mask:
+    """Mark the rows of the groups that have a value above zero: (N,), or (1,) for a single group."""
+    return groups.spread(groups.largest(values) > 0)
 
 
 def file_stem(path: str) -> str:

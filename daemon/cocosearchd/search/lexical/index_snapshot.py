@@ -8,7 +8,7 @@ index only the candidate files are scored chunk by chunk; see `candidate_selecti
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
+from cocosearchd.search.lexical.groups import Groups, make_groups
 from cocosearchd.search.lexical.scoring.bm25 import (
-    FieldStatistics,
     FileHits,
     find_file_hits,
     mark_files_with_all_terms,
@@ -26,23 +26,29 @@ from cocosearchd.search.lexical.scoring.bm25 import (
     score_files,
 )
 from cocosearchd.search.lexical.scoring.candidate_selection import (
-    CandidateFiles,
-    locate_chunks,
+    are_all_candidates,
     select_candidates,
     suffices,
+)
+from cocosearchd.search.lexical.scoring.corpus import (
+    CandidateFiles,
+    Candidates,
+    Corpus,
+    FieldStatistics,
+    gather_candidates,
 )
 from cocosearchd.search.lexical.scoring.name_scores import (
     DefinitionMatches,
     chunk_cosines,
+    file_cosines,
     match_definitions,
     score_chunk_names,
 )
-from cocosearchd.search.lexical.scoring.nearest_vectors import NearestVectors, compare_vectors
+from cocosearchd.search.lexical.scoring.nearest_vectors import compare_vectors
 from cocosearchd.search.lexical.segments.live_documents import (
     FileFilter,
     LiveDocuments,
     collect_live_documents,
-    concatenate,
     select_live,
 )
 from cocosearchd.search.lexical.segments.path_names import (
@@ -57,15 +63,6 @@ from cocosearchd.search.lexical.segments.segment_merge import (
     MergePolicy,
     apply_merges,
     perform_merges,
-)
-
-_FILE_SIGNALS = (
-    "file_words",
-    "name_coverage",
-    "defined_exactly",
-    "defined_folded",
-    "whole",
-    "stem_match",
 )
 
 
@@ -111,6 +108,18 @@ class IndexSnapshot:
         """
         return tuple(view.segment.defining_chunks() for view in self.views)
 
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The live documents as they are scored, computed by the first query after a commit."""
+        return Corpus(
+            views=self.views,
+            path_names=self.path_names,
+            definition_masks=self.definition_masks,
+            view_groups=make_groups([len(self.views)]),
+            live=self.live_documents,
+            statistics=(self.statistics,),
+        )
+
 
 def _count_languages(view: SegmentView, names: PathNames) -> Counter[str]:
     """Count the live files of each language."""
@@ -124,17 +133,18 @@ def _count_languages(view: SegmentView, names: PathNames) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Statistics of all live files, which the candidate files are measured against."""
+    """Statistics of all live files of each index, which its candidate files are measured against."""
 
-    name_coverage: float  # largest share of a file's name that the query explains
-    cosine_mean: float  # mean of the cosines of files
-    cosine_deviation: float  # standard deviation of the cosines of files
+    name_coverage: Floats  # (G,): largest share of a file's name that the query explains
+    cosine_mean: Floats  # (G,): mean of the cosines of files
+    cosine_deviation: Floats  # (G,): standard deviation of the cosines of files
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSignals:
     """Signals of the C chunks of F candidate files."""
 
+    groups: Groups  # of the chunks, by index
     starts: Ints  # (F,): the first chunk of each file
     files: Ints  # (C,): the file of each chunk
     keys: Ints  # (C, 2)
@@ -151,29 +161,74 @@ class ChunkSignals:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMatrix:
-    """Signals of F candidate files and their C chunks for one query.
+    """Signals of F candidate files and their C chunks for one query, of one index or of several.
 
     The values are raw; the profile scales them.
     """
 
-    generation: int
+    groups: Groups  # of the files, by index
+    view_groups: Groups  # of the views, by index
     paths: Sequence[str]  # (F,)
     languages: Sequence[str]  # (F,)
     allowed: Mask | None  # (F,): the files that may be shown; None: all
     values: dict[str, Floats]  # signal -> (F,)
     corpus: CorpusStatistics
     chunks: ChunkSignals
-    candidates: Sequence[CandidateFiles]  # by view of the snapshot
+    candidates: Sequence[CandidateFiles]  # by view
     is_report: bool  # a long question, which has signals of its own
     # (F,): of the mean vector of each file; NaN without vectors
     file_cosines: Floats | None
     best_cosines: Floats | None  # (F,): of a file's best chunk
+
+    def slices(self, number: int) -> tuple[slice, slice]:
+        """Return the rows of the files and of the chunks of one index."""
+        return self.groups.rows(number), self.chunks.groups.rows(number)
 
     def suffices(self, limit: int) -> bool:
         """Return whether a matrix made for more files to show, `limit`, would be the same."""
         if self.allowed is None:
             return suffices(len(self.paths), limit)
         return suffices(int(np.count_nonzero(self.allowed)), limit)
+
+
+def split_matrix(matrix: FeatureMatrix, number: int) -> FeatureMatrix:
+    """Return the part of one index of a matrix of several: what its own matrix would be."""
+    files, chunks = matrix.slices(number)
+    corpus = matrix.corpus
+    return replace(
+        matrix,
+        groups=make_groups([files.stop - files.start]),
+        view_groups=make_groups([len(matrix.candidates[matrix.view_groups.rows(number)])]),
+        paths=matrix.paths[files],
+        languages=matrix.languages[files],
+        allowed=None if matrix.allowed is None else matrix.allowed[files],
+        values={name: values[files] for name, values in matrix.values.items()},
+        corpus=CorpusStatistics(
+            corpus.name_coverage[number : number + 1],
+            corpus.cosine_mean[number : number + 1],
+            corpus.cosine_deviation[number : number + 1],
+        ),
+        chunks=_split_chunks(matrix.chunks, files, chunks),
+        candidates=matrix.candidates[matrix.view_groups.rows(number)],
+        file_cosines=None if matrix.file_cosines is None else matrix.file_cosines[files],
+        best_cosines=None if matrix.best_cosines is None else matrix.best_cosines[files],
+    )
+
+
+def _split_chunks(signals: ChunkSignals, files: slice, chunks: slice) -> ChunkSignals:
+    return ChunkSignals(
+        groups=make_groups([chunks.stop - chunks.start]),
+        starts=signals.starts[files] - chunks.start,
+        files=signals.files[chunks] - files.start,
+        keys=signals.keys[chunks],
+        scores=signals.scores[chunks],
+        coverage=signals.coverage[chunks],
+        names=signals.names[chunks],
+        defines=signals.defines[chunks],
+        cosines=None if signals.cosines is None else signals.cosines[chunks],
+        nearest=None if signals.nearest is None else signals.nearest[files],
+        of_files={name: values[files] for name, values in signals.of_files.items()},
+    )
 
 
 # Signals of a long question for all live files of a snapshot: name -> (F,), from 0.
@@ -249,44 +304,84 @@ def compute_features(
     does not change how files compare with each other, and those that pass the filter. `limit`
     is the number of files that are going to be shown.
     """
-    live = snapshot.live_documents
-    definitions = [match_definitions(view.segment, query) for view in snapshot.views]
-    hits = find_file_hits(snapshot.views, query)
-    values = _file_signals(snapshot, query, terms, definitions, hits)
-    nearness = None if vector is None else compare_vectors(snapshot.views, live, vector)
-    allowed = None if file_filter is None else file_filter(live)
-    of_report = {} if report_signals is None else dict(report_signals(snapshot))
-    mentioned = np.sum(list(of_report.values()), axis=0) if of_report else None
-    values |= of_report
-    files = select_candidates(values, nearness, allowed, limit, live.paths, mentioned)
-    candidates = [
-        locate_chunks(view.segment, numbers)
-        for view, numbers in zip(snapshot.views, live.by_segment(files), strict=True)
-    ]
-    fields = score_fields(hits, snapshot.statistics, query, candidates)
-    chunks = _chunk_signals(snapshot, query, definitions, candidates, vector)
-    cosines = None if nearness is None else nearness.means(files)
+    allowed = None if file_filter is None else file_filter(snapshot.live_documents)
+    of_report = {} if report_signals is None else report_signals(snapshot)
+    return compute_corpus_features(
+        snapshot.corpus,
+        query,
+        terms,
+        vector,
+        allowed,
+        limit,
+        of_report if report_signals is not None else None,
+    )
+
+
+def compute_corpus_features(
+    corpus: Corpus,
+    query: QueryTerms,
+    terms: TermCache,
+    vector: Floats | None = None,
+    allowed: Mask | None = None,
+    limit: int = 0,
+    report_signals: Mapping[str, Floats] | None = None,
+) -> FeatureMatrix:
+    """Compute the feature matrix of a corpus as `compute_features` does.
+
+    `allowed`: the files that may be shown, (F,). Every file of a corpus of several indexes is a
+    candidate, so their values are those that each index has by itself.
+    """
+    live = corpus.live
+    definitions = match_definitions(corpus, query)
+    hits = find_file_hits(corpus, query)
+    values = _file_signals(corpus, query, terms, definitions, hits) | dict(report_signals or {})
+    candidates = _select_candidates(corpus, values, vector, allowed, limit, report_signals)
+    files = candidates.files
+    chunks = _chunk_signals(corpus, query, definitions, candidates, vector)
+    cosines = None if vector is None else _file_cosines(corpus, files, vector)
     question_signals = _question_signals(live, query, is_report=report_signals is not None)
+    is_whole = len(files) == len(live.paths)
     return FeatureMatrix(
-        generation=snapshot.generation,
-        paths=tuple(map(live.paths.__getitem__, files.tolist())),
-        languages=tuple(map(live.languages.__getitem__, files.tolist())),
-        allowed=None if allowed is None else allowed[files],
+        groups=candidates.file_groups,
+        view_groups=corpus.view_groups,
+        paths=live.paths if is_whole else tuple(map(live.paths.__getitem__, files.tolist())),
+        languages=live.languages
+        if is_whole
+        else tuple(map(live.languages.__getitem__, files.tolist())),
+        allowed=allowed if allowed is None or is_whole else allowed[files],
         values={
-            name: values_of_signal[files]
+            name: values_of_signal if is_whole else values_of_signal[files]
             for name, values_of_signal in (values | question_signals).items()
         }
-        | fields
+        | score_fields(corpus, hits, query, candidates)
         | chunks.of_files,
-        corpus=_corpus_statistics(values["name_coverage"], nearness, live.sample),
+        corpus=_corpus_statistics(corpus, values["name_coverage"], files, cosines, vector),
         chunks=chunks,
-        candidates=candidates,
+        candidates=candidates.by_view,
         is_report=report_signals is not None,
         file_cosines=cosines,
         best_cosines=None
         if chunks.nearest is None or cosines is None
         else np.fmax(chunks.nearest, cosines),
     )
+
+
+def _select_candidates(
+    corpus: Corpus,
+    values: Mapping[str, Floats],
+    vector: Floats | None,
+    allowed: Mask | None,
+    limit: int,
+    report_signals: Mapping[str, Floats] | None,
+) -> Candidates:
+    """Select the candidate files: all files of a small index."""
+    if len(corpus.statistics) > 1 or are_all_candidates(len(corpus.live.paths), limit):
+        return corpus.all_candidates
+    nearness = None if vector is None else compare_vectors(corpus.views, corpus.live, vector)
+    mentioned = np.sum(list(report_signals.values()), axis=0) if report_signals else None
+    paths = corpus.live.paths
+    files = select_candidates(values, nearness, allowed, limit, paths, mentioned)
+    return gather_candidates(corpus, files)
 
 
 def _question_signals(
@@ -303,95 +398,101 @@ def _question_signals(
     return live.file_signals | {"test_unasked": tests if is_unasked else np.zeros_like(tests)}
 
 
+def _file_cosines(corpus: Corpus, files: Ints, vector: Floats) -> Floats:
+    """Cosines of the mean vectors of files, (f,); NaN for a file without vectors."""
+    return file_cosines(corpus.views, corpus.live.by_segment(files), vector)
+
+
 def _corpus_statistics(
-    stem_shares: Floats, nearness: NearestVectors | None, sample: Ints
+    corpus: Corpus,
+    stem_shares: Floats,
+    files: Ints,
+    cosines: Floats | None,
+    vector: Floats | None,
 ) -> CorpusStatistics:
-    mean = 0.0
-    deviation = 1.0
-    if nearness is not None:
-        mean, deviation = features.mean_and_deviation(nearness.means(sample))
-    return CorpusStatistics(float(stem_shares.max(initial=0)), mean, deviation)
+    """Statistics of all live files of each index. `cosines` are those of the candidate `files`."""
+    groups = corpus.file_groups
+    if vector is None or cosines is None:
+        means, deviations = np.zeros(len(groups), np.float32), np.ones(len(groups), np.float32)
+    else:
+        sample = corpus.live.sample
+        is_sampled = len(sample) == len(files) == len(corpus.live.paths)
+        sampled = cosines if is_sampled else _file_cosines(corpus, sample, vector)
+        means, deviations = features.mean_and_deviation(
+            sampled, groups if is_sampled else make_groups([len(sample)])
+        )
+    return CorpusStatistics(groups.largest(stem_shares), means, deviations)
 
 
 def _file_signals(
-    snapshot: IndexSnapshot,
+    corpus: Corpus,
     query: QueryTerms,
     terms: TermCache,
-    definitions: Sequence[DefinitionMatches],
-    hits: Sequence[FileHits],
+    definitions: DefinitionMatches,
+    hits: FileHits,
 ) -> dict[str, Floats]:
     """Signals of the words and the name of each live file: signal -> (F,)."""
     name_query = make_name_query(
         query.words, [terms.stem(word) for word in query.words], query.shares
     )
-    rows: list[dict[str, Floats]] = [
-        {
-            "file_words": words,
-            **matches.of_files,
-            "name_coverage": stem_coverage(names, name_query),
-            "stem_match": best_name_match(names, query.identifiers),
-        }
-        for words, matches, names in zip(
-            score_files(hits, snapshot.statistics, query),
-            definitions,
-            snapshot.path_names,
-            strict=True,
-        )
-    ]
+    views = corpus.views
     values = {
-        name: select_live(snapshot.views, [row[name] for row in rows]) for name in _FILE_SIGNALS
+        "file_words": score_files(corpus, hits, query),
+        "defined_exactly": definitions.of_files["defined_exactly"],
+        "defined_folded": definitions.of_files["defined_folded"],
+        "name_coverage": select_live(
+            views, [stem_coverage(names, name_query) for names in corpus.path_names]
+        ),
+        "stem_match": select_live(
+            views, [best_name_match(names, query.identifiers) for names in corpus.path_names]
+        )
+        if query.identifiers
+        else np.zeros(len(corpus.live.paths), np.float32),
     }
     # The name as written in the query goes before any part of it. A name that no file defines, in
     # any case, belongs to the files that have its words.
-    usage = (
-        select_live(snapshot.views, mark_files_with_all_terms(hits))
-        if query.is_symbol and not values["defined_folded"].any()
-        else None
-    )
+    usage = None
+    if query.is_symbol:
+        is_defined = corpus.file_groups.spread(
+            corpus.file_groups.largest(values["defined_folded"]) > 0
+        )
+        usage = np.where(is_defined, np.float32(0), mark_files_with_all_terms(corpus, hits, query))
     values["definition_share"] = features.definition_shares(
-        values.pop("whole"), values["defined_exactly"], usage
+        definitions.of_files["whole"], values["defined_exactly"], usage, corpus.file_groups
     )
     return values
 
 
 def _chunk_signals(
-    snapshot: IndexSnapshot,
+    corpus: Corpus,
     query: QueryTerms,
-    definitions: Sequence[DefinitionMatches],
-    candidates: Sequence[CandidateFiles],
+    definitions: DefinitionMatches,
+    candidates: Candidates,
     vector: Floats | None,
 ) -> ChunkSignals:
     """Signals of the chunks of the candidate files, in the order of the views."""
-    scores, coverage = score_chunks(snapshot.views, snapshot.statistics, query, candidates)
-    cosines = None if vector is None else chunk_cosines(candidates, vector)
-    counts = concatenate([candidate.counts for candidate in candidates]).astype(np.int64)
-    starts = np.cumsum(counts) - counts
-    files = np.repeat(np.arange(len(counts)), counts)
+    scores, coverage = score_chunks(corpus, query, candidates)
+    cosines = None if vector is None else chunk_cosines(candidates.by_view, vector)
+    starts = candidates.starts
     term_count = sum(times for _, times in query.terms)
-    chunk_words = features.best_three(scores, starts, files)
-    is_empty = not len(counts)
+    s3 = features.best_three(scores, starts, candidates.chunk_files)
+    is_empty = not len(starts)
     return ChunkSignals(
+        groups=candidates.chunk_groups,
         starts=starts,
-        files=files,
-        keys=concatenate([candidate.segment.keys[candidate.chunks] for candidate in candidates])
-        .astype(np.int64)
-        .reshape(-1, 2),
+        files=candidates.chunk_files,
+        keys=candidates.keys,
         scores=scores,
         coverage=coverage,
         names=score_chunk_names(candidates, definitions),
-        defines=concatenate(
-            [
-                mask[candidate.chunks]
-                for mask, candidate in zip(snapshot.definition_masks, candidates, strict=True)
-            ]
-        ).astype(np.bool_),
+        defines=candidates.defines,
         cosines=cosines,
         nearest=cosines if cosines is None or is_empty else np.fmax.reduceat(cosines, starts),
         of_files={
-            "chunk_words": chunk_words,
+            "chunk_words": s3,
             "mean_chunk_words": scores
             if is_empty
-            else (np.add.reduceat(scores, starts) / counts).astype(np.float32),
-            "chunk_points": chunk_words / np.float32(term_count or 1),
+            else (np.add.reduceat(scores, starts) / candidates.counts).astype(np.float32),
+            "chunk_points": s3 / np.float32(term_count or 1),
         },
     )

@@ -99,6 +99,10 @@ class LexicalIndex:
         )
         self.terms = TermCache()
         self.symbols = SymbolMasks()
+        self.number = record.number
+        self.name = record.name
+        # questions mention the name for the reader: its terms weigh less
+        self.name_terms = self.terms.find_terms(record.name)
         self._snapshot: IndexSnapshot | None = None
         self._retired = EMPTY  # retired segments
         # digest of an overlay -> the base snapshot, and that with the overlay
@@ -114,11 +118,6 @@ class LexicalIndex:
         self._failed = asyncio.Event()
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
-
-    @property
-    def number(self) -> int:
-        """Number of the index."""
-        return self._record.number
 
     @property
     def generation(self) -> int:
@@ -191,14 +190,14 @@ class LexicalIndex:
         return self.terms.parse_query(text, self._record.name, self.common_language)
 
     @property
-    def name(self) -> str:
-        """Name of the index, which queries mention for the reader."""
-        return self._record.name
-
-    @property
     def common_language(self) -> tuple[str, ...]:
         """Names of the language that nearly all code is written in; () while cold."""
         return () if self._snapshot is None else self._snapshot.common_language
+
+    @property
+    def current_snapshot(self) -> IndexSnapshot | None:
+        """The snapshot of what is stored; None while cold."""
+        return self._snapshot
 
     async def snapshot(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
         """Return the current snapshot, for all lookups of one query; None while cold.

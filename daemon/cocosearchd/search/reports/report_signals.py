@@ -11,7 +11,6 @@ from cocosearchd.search.lexical.features import scale_to_maximum
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.scoring.bm25 import find_file_hits, score_files
 from cocosearchd.search.lexical.scoring.text_coverage import cover_files
-from cocosearchd.search.lexical.segments.live_documents import select_live
 from cocosearchd.search.reports.mention_signals import (
     MENTION_SIGNALS,
     MentionedFiles,
@@ -41,8 +40,8 @@ class ReportScorer:
         """Return the signals of all live files: name -> (F,)."""
         names = MentionedFiles(snapshot.live_documents.paths)
         signals = mention_signals(self.report.mentions, snapshot, names)
-        hits = find_file_hits(snapshot.views, self.title)
-        scores = select_live(snapshot.views, score_files(hits, snapshot.statistics, self.title))
+        hits = find_file_hits(snapshot.corpus, self.title)
+        scores = score_files(snapshot.corpus, hits, self.title)
         return signals | {"title": scale_to_maximum(scores), "message": self._messages(snapshot)}
 
     def _messages(self, snapshot: IndexSnapshot) -> Floats:

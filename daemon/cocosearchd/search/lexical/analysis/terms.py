@@ -84,6 +84,12 @@ class Splitter:
         stems = tuple(map(self.stem, parts))
         return (word.strip("_").lower(), *stems) if len(parts) > 1 else stems
 
+    def find_terms(self, text: str) -> frozenset[str]:
+        """Find all words of a text in lower case, all its terms, and the stems of parts of words."""
+        words = set(WORD.findall(strip_accents(text)))
+        stems = {self.stem(part) for word in words for part in split_parts(word)}
+        return frozenset(stems.union(map(str.lower, words), *map(self.split_word, words)))
+
     def split_text(self, text: str) -> list[str]:
         """Split all words into terms, each as often as it occurs."""
         return [

@@ -1,21 +1,20 @@
 """BM25 scores of one query: live files over all their text, candidates by field and chunk; pure
 
-The rows of each term in a segment are looked up and filtered term by term. Then all terms are
-scored at once, because many small array steps would cost more than the numbers in them.
+The rows of each term in a segment are looked up segment by segment. Then all terms in all segments
+are scored at once, because many small array steps would cost more than the numbers in them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.array_types import Floats, Ints, concatenate
-from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
-from cocosearchd.search.lexical.segments.segment import SegmentView
+from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 # k1 and b by field: tuned on the dev half within the usual ranges, flat around these values.
 _CHUNK_BM25 = (1.5, 0.75)
@@ -25,25 +24,65 @@ _FIELDS = {  # column, place of its length, k1, b
     "comment_words": ("posting_commented", 2, 1.5, 0.75),
     "path_words": ("posting_paths", 3, 1.2, 0.5),
 }
-_Rows = slice | Ints
+_FindBounds = Callable[[Segment, NDArray[np.uint64]], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True)
-class FieldStatistics:
-    """Counts and average lengths over the live documents of all segments."""
+class PostingRuns:
+    """Rows of the terms of a query: a run for each term that a view has, view by view."""
 
-    files: int
-    chunks: int
-    chunk_average: float  # terms of a chunk
-    file_averages: tuple[float, ...]  # terms of a file: everything, defined, commented, path
+    views: Ints  # (n,)
+    terms: Ints  # (n,): number of the term in the query
+    starts: Ints  # (n,): in the columns of the segment
+    ends: Ints  # (n,)
+
+    @property
+    def counts(self) -> Ints:
+        """Rows of each run, (n,)."""
+        counts: Ints = self.ends - self.starts
+        return counts
+
+    def concatenate(self, views: Sequence[SegmentView], column: str, kind: type) -> Array:
+        """Concatenate a column of all runs: (R,)."""
+        columns = [getattr(view.segment, column) for view in views]
+        return concatenate(
+            [
+                columns[view][start:end]
+                for view, start, end in zip(
+                    self.views.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True
+                )
+            ],
+            kind,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class FileHits:
-    """Live files that have the terms of a query, and their rows, term by term, for one view."""
+    """Live files of a corpus that have the terms of a query: R rows, a run for each term in a view.
 
-    view: SegmentView
-    terms: tuple[tuple[NDArray[np.int32], _Rows], ...]
+    Without rows of dead files, the runs end at `run_ends`.
+    """
+
+    runs: PostingRuns
+    run_ends: Ints  # (n,): among the R rows
+    live: Mask | None  # of the rows of all files; None: all are of live files
+    files: Ints  # (R,): numbers of live files
+    terms: Ints  # (R,)
+    groups: NDArray[np.int32]  # (R,): number of the index
+
+    def column(self, corpus: Corpus, name: str) -> Floats:
+        """Return the values of a column of segments for the rows, (R,)."""
+        values: Floats = self.runs.concatenate(corpus.views, name, np.float32)
+        return values if self.live is None else values[self.live]
+
+    def document_counts(self, corpus: Corpus, terms: int, having: Mask | None = None) -> Ints:
+        """Count the files of each index that have each term, (G, terms); of those marked, (R,)."""
+        if having is None:
+            counts = np.diff(self.run_ends, prepend=0)
+        else:
+            totals = np.append(0, np.cumsum(having))
+            counts = np.diff(totals[self.run_ends], prepend=0)
+        return _sum_runs(corpus, self.runs, counts, terms)
 
 
 class IdLookup:
@@ -62,165 +101,161 @@ class IdLookup:
         return matches, self._positions.take(numbers.take(matches))
 
 
-def find_file_hits(views: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
-    """Find the live files that have the terms of a query, view by view."""
-    hashes = _term_hashes(query)
-    return [
-        FileHits(
-            view, tuple(_find_live_files(view, rows) for rows in view.segment.file_rows(hashes))
-        )
-        for view in views
-    ]
+def find_file_hits(corpus: Corpus, query: QueryTerms) -> FileHits:
+    """Find the live files that have the terms of a query."""
+    runs = _find_runs(corpus, query, Segment.file_row_bounds)
+    files = runs.concatenate(corpus.views, "posting_files", np.int64)
+    files += np.repeat(np.array(corpus.live.starts, np.int64)[runs.views], runs.counts)
+    terms = np.repeat(runs.terms, runs.counts)
+    run_ends = np.cumsum(runs.counts)
+    live = None
+    if any(view.alive is not None for view in corpus.views):
+        live = _renumber_live(corpus, runs, run_ends, files)
+        run_ends = np.append(0, np.cumsum(live))[run_ends]
+        files, terms = files[live], terms[live]
+    return FileHits(runs, run_ends, live, files, terms, corpus.file_groups.numbers[files])
 
 
-def mark_files_with_all_terms(hits: Sequence[FileHits]) -> list[Floats]:
-    """Mark by view the live files that have all terms of the query with 1, (F,)."""
-    counts = [
-        np.bincount(
-            concatenate([files for files, _ in view_hits.terms], np.int32),
-            minlength=view_hits.view.segment.file_count,
-        )
-        for view_hits in hits
-    ]
-    return [
-        ((count > 0) & (count == len(view_hits.terms))).astype(np.float32)
-        for view_hits, count in zip(hits, counts, strict=True)
-    ]
+def _renumber_live(corpus: Corpus, runs: PostingRuns, run_ends: Ints, files: Ints) -> Mask:
+    """Give live files of views with dead files their numbers in place; the mask of live rows."""
+    live = np.ones(len(files), np.bool_)
+    for view, end, count in zip(
+        runs.views.tolist(), run_ends.tolist(), runs.counts.tolist(), strict=True
+    ):
+        rows = slice(end - count, end)
+        numbers, mask = corpus.number_files(view, files[rows] - corpus.live.starts[view])
+        if mask is not None:
+            live[rows] = mask
+            files[rows][mask] = numbers
+    return live
 
 
-def score_files(
-    hits: Sequence[FileHits], statistics: FieldStatistics, query: QueryTerms
-) -> list[Floats]:
-    """Score the files of each view by BM25 over all their text, (F,); dead files get 0."""
-    counts = [[len(files) for files, _ in view_hits.terms] for view_hits in hits]
-    weights = _term_weights(query, _sum_by_term(counts, query), statistics.files)
-    scores = []
-    for view_hits, counted in zip(hits, counts, strict=True):
-        segment = view_hits.view.segment
-        files = concatenate([files for files, _ in view_hits.terms], np.int32)
-        tf = concatenate(
-            [segment.posting_everything[rows] for _, rows in view_hits.terms], np.float32
-        )
-        lengths = segment.file_lengths[:, 0].take(files)
-        shares = features.bm25(
-            np.repeat(weights, counted), tf, lengths, statistics.file_averages[0], *_FILE_BM25
-        )
-        scores.append(np.bincount(files, shares, segment.file_count).astype(np.float32))
+def mark_files_with_all_terms(corpus: Corpus, hits: FileHits, query: QueryTerms) -> Floats:
+    """Mark the live files that have all terms of the query with 1, (F,)."""
+    counts = np.bincount(hits.files, minlength=len(corpus.live.paths))
+    marks: Floats = ((counts > 0) & (counts == len(query.terms))).astype(np.float32)
+    return marks
+
+
+def score_files(corpus: Corpus, hits: FileHits, query: QueryTerms) -> Floats:
+    """Score the live files by BM25 over all their text, (F,)."""
+    counts = hits.document_counts(corpus, len(query.terms))
+    weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
+    shares = features.bm25(
+        weights[hits.groups, hits.terms],
+        hits.column(corpus, "posting_everything"),
+        corpus.file_lengths[:, 0].take(hits.files),
+        corpus.file_averages[hits.groups, 0],
+        *_FILE_BM25,
+    )
+    scores: Floats = np.bincount(hits.files, shares, len(corpus.live.paths)).astype(np.float32)
     return scores
 
 
 def score_fields(
-    hits: Sequence[FileHits],
-    statistics: FieldStatistics,
-    query: QueryTerms,
-    candidates: Sequence[CandidateFiles],
+    corpus: Corpus, hits: FileHits, query: QueryTerms, candidates: Candidates
 ) -> dict[str, Floats]:
-    """Score the candidate files of all views by BM25 over each field: field -> (f,)."""
-    candidate_rows = [
-        _find_candidate_rows(view_hits, candidate)
-        for view_hits, candidate in zip(hits, candidates, strict=True)
-    ]
+    """Score the candidate files by BM25 over each field: field -> (f,)."""
+    positions: NDArray[np.integer] = hits.files
+    rows: slice | Ints = slice(None)
+    if len(candidates.files) < len(corpus.live.paths):
+        rows, positions = IdLookup(len(corpus.live.paths), candidates.files)(hits.files)
+    groups, terms = hits.groups[rows], hits.terms[rows]
+    lengths = corpus.file_lengths[hits.files[rows]]
     scores = dict[str, Floats]()
     for name, (column, number, k1, b) in _FIELDS.items():
-        document_counts = [
-            [
-                int(np.count_nonzero(getattr(view_hits.view.segment, column)[rows]))
-                for _, rows in view_hits.terms
-            ]
-            for view_hits in hits
-        ]
-        weights = _term_weights(query, _sum_by_term(document_counts, query), statistics.files)
-        rows = []
-        for view_hits, candidate, (matching_rows, positions, terms) in zip(
-            hits, candidates, candidate_rows, strict=True
-        ):
-            tf = getattr(view_hits.view.segment, column)[matching_rows].astype(np.float32)
-            lengths = view_hits.view.segment.file_lengths[candidate.files[positions], number]
-            shares = features.bm25(
-                weights[terms], tf, lengths, statistics.file_averages[number], k1, b
-            )
-            rows.append(np.bincount(positions, shares, len(candidate.files)))
-        scores[name] = concatenate(rows, np.float32)
+        tf = hits.column(corpus, column)
+        counts = hits.document_counts(corpus, len(query.terms), tf > 0)
+        weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
+        shares = features.bm25(
+            weights[groups, terms],
+            tf[rows],
+            lengths[:, number],
+            corpus.file_averages[groups, number],
+            k1,
+            b,
+        )
+        scores[name] = np.bincount(positions, shares, len(candidates.files)).astype(np.float32)
     return scores
 
 
 def score_chunks(
-    views: Sequence[SegmentView],
-    statistics: FieldStatistics,
-    query: QueryTerms,
-    candidates: Sequence[CandidateFiles],
+    corpus: Corpus, query: QueryTerms, candidates: Candidates
 ) -> tuple[Floats, Floats]:
-    """Score the candidate chunks of all views by BM25, and compute their coverage.
+    """Score the candidate chunks by BM25, and compute their coverage.
 
     The coverage is the share of the query's idf mass that a chunk has, 0 to 1.
     """
-    hashes = _term_hashes(query)
-    rows = [view.segment.chunk_rows(hashes) for view in views]
-    document_counts = [
-        [count_live_rows(view, term_rows) for term_rows in view_rows]
-        for view, view_rows in zip(views, rows, strict=True)
-    ]
-    idfs = _idfs(_sum_by_term(document_counts, query), statistics.chunks)
+    runs = _find_runs(corpus, query, Segment.chunk_row_bounds)
+    counts = _sum_runs(corpus, runs, _count_live_rows(corpus, runs), len(query.terms))
+    idfs = _idfs(counts, corpus.chunk_counts)
     weights = idfs * _query_frequencies(query)
-    scores = []
-    coverage = []
-    for candidate, term_rows in zip(candidates, rows, strict=True):
+    positions, terms, tf = _match_chunks(candidates, runs)
+    groups = candidates.chunk_groups.numbers.take(positions)
+    shares = features.bm25(
+        weights[groups, terms],
+        tf,
+        candidates.lengths.take(positions),
+        corpus.chunk_averages.take(groups),
+        *_CHUNK_BM25,
+    )
+    size = len(candidates.lengths)
+    scores: Floats = np.bincount(positions, shares, size).astype(np.float32)
+    coverage: Floats = np.bincount(positions, idfs[groups, terms], size).astype(np.float32)
+    ideals: Floats = idfs.sum(axis=1)
+    ideals[ideals == 0] = 1
+    ideals = candidates.chunk_groups.spread(ideals)
+    return scores, coverage / ideals
+
+
+def _match_chunks(candidates: Candidates, runs: PostingRuns) -> tuple[Ints, Ints, Floats]:
+    """Match rows to candidate chunks: the position of each chunk, its term and the frequency."""
+    positions, counts, sizes = list[Array](), list[Array](), list[int]()
+    lookups = dict[int, Callable[[Array], tuple[slice | Ints, Array]]]()
+    for view, start, end in zip(
+        runs.views.tolist(), runs.starts.tolist(), runs.ends.tolist(), strict=True
+    ):
+        candidate = candidates.by_view[view]
+        if view not in lookups:
+            lookups[view] = _chunk_lookup(candidate)
         segment = candidate.segment
-        positions, terms, tf = _match_chunks(candidate, term_rows)
-        lengths = segment.chunk_lengths[candidate.chunks][positions]
-        shares = features.bm25(weights[terms], tf, lengths, statistics.chunk_average, *_CHUNK_BM25)
-        scores.append(np.bincount(positions, shares, len(candidate.chunks)))
-        coverage.append(np.bincount(positions, idfs[terms], len(candidate.chunks)))
-    ideal = float(idfs.sum()) or 1.0
-    shares_of_ideal: Floats = (concatenate(coverage, np.float32) / ideal).astype(np.float32)
-    return concatenate(scores, np.float32), shares_of_ideal
-
-
-def _match_chunks(
-    candidate: CandidateFiles, rows: Sequence[slice]
-) -> tuple[NDArray[np.int32], Ints, Floats]:
-    """Match the rows of terms to candidate chunks: chunk position, term number and frequency."""
-    segment = candidate.segment
-    lookup = IdLookup(segment.chunk_count, candidate.chunks)
-    matches_by_term = [lookup(segment.posting_chunks[term_rows]) for term_rows in rows]
-    counts = [
-        segment.posting_counts[term_rows].take(matches)
-        for term_rows, (matches, _) in zip(rows, matches_by_term, strict=True)
-    ]
+        matches, matching_positions = lookups[view](segment.posting_chunks[start:end])
+        positions.append(matching_positions)
+        counts.append(segment.posting_counts[start:end][matches])
+        sizes.append(len(matching_positions))
+    offsets = np.repeat(candidates.chunk_starts[runs.views], sizes)
     return (
-        concatenate([positions for _, positions in matches_by_term], np.int32),
-        np.repeat(np.arange(len(counts)), [len(matches) for matches, _ in matches_by_term]),
+        concatenate(positions, np.int64) + offsets,
+        np.repeat(runs.terms, sizes),
         concatenate(counts, np.float32),
     )
 
 
-def _find_candidate_rows(
-    hits: FileHits, candidate: CandidateFiles
-) -> tuple[Ints, NDArray[np.int32], Ints]:
-    """Find the rows, file positions and term numbers of the candidate files that have a term."""
-    lookup = IdLookup(hits.view.segment.file_count, candidate.files)
-    matches_by_term = [lookup(files) for files, _ in hits.terms]
-    rows = [
-        matches + rows.start if isinstance(rows, slice) else rows.take(matches)
-        for (matches, _), (_, rows) in zip(matches_by_term, hits.terms, strict=True)
-    ]
-    terms = np.repeat(
-        np.arange(len(matches_by_term)), [len(matches) for matches, _ in matches_by_term]
-    )
-    return (
-        concatenate(rows, np.int64),
-        concatenate([positions for _, positions in matches_by_term], np.int32),
-        terms,
-    )
+def _chunk_lookup(candidate: CandidateFiles) -> Callable[[Array], tuple[slice | Ints, Array]]:
+    if candidate.are_all:
+        return lambda chunks: (slice(None), chunks)
+    return IdLookup(candidate.segment.chunk_count, candidate.chunks)
 
 
-def _find_live_files(view: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
-    """Find the live files that have a term, and their rows."""
-    files = view.segment.posting_files[rows]
-    if view.alive is None:
-        return files, rows
-    live = np.flatnonzero(view.alive.take(files))
-    return files.take(live), live + rows.start
+def _find_runs(corpus: Corpus, query: QueryTerms, find_bounds: _FindBounds) -> PostingRuns:
+    """Find the rows of the terms that each view has."""
+    hashes = np.array([term for term, _ in query.terms], np.uint64)
+    bounds = [find_bounds(view.segment, hashes) for view in corpus.views]
+    shape = (len(bounds), len(hashes))
+    starts = concatenate([first for first, _ in bounds], np.int64).reshape(shape)
+    ends = concatenate([last for _, last in bounds], np.int64).reshape(shape)
+    views, terms = np.nonzero(ends > starts)
+    return PostingRuns(views, terms, starts[views, terms], ends[views, terms])
+
+
+def _count_live_rows(corpus: Corpus, runs: PostingRuns) -> Ints:
+    """Count the live chunks of each run, (n,)."""
+    counts = runs.counts
+    if any(view.alive_chunks is not None for view in corpus.views):
+        for number, view in enumerate(runs.views.tolist()):
+            rows = slice(int(runs.starts[number]), int(runs.ends[number]))
+            counts[number] = count_live_rows(corpus.views[view], rows)
+    return counts
 
 
 def count_live_rows(view: SegmentView, rows: slice) -> int:
@@ -230,26 +265,18 @@ def count_live_rows(view: SegmentView, rows: slice) -> int:
     return int(np.count_nonzero(view.alive_chunks.take(view.segment.posting_chunks[rows])))
 
 
-def _term_hashes(query: QueryTerms) -> NDArray[np.uint64]:
-    return np.array([term for term, _ in query.terms], np.uint64)
-
-
-def _sum_by_term(counts: Sequence[Sequence[int]], query: QueryTerms) -> Ints:
-    """Sum counts by view and term to counts by term."""
-    totals: Ints = np.array(counts, np.int64).reshape(len(counts), len(query.terms)).sum(axis=0)
+def _sum_runs(corpus: Corpus, runs: PostingRuns, counts: Ints, terms: int) -> Ints:
+    """Sum the counts of runs by index and term: (G, terms)."""
+    groups = corpus.view_groups.numbers[runs.views].astype(np.int64)
+    sums = np.bincount(groups * terms + runs.terms, counts, len(corpus.statistics) * terms)
+    totals: Ints = sums.astype(np.int64).reshape(len(corpus.statistics), terms)
     return totals
-
-
-def _term_weights(query: QueryTerms, counts: Ints, total: int) -> Floats:
-    """Weigh the terms, which `counts` of `total` documents have: idf x query frequency."""
-    return _idfs(counts, total) * _query_frequencies(query)
 
 
 def _query_frequencies(query: QueryTerms) -> Floats:
     return np.array([frequency for _, frequency in query.terms], np.float32)
 
 
-def _idfs(counts: Ints, total: int) -> Floats:
-    return np.array(
-        list(starmap(features.idf, ((count, total) for count in counts.tolist()))), np.float32
-    )
+def _idfs(counts: Ints, totals: Ints) -> Floats:
+    """Return the weights of terms, which `counts` of `totals` documents of each index have: (G, T)."""
+    return features.idf(counts, totals[:, None]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Selection of the candidate files, whose chunks are scored, and lookup of these chunks; pure
+"""Selection of the candidate files, whose chunks are scored; pure
 
 All files are scored by the words of their fields, by their names and by the binary-quantised
 vectors of their chunks; that is cheap. Chunks are scored, and files ranked, among the candidate
@@ -7,13 +7,11 @@ are the best files by words, by vector or by name.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
-from cocosearchd.search.lexical.segments.segment import Segment
 
 # Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and
 # 73,944 chunks: the same NDCG@10 of 499 questions, and the same first answer to each, as when all
@@ -24,26 +22,6 @@ _CANDIDATE_RATIO = 500
 NAME_CANDIDATES = 64  # best files by their names: most of them score well by words, too
 MENTION_CANDIDATES = 200  # files that a long question mentions most
 _TIE_BREAK = 1e-3  # share of the name score: the most that words add to it
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateFiles:
-    """Candidate files of one segment: f files, c chunks."""
-
-    segment: Segment
-    files: Ints  # (f,) in the segment, ascending
-    counts: Ints  # (f,): how many chunks each has
-    chunks: Ints  # (c,) in the segment, ascending
-
-
-def locate_chunks(segment: Segment, files: Ints) -> CandidateFiles:
-    """Locate the chunks of `files` of a segment."""
-    starts = segment.chunk_starts[files]
-    counts = segment.chunk_ends[files] - starts
-    offsets = np.cumsum(counts) - counts
-    return CandidateFiles(
-        segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - offsets, counts)
-    )
 
 
 class VectorScores(Protocol):
@@ -72,9 +50,9 @@ def select_candidates(
     files, by any signal. `mentioned`: how much a long question mentions each file, (F,).
     """
     words = values["file_words"]
-    count = max(MIN_CANDIDATES, limit, len(words) // _CANDIDATE_RATIO)
-    if len(words) <= count:
+    if are_all_candidates(len(words), limit):
         return np.arange(len(words))
+    count = max(MIN_CANDIDATES, limit, len(words) // _CANDIDATE_RATIO)
     name_scores = (
         values["defined_folded"]
         + values["name_coverage"]
@@ -98,6 +76,11 @@ def select_candidates(
         shortage = max(limit - np.count_nonzero(selected & allowed), 0)
         selected[np.flatnonzero(allowed & ~selected)[:shortage]] = True
     return np.flatnonzero(selected)
+
+
+def are_all_candidates(file_count: int, limit: int) -> bool:
+    """Return True if every file of an index is a candidate for `limit` results."""
+    return file_count <= max(MIN_CANDIDATES, limit)
 
 
 def suffices(eligible_count: int, limit: int) -> bool:

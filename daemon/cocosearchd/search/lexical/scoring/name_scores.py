@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from cocosearchd.languages.identifiers import fold_name
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, term_hash
-from cocosearchd.search.lexical.array_types import Floats, Ints
-from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
-from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
+from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
+from cocosearchd.search.lexical.segments.segment import SegmentView
 
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what
 # OpenBLAS would share among threads, whose waiting for each other costs 15 times the work on a busy
@@ -25,60 +25,66 @@ _EXACT_LEAD = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class DefinitionMatches:
-    """Definitions in a segment that match names of the query."""
+class MatchingDefinitions:
+    """Definitions in a corpus that match names: n, view by view; one may come twice."""
 
-    # chunks and values of definitions of identifiers; one may come twice
-    exact: tuple[NDArray[np.int32], Floats]
-    folded: tuple[NDArray[np.int32], Floats]  # the same, folded
+    views: Ints  # (n,)
+    chunks: Ints  # (n,): in the segment of the view
+    values: Floats  # (n,)
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionMatches:
+    """Definitions in a corpus that match names of the query."""
+
+    exact: MatchingDefinitions
+    folded: MatchingDefinitions
     # (F,): best value of a definition: defined_exactly in the exact case, defined_folded folded, whole of the full
     # name
     of_files: dict[str, Floats]
 
 
-def match_definitions(segment: Segment, query: QueryTerms) -> DefinitionMatches:
+def match_definitions(corpus: Corpus, query: QueryTerms) -> DefinitionMatches:
     """Find the definitions of the identifiers of the query, and of the full symbol as written."""
     folded_names = tuple(map(fold_name, query.identifiers))
     symbol = query.identifiers[:1] if query.is_symbol else ()
-    exact = _find_definitions(
-        segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers
-    )
-    folded = _find_definitions(
-        segment.folded_names, segment.folded_chunks, segment.folded_values, folded_names
-    )
-    full = _find_definitions(
-        segment.exact_names, segment.exact_chunks, segment.exact_values, symbol
-    )
-    best = (_best_per_file(segment, *rows) for rows in (exact, folded, full))
+    exact = _find_definitions(corpus, "exact", query.identifiers)
+    folded = _find_definitions(corpus, "folded", folded_names)
+    full = _find_definitions(corpus, "exact", symbol)
+    best = (_best_per_file(corpus, matches) for matches in (exact, folded, full))
     return DefinitionMatches(
         exact, folded, dict(zip(("defined_exactly", "defined_folded", "whole"), best, strict=True))
     )
 
 
-def score_chunk_names(
-    candidates: Sequence[CandidateFiles], definitions: Sequence[DefinitionMatches]
-) -> Floats:
-    """Score the candidate chunks of all segments by their best definition, (c,).
+def score_chunk_names(candidates: Candidates, definitions: DefinitionMatches) -> Floats:
+    """Score the candidate chunks by their best definition, (c,).
 
     A definition in the same case gets a lead.
     """
-    rows = []
-    for candidate, matches in zip(candidates, definitions, strict=True):
-        values = np.zeros(len(candidate.chunks), np.float32)
-        for (chunks, match_values), share, lead in (
-            (matches.exact, 1.0, _EXACT_LEAD),
-            (matches.folded, _FOLDED_SHARE, 0.0),
-        ):
-            if len(chunks) and len(values):
-                positions = np.minimum(np.searchsorted(candidate.chunks, chunks), len(values) - 1)
-                is_candidate = candidate.chunks[positions] == chunks
-                np.maximum.at(
-                    values,
-                    positions[is_candidate],
-                    np.float32(share) * match_values[is_candidate] + np.float32(lead),
-                )
-        rows.append(values)
-    return _concatenate(rows)
+    scores = np.zeros(len(candidates.lengths), np.float32)
+    for matches, share, lead in (
+        (definitions.exact, 1.0, _EXACT_LEAD),
+        (definitions.folded, _FOLDED_SHARE, 0.0),
+    ):
+        for view in np.unique(matches.views).tolist():
+            of_view = matches.views == view
+            positions, is_candidate = _locate(candidates.by_view[view], matches.chunks[of_view])
+            np.maximum.at(
+                scores,
+                positions + candidates.chunk_starts[view],
+                np.float32(share) * matches.values[of_view][is_candidate] + np.float32(lead),
+            )
+    return scores
+
+
+def _locate(candidate: CandidateFiles, chunks: Ints) -> tuple[Ints, Mask]:
+    """Return the positions of those chunks that are candidates, and their mask."""
+    if not len(candidate.chunks):
+        return np.zeros(0, np.int64), np.zeros(len(chunks), np.bool_)
+    positions = np.minimum(np.searchsorted(candidate.chunks, chunks), len(candidate.chunks) - 1)
+    is_candidate: Mask = candidate.chunks[positions] == chunks
+    return positions[is_candidate], is_candidate
 
 
 def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
@@ -95,7 +101,7 @@ def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Fl
 
 
 def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Floats:
-    """Cosines of the candidate chunks of all segments, (c,); NaN for a chunk without a vector."""
+    """Cosines of the candidate chunks of all views, (c,); NaN for a chunk without a vector."""
     rows = _gather_rows(
         [(candidate.segment.vectors, candidate.chunks) for candidate in candidates], len(vector)
     )
@@ -151,26 +157,44 @@ def _concatenate(arrays: Sequence[Floats]) -> Floats:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
 
 
-def _find_definitions(
-    hashes: NDArray[np.uint64], chunks: NDArray[np.int32], values: Floats, names: Sequence[str]
-) -> tuple[NDArray[np.int32], Floats]:
-    """Find the chunks that define the names, and the value of each definition."""
-    matches = [np.zeros(0, np.int64)]
-    for name in names:
-        name_hash = np.uint64(term_hash(name))
-        matches.append(
-            np.arange(
-                np.searchsorted(hashes, name_hash), np.searchsorted(hashes, name_hash, side="right")
-            )
-        )
-    rows = np.concatenate(matches)
-    return chunks[rows], values[rows]
+def _find_definitions(corpus: Corpus, kind: str, names: Sequence[str]) -> MatchingDefinitions:
+    """Find the chunks that define the names, and the value of each definition.
+
+    `kind`: "exact" for names as written, "folded" for folded ones.
+    """
+    hashes = np.array([term_hash(name) for name in names], np.uint64)
+    views, chunks, values = list[Ints](), list[Array](), list[Array]()
+    for number, view in enumerate(corpus.views if names else ()):
+        rows = _find_name_rows(getattr(view.segment, f"{kind}_names"), hashes)
+        if len(rows):
+            views.append(np.full(len(rows), number))
+            chunks.append(getattr(view.segment, f"{kind}_chunks")[rows])
+            values.append(getattr(view.segment, f"{kind}_values")[rows])
+    return MatchingDefinitions(
+        concatenate(views, np.int64), concatenate(chunks, np.int64), concatenate(values, np.float32)
+    )
 
 
-def _best_per_file(segment: Segment, chunks: NDArray[np.int32], values: Floats) -> Floats:
-    """Best value in each file."""
-    best = np.zeros(segment.file_count, np.float32)
-    np.maximum.at(best, segment.chunk_files[chunks], values)
+def _find_name_rows(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> Ints:
+    """Find the rows of names by their hashes, in the order of `hashes`."""
+    starts = sorted_names.searchsorted(hashes)
+    counts = sorted_names.searchsorted(hashes, side="right") - starts
+    total = int(counts.sum())
+    if not total:
+        return np.zeros(0, np.int64)
+    rows: Ints = np.arange(total) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    return rows
+
+
+def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
+    """Best value in each live file, (F,)."""
+    best = np.zeros(len(corpus.live.paths), np.float32)
+    for view in np.unique(matches.views).tolist():
+        of_view = matches.views == view
+        owners = corpus.views[view].segment.chunk_files[matches.chunks[of_view]]
+        files, mask = corpus.number_files(view, owners)
+        values = matches.values[of_view]
+        np.maximum.at(best, files, values if mask is None else values[mask])
     return best
 
 
@@ -181,8 +205,7 @@ def find_defining_files(snapshot_views: Sequence[SegmentView], name: str) -> lis
 
 def _defining_files(view: SegmentView, name: str) -> Ints:
     segment = view.segment
-    chunks, _ = _find_definitions(
-        segment.exact_names, segment.exact_chunks, segment.exact_values, [name]
-    )
-    files = np.unique(segment.chunk_files[chunks]).astype(np.int64)
+    hashes = np.array([term_hash(name)], np.uint64)
+    chunks = segment.exact_chunks[_find_name_rows(segment.exact_names, hashes)]
+    files: Ints = np.unique(segment.chunk_files[chunks]).astype(np.int64)
     return files if view.alive is None else files[view.alive[files]]

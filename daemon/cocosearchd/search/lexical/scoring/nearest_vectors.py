@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
-from cocosearchd.search.lexical.scoring.candidate_selection import locate_chunks, select_top
+from cocosearchd.search.lexical.scoring.candidate_selection import select_top
+from cocosearchd.search.lexical.scoring.corpus import locate_chunks
 from cocosearchd.search.lexical.scoring.name_scores import file_cosines
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, concatenate
 from cocosearchd.search.lexical.segments.segment import SegmentView, quantise_to_bits

@@ -6,7 +6,8 @@ import numpy as np
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.scoring.bm25 import FieldStatistics, count_live_rows
+from cocosearchd.search.lexical.scoring.bm25 import count_live_rows
+from cocosearchd.search.lexical.scoring.corpus import FieldStatistics
 from cocosearchd.search.lexical.segments.live_documents import select_live
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
@@ -36,7 +37,7 @@ def cover_files(
     totals = counts.reshape(len(views), len(terms)).sum(axis=0)
     most = max(MIN_COMMON, statistics.chunks * COMMON_SHARE)
     used = np.flatnonzero((totals > 0) & (totals <= most)).tolist()
-    idfs = {number: features.idf(int(totals[number]), statistics.chunks) for number in used}
+    idfs = {number: float(features.idf(int(totals[number]), statistics.chunks)) for number in used}
     idf_sum = sum(idfs.values())
     if len(used) < MIN_TERMS or not idf_sum:
         return np.zeros(statistics.files, np.float32)

@@ -77,7 +77,7 @@ class LiveDocuments:
             )
         ]
 
-    @property
+    @cached_property
     def starts(self) -> list[int]:
         """By view: the number of its first live file."""
         return [0, *self.ends.tolist()][: len(self.ends)]

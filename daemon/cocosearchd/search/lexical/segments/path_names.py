@@ -149,10 +149,15 @@ def stem_coverage(names: PathNames, query: NameQuery) -> Floats:
     """
     explained = np.zeros(len(names.stems), np.float32)
     extra: dict[int, float] = {}
-    starts = np.searchsorted(names.grams, query.grams)
-    ends = np.searchsorted(names.grams, query.grams, side="right")
+    starts = names.grams.searchsorted(query.grams)
+    ends = names.grams.searchsorted(query.grams, side="right")
+    present = (ends > starts).tolist()
     for word in query.words:
-        credit = _longest_forms(names, word, starts, ends)
+        credit = (
+            _longest_forms(names, word, starts, ends)
+            if any(all(present[form.grams]) for form in word.forms if form.within is None)
+            else {}
+        )
         if credit:
             numbers = np.fromiter(credit, np.int64, len(credit))
             explained[numbers] += np.float32(word.share) * np.fromiter(

@@ -100,6 +100,14 @@ class Segment:
         mask[self.exact_chunks] = True
         return mask
 
+    def chunk_row_bounds(self, terms: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+        """Find the first row of each term in `posting_chunks`, and the row after its last."""
+        return _find_bounds(self.chunk_terms, self.chunk_slices, terms)
+
+    def file_row_bounds(self, terms: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+        """Find the first row of each term in `posting_files`, and the row after its last."""
+        return _find_bounds(self.file_terms, self.file_slices, terms)
+
     def chunk_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
         """Find the rows of each term in `posting_chunks` and its parallel columns."""
         return _find_rows(self.chunk_terms, self.chunk_slices, terms)
@@ -294,10 +302,17 @@ def size_bytes(segment: Segment) -> int:
 def _find_rows(
     sorted_terms: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]
 ) -> list[slice]:
-    starts = np.searchsorted(sorted_terms, terms)
+    starts, ends = _find_bounds(sorted_terms, slices, terms)
+    return list(map(slice, starts.tolist(), ends.tolist()))
+
+
+def _find_bounds(
+    sorted_terms: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]
+) -> tuple[Ints, Ints]:
+    numbers = sorted_terms.searchsorted(terms)
     # The end of an unknown term equals its start.
-    ends = np.searchsorted(sorted_terms, terms, side="right")
-    return list(map(slice, slices[starts].tolist(), slices[ends].tolist()))
+    numbers_after = sorted_terms.searchsorted(terms, side="right")
+    return slices.take(numbers), slices.take(numbers_after)
 
 
 def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:

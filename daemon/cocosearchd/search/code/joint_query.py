@@ -1,0 +1,242 @@
+"""One question in the profile `code` to many small indexes, whose files are scored together
+
+All files of all these indexes are scored in one pass, each as its index alone would score it. This
+says how relevant the hits of an index can be at most, so that only the indexes are ranked, and only
+the rows are read, that an answer may show.
+"""
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.code.code_candidates import FULL_COVERAGE, count_results
+from cocosearchd.search.code.code_profile import (
+    RankedChunk,
+    ScoredMatrix,
+    Weights,
+    eligible_files,
+    score_matrix,
+    split_scores,
+)
+from cocosearchd.search.code.code_query import CodeQuery
+from cocosearchd.search.lexical.analysis.terms import QueryTerms
+from cocosearchd.search.lexical.array_types import Floats, Mask
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_corpus_features
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.lexical.scoring.candidate_selection import are_all_candidates
+from cocosearchd.search.lexical.scoring.corpus import Corpus, join_corpora
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
+from cocosearchd.search.reports.report_terms import report_query_terms
+from cocosearchd.store.chunks.phrase_matches import Starts
+
+CACHED_CORPORA = 4  # joined corpora: a list of the files of small indexes, some 100 bytes a chunk
+
+
+@dataclass(frozen=True, slots=True)
+class JointIndex:
+    """An index of a joint question: the snapshot that answers, and the plan of the question."""
+
+    record: IndexRecord
+    lexical: LexicalIndex
+    snapshot: IndexSnapshot
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredIndex:
+    """An index whose files are scored, as number `number` of `scores`.
+
+    No hit of it has more than `best_relevance`, and none has every word of the question unless
+    `has_every_word`. Without a file that may be shown, `has_results` is False.
+    """
+
+    code_query: CodeQuery
+    scores: ScoredMatrix
+    number: int
+    best_relevance: float
+    has_every_word: bool
+    has_results: bool
+
+    def rank(self, pointed_out: Starts) -> tuple[RankedChunk, ...]:
+        """Rank its best chunks. `pointed_out`: places that the question names by lines."""
+        code_query = replace(self.code_query, pointed_out=pointed_out)
+        return code_query.rank_scored(split_scores(self.scores, self.number))
+
+
+def is_joinable(plan: Plan) -> bool:
+    """Return True for a plan whose results follow from the scores of files in memory."""
+    return (
+        plan.profile == "code"
+        and plan.keyword
+        and plan.reranker == "disabled"
+        and not (plan.listing or plan.all_chunks or plan.where.phrases)
+    )
+
+
+def is_small(snapshot: IndexSnapshot, plan: Plan) -> bool:
+    """Return True if all files of an index are compared anyway."""
+    return are_all_candidates(snapshot.file_count, count_results(plan))
+
+
+class JointScorer:
+    """Scores small indexes together. It caches the joined corpora of the last questions."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self._corpora = OrderedDict[tuple[int, ...], Corpus]()
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Free the memory of the cached corpora."""
+        with self._lock:
+            self._corpora.clear()
+
+    def score(self, indexes: Sequence[JointIndex], vector: Floats | None) -> list[ScoredIndex]:
+        """Score the indexes, which have files and one question. For a thread.
+
+        `vector`: of the question, (dimension,).
+        """
+        scored = dict[int, ScoredIndex]()
+        for numbers in _group_by_terms(indexes):
+            group = [indexes[number] for number in numbers]
+            scored |= zip(numbers, self._score_group(group, vector), strict=True)
+        return [scored[number] for number in range(len(indexes))]
+
+    def _score_group(
+        self, indexes: Sequence[JointIndex], vector: Floats | None
+    ) -> list[ScoredIndex]:
+        """Score the indexes in which the question has the same terms."""
+        first = indexes[0]
+        corpus = self._join([index.snapshot.corpus for index in indexes])
+        terms, scorer = _prepare_terms(first)
+        queries = [self._code_query(index, terms, vector, scorer) for index in indexes]
+        matrix = compute_corpus_features(
+            corpus,
+            terms,
+            first.lexical.terms,
+            vector,
+            _allowed_files(queries),
+            queries[0].needed,
+            _report_signals(indexes, scorer),
+        )
+        scores = score_matrix(matrix, terms.is_symbol, self._weights)
+        return _bound(queries, scores)
+
+    def _code_query(
+        self,
+        index: JointIndex,
+        terms: QueryTerms,
+        vector: Floats | None,
+        scorer: ReportScorer | None,
+    ) -> CodeQuery:
+        result_count = count_results(index.plan)
+        return CodeQuery(
+            record=index.record,
+            lexical=index.lexical,
+            snapshot=index.snapshot,
+            plan=index.plan,
+            terms=terms,
+            vector=vector,
+            weights=self._weights,
+            limit=result_count,
+            needed=result_count,
+            report_signals=scorer,
+        )
+
+    def _join(self, corpora: Sequence[Corpus]) -> Corpus:
+        if len(corpora) == 1:
+            return corpora[0]
+        key = tuple(map(id, corpora))
+        with self._lock:
+            joined = self._corpora.pop(key, None)
+        if joined is None:
+            joined = join_corpora(corpora)  # holds its parts, so that their ids stay theirs
+        with self._lock:
+            self._corpora[key] = joined
+            while len(self._corpora) > CACHED_CORPORA:
+                self._corpora.popitem(last=False)
+        return joined
+
+
+def _group_by_terms(indexes: Sequence[JointIndex]) -> list[list[int]]:
+    """Group the numbers of indexes in which the question has the same terms.
+
+    Only a word of the name of an index, or of the name of its language, makes a difference.
+    """
+    report = indexes[0].plan.report
+    text = indexes[0].plan.text if report is None else " ".join(part.text for part in report.parts)
+    words = indexes[0].lexical.terms.find_terms(text)
+    groups = defaultdict[Hashable, list[int]](list)
+    for number, index in enumerate(indexes):
+        lexical = index.lexical
+        names = lexical.name_terms & words
+        groups[names, words.intersection(lexical.common_language)].append(number)
+    return list(groups.values())
+
+
+def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
+    """Return the terms of a question to an index, and the scorer of a long one."""
+    lexical = index.lexical
+    report = index.plan.report
+    if report is None:
+        return lexical.parse_query(index.plan.text), None
+    names = (report, lexical.terms, lexical.name, lexical.common_language)
+    return report_query_terms(*names), make_scorer(*names)
+
+
+def _report_signals(
+    indexes: Sequence[JointIndex], scorer: ReportScorer | None
+) -> Mapping[str, Floats] | None:
+    if scorer is None:
+        return None
+    signals = [scorer(index.snapshot) for index in indexes]
+    return {name: np.concatenate([values[name] for values in signals]) for name in signals[0]}
+
+
+def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
+    """Return the mask of the files of all indexes that pass the filter; None: all do."""
+    masks = [query.allowed_files(query.snapshot.live_documents) for query in queries]
+    if all(mask is None for mask in masks):
+        return None
+    return np.concatenate(
+        [
+            np.ones(query.snapshot.file_count, np.bool_) if mask is None else mask
+            for query, mask in zip(queries, masks, strict=True)
+        ]
+    )
+
+
+def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredIndex]:
+    """Compute how relevant the hits of each index can be at most."""
+    matrix = scores.matrix
+    groups = matrix.groups
+    eligible = eligible_files(matrix, holds_phrases=False)
+    best = groups.largest(np.where(eligible, _hit_relevances(queries[0], scores), np.float32(0)))
+    coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
+    counts = groups.counts(eligible)
+    rows = zip(queries, best.tolist(), coverage.tolist(), counts.tolist(), strict=True)
+    return [
+        ScoredIndex(query, scores, number, relevance, has_every_word, count > 0)
+        for number, (query, relevance, has_every_word, count) in enumerate(rows)
+    ]
+
+
+def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
+    """Return the relevance of the chunk that a hit of each file shows, or more: (F,).
+
+    A filter on symbols and a line that the question names may choose any chunk of a file.
+    """
+    chunks = scores.matrix.chunks
+    report = query.plan.report
+    if query.plan.where.has_symbols or (report is not None and report.mentions.frames):
+        largest: Floats = np.maximum.reduceat(scores.relevances, chunks.starts)
+        return largest
+    best_places = np.maximum.reduceat(scores.place_scores, chunks.starts)
+    positions = np.flatnonzero(scores.place_scores == best_places[chunks.files])
+    firsts = positions[np.diff(chunks.files[positions], prepend=-1) > 0]
+    return scores.relevances[firsts]

@@ -1,0 +1,201 @@
+"""Live files of one index, or of several small ones, as one corpus with the statistics of each index
+
+The files and chunks of all indexes have one numbering, so a question to many small indexes is scored
+by a few steps over large arrays. A step that compares files with each other does so within groups.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.groups import Groups, make_groups
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
+from cocosearchd.search.lexical.segments.path_names import PathNames
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStatistics:
+    """Counts and average lengths over the live documents of all segments of an index."""
+
+    files: int
+    chunks: int
+    chunk_average: float  # terms of a chunk
+    file_averages: tuple[float, ...]  # terms of a file: everything, defined, commented, path
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFiles:
+    """Candidate files of one segment: f files, c chunks."""
+
+    segment: Segment
+    files: Ints  # (f,) in the segment, ascending
+    counts: Ints  # (f,): how many chunks each has
+    chunks: Ints  # (c,) in the segment, ascending
+
+    @property
+    def are_all(self) -> bool:
+        """True if every file of the segment is a candidate, so that chunks keep their numbers."""
+        return len(self.files) == self.segment.file_count
+
+
+def locate_chunks(segment: Segment, files: Ints) -> CandidateFiles:
+    """Locate the chunks of `files` of a segment."""
+    starts = segment.chunk_starts[files]
+    counts = segment.chunk_ends[files] - starts
+    offsets = np.cumsum(counts) - counts
+    return CandidateFiles(
+        segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - offsets, counts)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Candidate files of a corpus: f files, c chunks, in the order of the views."""
+
+    by_view: tuple[CandidateFiles, ...]
+    files: Ints  # (f,): numbers of live files, ascending
+    file_groups: Groups  # of the files, by index
+    counts: Ints  # (f,): how many chunks each has
+    starts: Ints  # (f,): the first chunk of each
+    chunk_files: Ints  # (c,): the file of each chunk
+    chunk_groups: Groups  # of the chunks, by index
+    chunk_starts: Ints  # (V,): the first chunk of each view
+    keys: Ints  # (c, 2)
+    lengths: Floats  # (c,): terms of text and header
+    defines: Mask  # (c,): a definition begins in the chunk
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Live files of one index, or of several that have files; V views, F files. Compared by identity."""
+
+    views: tuple[SegmentView, ...]
+    path_names: tuple[PathNames, ...]
+    definition_masks: tuple[Mask, ...]  # by view: the chunks in which a definition begins
+    view_groups: Groups  # of the views, by index
+    live: LiveDocuments
+    statistics: tuple[FieldStatistics, ...]  # by index
+    parts: tuple["Corpus", ...] = ()  # the corpora that are joined in this one
+
+    @cached_property
+    def file_groups(self) -> Groups:
+        """The live files by index."""
+        return make_groups([statistics.files for statistics in self.statistics])
+
+    @cached_property
+    def file_counts(self) -> Ints:
+        """The number of files of each index, (G,)."""
+        return np.array([statistics.files for statistics in self.statistics], np.int64)
+
+    @cached_property
+    def chunk_counts(self) -> Ints:
+        """The number of chunks of each index, (G,)."""
+        return np.array([statistics.chunks for statistics in self.statistics], np.int64)
+
+    @cached_property
+    def chunk_averages(self) -> Floats:
+        """The average length of a chunk of each index, (G,)."""
+        return np.array([statistics.chunk_average for statistics in self.statistics], np.float32)
+
+    @cached_property
+    def file_averages(self) -> Floats:
+        """The average lengths of a file of each index, (G, 4)."""
+        return np.array(
+            [statistics.file_averages for statistics in self.statistics], np.float32
+        ).reshape(len(self.statistics), 4)
+
+    @cached_property
+    def file_lengths(self) -> Floats:
+        """The lengths of each live file, (F, 4)."""
+        lengths: Floats = concatenate(
+            [view.segment.file_lengths[view.live_files] for view in self.views], np.float32
+        ).reshape(-1, 4)
+        return lengths
+
+    @cached_property
+    def all_candidates(self) -> Candidates:
+        """Every live file as a candidate."""
+        return gather_candidates(self, np.arange(len(self.live.paths)))
+
+    def number_files(self, view: int, files: NDArray[np.int32]) -> tuple[Ints, Mask | None]:
+        """Convert files of a view to numbers of live files; the mask of the live ones, None: all.
+
+        Without the mask there is one number for each of `files`, else one for each live one.
+        """
+        start = self.live.starts[view]
+        alive = self.views[view].alive
+        if alive is None:
+            return files.astype(np.int64) + start, None
+        mask = alive.take(files)
+        return np.searchsorted(self.live.segment_files[view], files[mask]) + start, mask
+
+
+def join_corpora(corpora: Sequence[Corpus]) -> Corpus:
+    """Join the corpora of indexes that have files, each of a single index."""
+    lives = [corpus.live for corpus in corpora]
+    offsets = np.cumsum([0, *(len(live.paths) for live in lives)])[:-1]
+    return Corpus(
+        views=tuple(chain.from_iterable(corpus.views for corpus in corpora)),
+        path_names=tuple(chain.from_iterable(corpus.path_names for corpus in corpora)),
+        definition_masks=tuple(chain.from_iterable(corpus.definition_masks for corpus in corpora)),
+        view_groups=make_groups([len(corpus.views) for corpus in corpora]),
+        live=LiveDocuments(
+            paths=tuple(chain.from_iterable(live.paths for live in lives)),
+            languages=tuple(chain.from_iterable(live.languages for live in lives)),
+            segment_files=tuple(chain.from_iterable(live.segment_files for live in lives)),
+            ends=np.concatenate(
+                [live.ends + offset for live, offset in zip(lives, offsets, strict=True)]
+            ),
+            sample=np.concatenate(
+                [live.sample + offset for live, offset in zip(lives, offsets, strict=True)]
+            ),
+            file_signals={
+                name: np.concatenate([live.file_signals[name] for live in lives])
+                for name in lives[0].file_signals
+            },
+        ),
+        statistics=tuple(chain.from_iterable(corpus.statistics for corpus in corpora)),
+        parts=tuple(corpora),
+    )
+
+
+def gather_candidates(corpus: Corpus, files: Ints) -> Candidates:
+    """Gather the live files of ascending numbers as candidates, with their chunks."""
+    by_view = tuple(
+        locate_chunks(view.segment, numbers)
+        for view, numbers in zip(corpus.views, corpus.live.by_segment(files), strict=True)
+    )
+    counts = concatenate([candidate.counts for candidate in by_view], np.int64)
+    sizes = np.array([len(candidate.chunks) for candidate in by_view], np.int64)
+    keys = concatenate([entry.segment.keys[entry.chunks] for entry in by_view], np.int64)
+    numbers_of_groups = corpus.file_groups.numbers[files]
+    sizes_of_groups = np.bincount(numbers_of_groups, minlength=len(corpus.statistics))
+    return Candidates(
+        by_view=by_view,
+        files=files,
+        file_groups=make_groups(sizes_of_groups),
+        counts=counts,
+        starts=np.cumsum(counts) - counts,
+        chunk_files=np.repeat(np.arange(len(counts)), counts),
+        chunk_groups=make_groups(
+            np.bincount(numbers_of_groups, counts, len(corpus.statistics)).astype(np.int64)
+        ),
+        chunk_starts=np.cumsum(sizes) - sizes,
+        keys=keys.reshape(-1, 2),
+        lengths=concatenate(
+            [entry.segment.chunk_lengths[entry.chunks] for entry in by_view], np.float32
+        ),
+        defines=concatenate(
+            [
+                mask[entry.chunks]
+                for mask, entry in zip(corpus.definition_masks, by_view, strict=True)
+            ],
+            np.bool_,
+        ),
+    )

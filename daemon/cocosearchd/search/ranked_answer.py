@@ -1,0 +1,93 @@
+"""A question to one index on its way: prepared, with its vector, and with ranked hits"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.freshness import StaleReason
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.places import query_words, to_hit
+from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
+from cocosearchd.search.query_cache import CachedHits, CacheUse, State
+from cocosearchd.search.retrieval import RetrievalAttempt
+from cocosearchd.search.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class RankedAnswer:
+    """Ranked hits of one index, without context: hits of another index may yet displace them."""
+
+    record: IndexRecord
+    ranking: CachedHits
+    cache: CacheUse
+    view: ViewOptions
+    overlay: Overlay | None = None
+    stale: StaleReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    """A query's vector, `(dimension,)` or None, and a warning that says why there is none."""
+
+    vector: NDArray[np.float32] | None
+    warning: str | None = None
+    # False: the next question may get a vector, so this answer is not worth caching
+    cacheable: bool = True
+
+
+Embed = Callable[[str, Trace], Awaitable[QueryVector]]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A question to one index, with its plan, and the state of the index when it came."""
+
+    record: IndexRecord
+    plan: Plan
+    view: ViewOptions
+    overlay: Overlay | None
+    state: State
+
+    def answer(self, ranking: CachedHits, cache: CacheUse) -> RankedAnswer:
+        """Make the answer with these hits."""
+        return RankedAnswer(self.record, ranking, cache, self.view, self.overlay)
+
+
+class SharedPlans:
+    """Plans of one question to any number of indexes: analysed once, equal ones are the same."""
+
+    def __init__(self, query: Query, settings: SearchSettings) -> None:
+        """Analyse a question. Raises `InvalidInput`."""
+        self.base = make_plan(query, settings)
+        self._plans = dict[tuple[Filter, bool, str], Plan]()
+
+    def plan(self, where: Filter, *, lexical: bool, overlay: str) -> Plan:
+        """Return the plan for an index with this filter, and with or without words in memory."""
+        key = (where, lexical, overlay)
+        if key not in self._plans:
+            self._plans[key] = replace(self.base, where=where, lexical=lexical, overlay=overlay)
+        return self._plans[key]
+
+
+def make_ranking(
+    record: IndexRecord,
+    plan: Plan,
+    attempt: RetrievalAttempt,
+    query_vector: QueryVector,
+    state: State,
+) -> CachedHits:
+    """Make the ranked hits of a retrieval, as they are cached."""
+    words = query_words(plan)
+    return CachedHits(
+        attempt.generation,
+        tuple(to_hit(record.name, result, words) for result in attempt.selected),
+        attempt.files,
+        tuple(filter(None, (query_vector.warning, attempt.warning))),
+        snapshot_count=state[1],
+        more=plan.listing and len(attempt.scored) > len(attempt.selected),
+    )
