@@ -19,14 +19,10 @@ from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers
 from cocosearchd.search.classic.retrievers import retrieve
 from cocosearchd.search.code.code_candidates import (
     RankedCandidates,
-    chunk_keys,
     code_candidates,
     find_pointed_out,
-    lacks_results,
-    make_candidates,
-    select_candidate_results,
 )
-from cocosearchd.search.code.code_profile import RankedChunk, Weights
+from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.joint_query import (
     JointIndex,
@@ -35,7 +31,7 @@ from cocosearchd.search.code.joint_query import (
     is_joinable,
     is_small,
 )
-from cocosearchd.search.code.phrase_filter import PhraseMatches
+from cocosearchd.search.code.scored_rows import read_scored
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay
@@ -48,7 +44,6 @@ from cocosearchd.search.ranking import (
 )
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
@@ -177,54 +172,32 @@ class Retriever:
     ) -> list[RetrievalAttempt | None]:
         """Retrieve from indexes whose files are scored, in one round trip to PostgreSQL.
 
-        None for an index that has to be asked by itself, as something has changed meanwhile, too
-        many of its results are alike, or a read has failed.
+        None for an index that has to be asked by itself, as something has changed meanwhile or a
+        read has failed. Where too many results are alike, more are ranked, in a second round trip.
         """
         try:
-            places = [
-                await find_pointed_out(
-                    self._db,
-                    index.code_query.record,
-                    index.code_query.plan,
-                    index.code_query.snapshot,
-                )
-                for index in indexes
-            ]
-            chunks = await anyio.to_thread.run_sync(
-                lambda: [
-                    index.rank(of_index) for index, of_index in zip(indexes, places, strict=True)
-                ]
-            )
-            rows = await queries.chunks_with_files_of_several(
-                self._db,
-                [
-                    (index.code_query.record, chunk_keys(of_index))
-                    for index, of_index in zip(indexes, chunks, strict=True)
-                ],
-            )
+            placed = [await self._with_places(index) for index in indexes]
+            candidates = await read_scored(self._db, placed)
         except CocoSearchError:
             return [None] * len(indexes)  # the error is that of each index that has it
         return [
-            await self._finish_scored(index.code_query, of_index, *read)
-            for index, of_index, read in zip(indexes, chunks, rows, strict=True)
+            await self._finish_scored(index.code_query, of_index)
+            for index, of_index in zip(indexes, candidates, strict=True)
         ]
 
-    async def _finish_scored(
-        self,
-        code_query: CodeQuery,
-        chunks: tuple[RankedChunk, ...],
-        rows: Sequence[queries.Candidate],
-        states: FileStates,
-    ) -> RetrievalAttempt | None:
-        plan = code_query.plan
-        record = code_query.record
-        by_key = {row.key: row for row in rows}
-        candidates = select_candidate_results(
-            code_query, make_candidates(record, code_query, PhraseMatches(chunks), by_key, states)
+    async def _with_places(self, index: ScoredIndex) -> ScoredIndex:
+        """Add the places that a long question names by lines."""
+        code_query = index.code_query
+        places = await find_pointed_out(
+            self._db, code_query.record, code_query.plan, code_query.snapshot
         )
-        if lacks_results(plan, candidates, code_query.limit):
-            return None
-        request = RetrievalRequest(plan, code_query.vector)
+        return replace(index, code_query=replace(code_query, pointed_out=places))
+
+    async def _finish_scored(
+        self, code_query: CodeQuery, candidates: RankedCandidates
+    ) -> RetrievalAttempt | None:
+        record = code_query.record
+        request = RetrievalRequest(code_query.plan, code_query.vector)
         generation = record.generation
         outcome = await self._finish(self._db, record, request, candidates, generation, Trace())
         return outcome if isinstance(outcome, RetrievalAttempt) else None

@@ -289,13 +289,17 @@ def may_add_hits(
         number, rank = ordered[compared - 1]
         limit = _relevance_from_rank(hits_by_index[number])[rank - 1]
     best = max((hit.relevance for hits in hits_by_index for hit in hits), default=0.0)
-    numbers = [
-        bound.number
-        for bound in bounds
-        if bound.best_relevance >= limit
-        and (bound.has_every_word or bound.best_relevance >= best * MIN_SHARE_OF_BEST)
-    ]
-    return numbers[:RANKED_TOGETHER]
+    eligible = [bound for bound in bounds if _reaches(bound, limit, best)]
+    # the best bound is nearly always that of a hit, which excludes most indexes before it is ranked
+    best = max([best, *(bound.best_relevance for bound in eligible[:1])])
+    likely = [bound for bound in eligible if _reaches(bound, limit, best)]
+    return [bound.number for bound in (likely or eligible)[:RANKED_TOGETHER]]
+
+
+def _reaches(bound: IndexBound, limit: float, best: float) -> bool:
+    """Return True if a hit may be as relevant as `limit`, where the best hit of all has `best`."""
+    adds_hits = bound.has_every_word or bound.best_relevance >= best * MIN_SHARE_OF_BEST
+    return adds_hits and bound.best_relevance >= limit
 
 
 def _collapses(query: Query) -> bool:

@@ -105,11 +105,16 @@ async def code_candidates(
         return candidates
     candidates = select_candidate_results(code_query, candidates)
     if lacks_results(plan, candidates, code_query.limit):
-        more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
-        deeper_query = replace(code_query, limit=more, needed=more)
-        candidates, _ = await _rank(db, newest, deeper_query, trace, matrix, candidates)
+        deeper = deeper_query(code_query)
+        candidates, _ = await _rank(db, newest, deeper, trace, matrix, candidates)
         candidates = select_candidate_results(code_query, candidates)
     return candidates
+
+
+def deeper_query(code_query: CodeQuery) -> CodeQuery:
+    """Return a query for more files, where results that are alike leave too few."""
+    more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
+    return replace(code_query, limit=more, needed=more)
 
 
 def count_results(plan: Plan) -> int:
@@ -291,9 +296,13 @@ async def _read_rows(
     )
     by_key |= {row.key: row for row in rows}
     if states is not None:
-        # the later state of a file counts: if the file has changed, so may the rows read before
-        read_states = replace(read_states, files=states.files | read_states.files)
+        read_states = merge_states(states, read_states)
     return by_key, read_states
+
+
+def merge_states(states: FileStates, later_states: FileStates) -> FileStates:
+    """Merge states of files. The later one counts: if the file has changed, so may its first rows."""
+    return replace(later_states, files=states.files | later_states.files)
 
 
 def _make_candidate(

@@ -8,7 +8,7 @@ the rows are read, that an answer may show.
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from cocosearchd.search.lexical.scoring.corpus import Corpus, join_corpora
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
-from cocosearchd.store.chunks.phrase_matches import Starts
 
 CACHED_CORPORA = 4  # joined corpora: a list of the files of small indexes, some 100 bytes a chunk
 
@@ -62,10 +61,9 @@ class ScoredIndex:
     has_every_word: bool
     has_results: bool
 
-    def rank(self, pointed_out: Starts) -> tuple[RankedChunk, ...]:
-        """Rank its best chunks. `pointed_out`: places that the question names by lines."""
-        code_query = replace(self.code_query, pointed_out=pointed_out)
-        return code_query.rank_scored(split_scores(self.scores, self.number))
+    def rank(self) -> tuple[RankedChunk, ...]:
+        """Rank its best chunks."""
+        return self.code_query.rank_scored(split_scores(self.scores, self.number))
 
 
 def is_joinable(plan: Plan) -> bool:

@@ -68,6 +68,7 @@ MAX_BREADTH = 1000  # pgvector's limit
 # on, the plan is prepared once. For a smaller index the plan may be to read the table whole, and
 # would stay while the index grows.
 PLANNED_ONCE = 10_000
+RowsWithFiles = tuple[tuple[Candidate, ...], FileStates]
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
@@ -210,7 +211,7 @@ async def first_matches(
 
 async def chunks_with_files(
     db: Database, record: IndexRecord, keys: Sequence[Key], size: int = 0
-) -> tuple[tuple[Candidate, ...], FileStates]:
+) -> RowsWithFiles:
     """Read the chunks of `keys`, in their order, and the states of their files, as of one moment.
 
     Chunks that are gone are left out. `size` is about how many chunks the index has. Raises
@@ -225,7 +226,7 @@ async def chunks_with_files(
 
 async def chunks_with_files_of_several(
     db: Database, requests: Sequence[tuple[IndexRecord, Sequence[Key]]]
-) -> list[tuple[tuple[Candidate, ...], FileStates]]:
+) -> list[RowsWithFiles]:
     """Do as `chunks_with_files` for several small indexes, in one round trip to the server.
 
     Raises if any of them is gone or cannot be read.
@@ -245,9 +246,7 @@ async def chunks_with_files_of_several(
         ]
 
 
-def _chunks_with_files(
-    record: IndexRecord, rows: Sequence[Row]
-) -> tuple[tuple[Candidate, ...], FileStates]:
+def _chunks_with_files(record: IndexRecord, rows: Sequence[Row]) -> RowsWithFiles:
     if not rows:
         raise index_not_found(record)
     hits = list[Candidate]()
