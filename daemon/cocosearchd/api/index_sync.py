@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.freshness import Freshness, stale_reason
@@ -11,6 +12,7 @@ from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 
 MAX_SYNC_MS = 600_000
+CHECKED_TOGETHER = 32  # indexes that are checked in one turn of the event loop: some 2 ms
 
 
 class IndexSync:
@@ -54,6 +56,8 @@ class IndexSync:
             return replace(index.root.freshness(), stale=unavailable)
         if deadline is None:
             return index.root.freshness()
+        if (freshness := index.sync_at_once()) is not None:
+            return freshness
         applied = await self.apply_settings(index, deadline)
         if not applied and index.root.availability.unresponsive:
             return index.root.freshness()
@@ -72,15 +76,24 @@ class IndexSync:
     async def wait_all(
         self, indexes: Sequence[RunningIndex], deadline: float | None
     ) -> list[Freshness]:
-        """Wait for several indexes side by side; their freshness, in the same order."""
+        """Wait for several indexes side by side; their freshness, in the same order.
+
+        First comes what is known without a task each: nearly always that nothing has changed.
+        """
         results: list[Freshness | None] = [None] * len(indexes)
+        if deadline is not None:
+            for position, index in enumerate(indexes):
+                results[position] = index.sync_at_once()
+                if position % CHECKED_TOGETHER == CHECKED_TOGETHER - 1:
+                    await anyio.lowlevel.checkpoint()
 
         async def collect(position: int, index: RunningIndex) -> None:
             results[position] = await self.wait(index, deadline)
 
         async with anyio.create_task_group() as tasks:
             for position, index in enumerate(indexes):
-                tasks.start_soon(collect, position, index)
+                if results[position] is None:
+                    tasks.start_soon(collect, position, index)
         return [freshness for freshness in results if freshness is not None]
 
     async def catch_up(self, indexes: Sequence[RunningIndex], deadline: float | None) -> None:

@@ -29,7 +29,8 @@ from cocosearchd.runtime.files.nofollow import directory_identity
 
 FILES = ("cocosearch.yaml", ".cocosearch.yaml")  # the first existing file counts
 # all names of files with settings in a root
-SETTINGS_FILE_NAMES = frozenset(map(os.fsencode, (*FILES, ".env")))
+_FILE_NAMES = tuple(map(os.fsencode, (*FILES, ".env")))
+SETTINGS_FILE_NAMES = frozenset(_FILE_NAMES)
 TOP = ("name", "topics", "linked_indexes")
 # Sections and keys of CocoSearch's files that have no meaning for an index here: ignored with a
 # warning.
@@ -53,8 +54,8 @@ class Project:
 
 def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
     """Stamps of the files, which differ after any change of one. Blocking, three `lstat`."""
-    directory = Path(os.fsdecode(root))
-    return tuple(stamp(directory / name) for name in (*FILES, ".env"))
+    directory = root.rstrip(b"/") + b"/"
+    return tuple(stamp(directory + name) for name in _FILE_NAMES)
 
 
 def read_stamps(root: bytes) -> tuple[tuple[int, ...], ...] | None:

@@ -70,7 +70,7 @@ def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     )
 
 
-def stamp(path: Path) -> tuple[int, ...]:
+def stamp(path: Path | bytes) -> tuple[int, ...]:
     """Stamp of a file, which differs after any change; empty if missing. Blocking, one `lstat`."""
     try:
         status = os.lstat(path)

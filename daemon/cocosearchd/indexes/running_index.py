@@ -10,6 +10,7 @@ import anyio
 from cocosearchd.config.index_settings import IndexSettings, change_sentence
 from cocosearchd.config.project import read_stamps
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.freshness import Freshness
 from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
@@ -73,6 +74,15 @@ class RunningIndex:
                 self.task_errors[task] = sentence
 
         return report
+
+    def sync_at_once(self) -> Freshness | None:
+        """Return how fresh the index is where nothing has to be waited for, else None."""
+        if self.error is not None or not self.root.local or not self.root.availability.available:
+            return None
+        freshness = self.root.sync_at_once()
+        if freshness is None or read_stamps(self.record.root) != self.settings.stamps:
+            return None
+        return freshness
 
     async def has_changed_settings(self, within_s: float = math.inf) -> bool:
         """True if the project's files of settings have changed; False for a root that is away.

@@ -242,6 +242,11 @@ class AppliedClock:
         oldest = self.oldest()
         return self.seq if oldest == math.inf else int(oldest) - 1
 
+    @property
+    def is_applied(self) -> bool:
+        """True if every change so far is applied or failed."""
+        return self.oldest() > self.seq
+
     async def wait(self, seq: int) -> None:
         """Wait until every change up to `seq` is applied or failed, or until `interrupt`.
 

@@ -274,6 +274,12 @@ class ScanCoordinator:
             path for path in outside if not any(below(path, directory) for directory in uncertain)
         ]
 
+    def has_unannounced(self) -> bool:
+        """Return whether rules or files of a local root may have changed without an event."""
+        scope = self.scope
+        is_outdated = scope is None or scope.outdated()
+        return is_outdated or bool(self.mapped or self._links.elsewhere or self.unread.failed)
+
     async def check_unannounced(self, *, local: bool) -> None:
         """Mark what may have changed without an event; each waiting question does so."""
         await self.check_links(local=local)

@@ -99,6 +99,7 @@ class WatchedRoot:
         self._checkout_hold = CheckoutHold()
         self.changes = ChangeLog()
         self._hints: Hints | None = None
+        self._absorbed = 0  # batches of hints of this epoch
         self._hinted_at = 0.0
         self._open = asyncio.Event()  # set while the root is there and its hints are running
         self._lost = asyncio.Event()
@@ -144,6 +145,7 @@ class WatchedRoot:
     async def _run_epoch(self) -> None:
         lost = asyncio.Event()
         self._lost = lost
+        self._absorbed = 0
         self.changes.begin_epoch()
         sink = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
         if error := await self._coordinator.open():
@@ -215,6 +217,7 @@ class WatchedRoot:
             on_error.callback(self._lose, stale_reason("hints_lost", event=event))
             active = [self._absorb_hint(hint) for hint in hints]
             on_error.pop_all()
+        self._absorbed += 1
         if any(active):
             self._hinted_at = time.monotonic()
             self._schedule.record_activity(self._hinted_at)
@@ -409,6 +412,26 @@ class WatchedRoot:
                         return self._sync_answer()
         return self.freshness()
 
+    def sync_at_once(self) -> Freshness | None:
+        """Do as `sync` where nothing has to be waited for; None where something may have to.
+
+        Nothing of the root has changed then. Some `stat` calls on a local file system.
+        """
+        hints = self._hints
+        if not self._is_quiet() or hints is None or hints.blind():
+            return None
+        if not self.availability.is_same() or self._coordinator.has_unannounced():
+            return None
+        # The last look: what was changed before the question has been heard by now.
+        if hints.batches_sent() != self._absorbed or not self._dirty.clock.is_applied:
+            return None
+        return self._sync_answer()
+
+    def _is_quiet(self) -> bool:
+        """Return whether a local root is watched, and no scan of all of it is due."""
+        is_open = self._open.is_set() and not self._lost.is_set()
+        return is_open and self.local and not self._schedule.slept()
+
     async def _sync_epoch(self) -> bool:
         """Return whether the sync ended in the epoch in which it began."""
         if not self._open.is_set():
@@ -442,6 +465,8 @@ class WatchedRoot:
         if not hints.exact:
             return (b"",)
         unwatched = hints.blind()
+        if hints.batches_sent() == self._absorbed:
+            return unwatched  # nothing is left that a cookie would wait for
         try:
             await self._cookies.sync()
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie

@@ -74,5 +74,11 @@ class Hints(Protocol):
     def blind(self) -> tuple[bytes, ...]:
         """Return the directories without reports at and below them; the caller must scan them."""
 
+    def batches_sent(self) -> int | None:
+        """Return the number of calls of the sink, if they have all changes made before this call.
+
+        Changes in the directories of `blind` are left out. None if that is not known: a cookie tells.
+        """
+
     def close(self) -> None:
         """End the threads of the backend. May be repeated."""

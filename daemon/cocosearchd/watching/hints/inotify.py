@@ -6,11 +6,14 @@ events are requested for opening and reading files: the indexer's own reads must
 """
 
 import errno
+import fcntl
 import os
 import select
 import sys
+import termios
 import threading
 import time
+from array import array
 from collections.abc import Collection
 from pathlib import Path
 
@@ -112,6 +115,7 @@ class InotifyHints:
         self._ancestors = set[int]()  # the parent and all above it
         self._mounts: MountWatch | None = None
         self._closed = False
+        self._sent = 0  # calls of the sink
 
     def start(self, sink: Sink) -> None:
         """Start the thread. Raises `HintsUnavailable` if no inotify instances are left."""
@@ -132,6 +136,7 @@ class InotifyHints:
             self._release()
             raise HintsUnavailable(_watch_error(error)) from error
         if not steady:
+            self._sent += 1
             sink((HintsLost("the root was replaced"),))
         self._thread = threading.Thread(
             target=self._drain, args=(sink,), name="inotify", daemon=True
@@ -168,6 +173,20 @@ class InotifyHints:
         """Return the directories without a watch."""
         with self._lock:
             return (*self._unseen, *self._blind)
+
+    def batches_sent(self) -> int | None:
+        """Return the number of calls of the sink, if they have all changes made before this call.
+
+        An event is in the kernel's queue before the call that changes a file returns. So all are
+        heard if the queue is empty and nothing that was read from it is about to be sent.
+        """
+        with self._lock:
+            mounts = self._mounts
+            if self._closed or mounts is None or not mounts.is_current():
+                return None
+            size = array("i", [0])
+            fcntl.ioctl(self._inotify.fileno(), termios.FIONREAD, size)
+            return None if size[0] else self._sent
 
     def close(self) -> None:
         """End the thread."""
@@ -273,16 +292,17 @@ class InotifyHints:
         while True:
             ready = poller.poll()
             hints = dict[Hint, None]()  # a set that keeps the order
-            try:
-                with self._lock:
-                    if self._closed:
-                        return
+            with self._lock:
+                if self._closed:
+                    return
+                try:
                     for event in self._inotify.read(timeout=0):
                         self._translate(event, hints)
-            except OSError as error:
-                hints[HintsLost(f"inotify cannot be read: {error.strerror}")] = None
-            if mounts.changed(any(handle == mounts.fileno() for handle, _ in ready)):
-                hints[HintsLost("a file system was mounted or unmounted")] = None
+                except OSError as error:
+                    hints[HintsLost(f"inotify cannot be read: {error.strerror}")] = None
+                if mounts.changed(any(handle == mounts.fileno() for handle, _ in ready)):
+                    hints[HintsLost("a file system was mounted or unmounted")] = None
+                self._sent += bool(hints)
             if hints:
                 sink(tuple(hints))
             if pause := burst.pause(time.monotonic(), hints):

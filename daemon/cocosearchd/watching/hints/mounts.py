@@ -72,6 +72,11 @@ class MountWatch:
         self._file = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
         self._poller = select.poll()
         self._poller.register(self._file, select.POLLPRI)
+        # the kernel reports a change once by each descriptor: that of `fileno` is for another thread
+        self._own_file = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+        self._own_poller = select.poll()
+        self._own_poller.register(self._own_file, select.POLLPRI)
+        self._is_doubtful = False
         self._lines = self._lines_below()
 
     def fileno(self) -> int:
@@ -86,9 +91,17 @@ class MountWatch:
         self._lines = self._lines_below()
         return old != self._lines
 
+    def is_current(self) -> bool:
+        """Return whether `changed` has told of every change. Reads nothing while nothing is mounted."""
+        self._is_doubtful |= bool(self._own_poller.poll(0))
+        if self._is_doubtful:
+            self._is_doubtful = self._lines_below() != self._lines
+        return not self._is_doubtful
+
     def close(self) -> None:
         """End the watch."""
         os.close(self._file)
+        os.close(self._own_file)
 
     def _lines_below(self) -> tuple[bytes, ...]:
         prefix = self._root.rstrip(b"/") + b"/"

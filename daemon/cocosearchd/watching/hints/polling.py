@@ -24,5 +24,9 @@ class PollingHints:
         """Return the whole root."""
         return (b"",)
 
+    def batches_sent(self) -> int | None:
+        """Return None: only a cookie tells."""
+        return None
+
     def close(self) -> None:
         """Do nothing."""

@@ -76,6 +76,10 @@ class WatchfilesHints:
         """Return no directories: none is certainly unwatched, but see `exact`."""
         return ()
 
+    def batches_sent(self) -> int | None:
+        """Return None: only a cookie tells."""
+        return None
+
     def close(self) -> None:
         """End the thread, within about the debounce time."""
         self._stop.set()
