@@ -4,8 +4,10 @@ A place is a chunk that answers. Results keep the order of their files; the othe
 are shown with it where they are among the best places of the whole answer.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from cocosearchd.languages import identifiers
 from cocosearchd.model import Hit, Place
@@ -219,14 +221,18 @@ def best_line(content: str, words: frozenset[str]) -> int:
 
     Without any word, it is the first line with text.
     """
-    lines = [line[:MAX_LINE_CHARACTERS] for line in content.split("\n")[:MAX_LINES]]
+    lines = [line[:MAX_LINE_CHARACTERS] for line in content.split("\n", MAX_LINES)[:MAX_LINES]]
     lowered = "\n".join(lines).lower()
     # Parts of longer words count too: to split every line of every place costs a millisecond.
     present_words = [word for word in words if word in lowered]
     if not present_words:
         return next((number for number, line in enumerate(lines) if line.strip()), 0)
-    counts = [0] * len(lines)
+    ends = list(accumulate(len(line) + 1 for line in lowered.split("\n")))
+    counts = [0] * len(ends)
     for word in present_words:
-        for number, line in enumerate(lowered.split("\n")):
-            counts[number] += word in line
+        position = lowered.find(word)
+        while position >= 0:
+            number = bisect_right(ends, position)
+            counts[number] += 1
+            position = lowered.find(word, ends[number])
     return counts.index(max(counts))

@@ -74,7 +74,7 @@ def test_a_message_leads_to_the_place_that_says_it() -> None:
     )
     assert paths_for(text)[0] == "src/shop/rules.py"
     report = read_report(text)
-    signals = make_scorer(report, TermCache())(snapshot())
+    signals = make_scorer(report, TermCache())(snapshot().corpus)
     assert [path for path, value in zip(FILES, signals["message"], strict=True) if value] == [
         "src/shop/rules.py"
     ]
@@ -89,7 +89,7 @@ def test_words_that_are_everywhere_are_no_message() -> None:
     files = {f"src/m{number}.py": "raise ValueError('no such file here')" for number in range(20)}
     report = read_report("It fails\nwith ValueError: no such file here\nand stops\n")
     assert report.messages == ("no such file here",)
-    assert not make_scorer(report, TermCache())(snapshot(files))["message"].any()
+    assert not make_scorer(report, TermCache())(snapshot(files).corpus)["message"].any()
 
 
 def test_addresses_are_no_words_of_a_question() -> None:
@@ -121,7 +121,7 @@ def test_paths_are_found_by_their_longest_end() -> None:
 
 def test_signals_are_those_that_weights_may_have() -> None:
     report = read_report("Basket fails\nin shop.basket")
-    signals = ReportScorer(report, TermCache().parse_query(report.title))(snapshot())
+    signals = ReportScorer(report, TermCache().parse_query(report.title))(snapshot().corpus)
     assert set(signals) == REPORT_SIGNALS == MENTION_SIGNALS | {"title", "message"}
     assert all(values.shape == (len(FILES),) for values in signals.values())
     assert all(np.isfinite(values).all() and (values >= 0).all() for values in signals.values())
@@ -129,7 +129,9 @@ def test_signals_are_those_that_weights_may_have() -> None:
 
 def test_an_empty_index_has_no_signals_to_compute() -> None:
     report = read_report("Basket fails\nin shop.basket")
-    signals = ReportScorer(report, TermCache().parse_query(report.title))(make_snapshot((), 1))
+    signals = ReportScorer(report, TermCache().parse_query(report.title))(
+        make_snapshot((), 1).corpus
+    )
     assert all(len(values) == 0 for values in signals.values())
 
 

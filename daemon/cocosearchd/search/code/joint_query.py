@@ -7,7 +7,7 @@ the rows are read, that an answer may show.
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,7 +120,7 @@ class JointScorer:
             vector,
             _allowed_files(queries),
             queries[0].needed,
-            _report_signals(indexes, scorer),
+            None if scorer is None else scorer(corpus),
         )
         scores = score_matrix(matrix, terms.is_symbol, self._weights)
         return _bound(queries, scores)
@@ -185,15 +185,6 @@ def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
         return lexical.parse_query(index.plan.text), None
     names = (report, lexical.terms, lexical.name, lexical.common_language)
     return report_query_terms(*names), make_scorer(*names)
-
-
-def _report_signals(
-    indexes: Sequence[JointIndex], scorer: ReportScorer | None
-) -> Mapping[str, Floats] | None:
-    if scorer is None:
-        return None
-    signals = [scorer(index.snapshot) for index in indexes]
-    return {name: np.concatenate([values[name] for values in signals]) for name in signals[0]}
 
 
 def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:

@@ -231,8 +231,8 @@ def _split_chunks(signals: ChunkSignals, files: slice, chunks: slice) -> ChunkSi
     )
 
 
-# Signals of a long question for all live files of a snapshot: name -> (F,), from 0.
-ReportSignals = Callable[[IndexSnapshot], Mapping[str, Floats]]
+# Signals of a long question for all live files of a corpus: name -> (F,), from 0.
+ReportSignals = Callable[[Corpus], Mapping[str, Floats]]
 
 
 def make_snapshot(
@@ -305,7 +305,7 @@ def compute_features(
     is the number of files that are going to be shown.
     """
     allowed = None if file_filter is None else file_filter(snapshot.live_documents)
-    of_report = {} if report_signals is None else report_signals(snapshot)
+    of_report = None if report_signals is None else report_signals(snapshot.corpus)
     return compute_corpus_features(
         snapshot.corpus,
         query,
@@ -313,7 +313,7 @@ def compute_features(
         vector,
         allowed,
         limit,
-        of_report if report_signals is not None else None,
+        of_report,
     )
 
 

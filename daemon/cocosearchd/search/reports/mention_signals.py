@@ -1,4 +1,4 @@
-"""Signals of the files that a long question mentions, in one snapshot of a lexical index. Pure."""
+"""Signals of the files that a long question mentions, in one index or in several small ones. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from cocosearchd.search.lexical.array_types import Floats, Ints
+from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.features import file_stem
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
+from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.name_scores import find_defining_files
 from cocosearchd.search.reports.mentions import GROUPS, Frame, Mentions
 
@@ -85,14 +85,23 @@ class MentionedFiles:
         return [*self._by_stem.get(name, ()), *self._by_stem.get(f"_{name}", ())]
 
 
-def mention_signals(
-    mentions: Mentions, snapshot: IndexSnapshot, names: MentionedFiles
-) -> dict[str, Floats]:
+def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
     """Return the signals `MENTION_SIGNALS` of all live files, each (F,), 0 where nothing is said."""
-    count = snapshot.file_count
+    by_index = [
+        _mention_signals_of_paths(mentions, MentionedFiles(corpus.live.paths[rows]))
+        for rows in map(corpus.file_groups.rows, range(len(corpus.file_groups)))
+    ]
+    signals = _definition_signals(mentions, corpus)
+    for name in by_index[0]:
+        signals[name] = np.concatenate([of_index[name] for of_index in by_index])
+    return signals
+
+
+def _mention_signals_of_paths(mentions: Mentions, names: MentionedFiles) -> dict[str, Floats]:
+    """Return the signals of the paths of the files of one index, each (F,)."""
+    count = len(names.paths)
     signals = dict[str, Floats]()
     for group in GROUPS.values():
-        signals[f"defines_{group}"] = _definition_signal(mentions.names[group], snapshot)
         signals[f"path_{group}"] = _share_signal(
             (
                 *(names.of_path(path) for path in mentions.paths[group]),
@@ -107,29 +116,28 @@ def mention_signals(
     return signals
 
 
-def _definition_signal(names: Sequence[str], snapshot: IndexSnapshot) -> Floats:
-    """Sum over names of the share of each file that defines it, as a logarithm."""
-    signal = np.zeros(snapshot.file_count, np.float32)
-    for name in names:
-        files = _defining_files(snapshot, name)
-        is_plain = name.islower() and "_" not in name
-        if not 0 < len(files) <= (MAX_DEFINING_PLAIN if is_plain else MAX_DEFINING):
-            continue
-        signal[files] += (PLAIN_SHARE if is_plain else 1.0) / len(files)
-    return np.log1p(signal)
+def _definition_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
+    """Sum over the names of a group the share of each file that defines it, as a logarithm.
 
-
-def _defining_files(snapshot: IndexSnapshot, name: str) -> Ints:
-    """Return the numbers of the live files that define a name as written."""
-    live = snapshot.live_documents
-    by_view = find_defining_files(snapshot.views, name)
-    return np.concatenate(
-        [
-            start + np.searchsorted(numbers, files)
-            for start, numbers, files in zip(live.starts, live.segment_files, by_view, strict=True)
-        ]
-        or [np.zeros(0, np.int64)]
+    A name that many files of an index define says nothing there.
+    """
+    names = tuple(
+        dict.fromkeys(name for group in GROUPS.values() for name in mentions.names[group])
     )
+    files, numbers = find_defining_files(corpus, names)
+    groups = corpus.file_groups.numbers[files].astype(np.int64)
+    counts = np.bincount(groups * len(names) + numbers, minlength=1)[groups * len(names) + numbers]
+    is_plain = np.array([name.islower() and "_" not in name for name in names], np.bool_)[numbers]
+    is_telling = counts <= np.where(is_plain, MAX_DEFINING_PLAIN, MAX_DEFINING)
+    shares = np.where(is_plain, PLAIN_SHARE, 1.0) / counts
+    signals = dict[str, Floats]()
+    for group in GROUPS.values():
+        own_names = frozenset(mentions.names[group])
+        is_mentioned = np.array([name in own_names for name in names], np.bool_)[numbers]
+        chosen = is_telling & is_mentioned
+        sums = np.bincount(files[chosen], shares[chosen], len(corpus.live.paths))
+        signals[f"defines_{group}"] = np.log1p(sums).astype(np.float32)
+    return signals
 
 
 def _share_signal(mentioned: Iterable[Sequence[int]], count: int) -> Floats:

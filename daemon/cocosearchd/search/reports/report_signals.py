@@ -1,4 +1,4 @@
-"""All signals of a long question in one snapshot: mentions, messages, words of its title. Pure."""
+"""All signals of a long question in an index: mentions, messages, words of its title. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,14 +8,10 @@ import numpy as np
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.features import scale_to_maximum
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.scoring.bm25 import find_file_hits, score_files
+from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.text_coverage import cover_files
-from cocosearchd.search.reports.mention_signals import (
-    MENTION_SIGNALS,
-    MentionedFiles,
-    mention_signals,
-)
+from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, mention_signals
 from cocosearchd.search.reports.report import Report
 from cocosearchd.search.reports.report_terms import message_terms
 
@@ -36,25 +32,27 @@ class ReportScorer:
     title: QueryTerms
     messages: tuple[tuple[int, ...], ...] = ()
 
-    def __call__(self, snapshot: IndexSnapshot) -> dict[str, Floats]:
+    def __call__(self, corpus: Corpus) -> dict[str, Floats]:
         """Return the signals of all live files: name -> (F,)."""
-        names = MentionedFiles(snapshot.live_documents.paths)
-        signals = mention_signals(self.report.mentions, snapshot, names)
-        hits = find_file_hits(snapshot.corpus, self.title)
-        scores = score_files(snapshot.corpus, hits, self.title)
-        return signals | {"title": scale_to_maximum(scores), "message": self._messages(snapshot)}
+        signals = mention_signals(self.report.mentions, corpus)
+        scores = score_files(corpus, find_file_hits(corpus, self.title), self.title)
+        return signals | {
+            "title": scale_to_maximum(scores, corpus.file_groups),
+            "message": self._messages(corpus),
+        }
 
-    def _messages(self, snapshot: IndexSnapshot) -> Floats:
+    def _messages(self, corpus: Corpus) -> Floats:
         """The share of each file, (F,), in the message that it has the most of in one chunk."""
-        signal = np.zeros(snapshot.file_count, np.float32)
+        groups = corpus.file_groups
+        signal = np.zeros(len(corpus.live.paths), np.float32)
         for terms in self.messages:
-            coverage = cover_files(snapshot.views, snapshot.statistics, terms)
-            best = coverage.max(initial=0)
-            if best < MIN_COVERED:
-                continue
-            files = np.flatnonzero(coverage >= np.float32(_NEARLY_BEST) * best)
-            if len(files) <= MAX_FILES:
-                signal[files] = np.maximum(signal[files], best / np.float32(len(files)))
+            coverage = cover_files(corpus, terms)
+            best = groups.largest(coverage)
+            is_near = coverage >= groups.spread(np.float32(_NEARLY_BEST) * best)
+            counts = groups.counts(is_near)
+            is_telling = (best >= MIN_COVERED) & (counts <= MAX_FILES)
+            shares = np.where(is_telling, best / np.maximum(counts, 1).astype(np.float32), 0)
+            signal = np.maximum(signal, is_near * groups.spread(shares.astype(np.float32)))
         return signal
 
 

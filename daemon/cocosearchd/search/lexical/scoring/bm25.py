@@ -82,7 +82,7 @@ class FileHits:
         else:
             totals = np.append(0, np.cumsum(having))
             counts = np.diff(totals[self.run_ends], prepend=0)
-        return _sum_runs(corpus, self.runs, counts, terms)
+        return sum_runs(corpus, self.runs, counts, terms)
 
 
 class IdLookup:
@@ -103,7 +103,7 @@ class IdLookup:
 
 def find_file_hits(corpus: Corpus, query: QueryTerms) -> FileHits:
     """Find the live files that have the terms of a query."""
-    runs = _find_runs(corpus, query, Segment.file_row_bounds)
+    runs = find_runs(corpus, _term_hashes(query), Segment.file_row_bounds)
     files = runs.concatenate(corpus.views, "posting_files", np.int64)
     files += np.repeat(np.array(corpus.live.starts, np.int64)[runs.views], runs.counts)
     terms = np.repeat(runs.terms, runs.counts)
@@ -186,11 +186,11 @@ def score_chunks(
 
     The coverage is the share of the query's idf mass that a chunk has, 0 to 1.
     """
-    runs = _find_runs(corpus, query, Segment.chunk_row_bounds)
-    counts = _sum_runs(corpus, runs, _count_live_rows(corpus, runs), len(query.terms))
+    runs = find_runs(corpus, _term_hashes(query), Segment.chunk_row_bounds)
+    counts = sum_runs(corpus, runs, count_live_chunks(corpus, runs), len(query.terms))
     idfs = _idfs(counts, corpus.chunk_counts)
     weights = idfs * _query_frequencies(query)
-    positions, terms, tf = _match_chunks(candidates, runs)
+    positions, terms, tf = _match_chunks(corpus, candidates, runs)
     groups = candidates.chunk_groups.numbers.take(positions)
     shares = features.bm25(
         weights[groups, terms],
@@ -208,8 +208,20 @@ def score_chunks(
     return scores, coverage / ideals
 
 
-def _match_chunks(candidates: Candidates, runs: PostingRuns) -> tuple[Ints, Ints, Floats]:
+def _match_chunks(
+    corpus: Corpus, candidates: Candidates, runs: PostingRuns
+) -> tuple[Ints, Ints, Floats]:
     """Match rows to candidate chunks: the position of each chunk, its term and the frequency."""
+    if not all(candidate.are_all for candidate in candidates.by_view):
+        return _look_up_chunks(candidates, runs)
+    positions = runs.concatenate(corpus.views, "posting_chunks", np.int64)
+    positions += np.repeat(candidates.chunk_starts[runs.views], runs.counts)
+    counts = runs.concatenate(corpus.views, "posting_counts", np.float32)
+    return positions, np.repeat(runs.terms, runs.counts), counts
+
+
+def _look_up_chunks(candidates: Candidates, runs: PostingRuns) -> tuple[Ints, Ints, Floats]:
+    """Match rows run by run, because only some chunks are candidates."""
     positions, counts, sizes = list[Array](), list[Array](), list[int]()
     lookups = dict[int, Callable[[Array], tuple[slice | Ints, Array]]]()
     for view, start, end in zip(
@@ -237,9 +249,8 @@ def _chunk_lookup(candidate: CandidateFiles) -> Callable[[Array], tuple[slice | 
     return IdLookup(candidate.segment.chunk_count, candidate.chunks)
 
 
-def _find_runs(corpus: Corpus, query: QueryTerms, find_bounds: _FindBounds) -> PostingRuns:
+def find_runs(corpus: Corpus, hashes: NDArray[np.uint64], find_bounds: _FindBounds) -> PostingRuns:
     """Find the rows of the terms that each view has."""
-    hashes = np.array([term for term, _ in query.terms], np.uint64)
     bounds = [find_bounds(view.segment, hashes) for view in corpus.views]
     shape = (len(bounds), len(hashes))
     starts = concatenate([first for first, _ in bounds], np.int64).reshape(shape)
@@ -248,7 +259,7 @@ def _find_runs(corpus: Corpus, query: QueryTerms, find_bounds: _FindBounds) -> P
     return PostingRuns(views, terms, starts[views, terms], ends[views, terms])
 
 
-def _count_live_rows(corpus: Corpus, runs: PostingRuns) -> Ints:
+def count_live_chunks(corpus: Corpus, runs: PostingRuns) -> Ints:
     """Count the live chunks of each run, (n,)."""
     counts = runs.counts
     if any(view.alive_chunks is not None for view in corpus.views):
@@ -265,12 +276,16 @@ def count_live_rows(view: SegmentView, rows: slice) -> int:
     return int(np.count_nonzero(view.alive_chunks.take(view.segment.posting_chunks[rows])))
 
 
-def _sum_runs(corpus: Corpus, runs: PostingRuns, counts: Ints, terms: int) -> Ints:
+def sum_runs(corpus: Corpus, runs: PostingRuns, counts: Ints, terms: int) -> Ints:
     """Sum the counts of runs by index and term: (G, terms)."""
     groups = corpus.view_groups.numbers[runs.views].astype(np.int64)
     sums = np.bincount(groups * terms + runs.terms, counts, len(corpus.statistics) * terms)
     totals: Ints = sums.astype(np.int64).reshape(len(corpus.statistics), terms)
     return totals
+
+
+def _term_hashes(query: QueryTerms) -> NDArray[np.uint64]:
+    return np.array([term for term, _ in query.terms], np.uint64)
 
 
 def _query_frequencies(query: QueryTerms) -> Floats:

@@ -165,7 +165,7 @@ def _find_definitions(corpus: Corpus, kind: str, names: Sequence[str]) -> Matchi
     hashes = np.array([term_hash(name) for name in names], np.uint64)
     views, chunks, values = list[Ints](), list[Array](), list[Array]()
     for number, view in enumerate(corpus.views if names else ()):
-        rows = _find_name_rows(getattr(view.segment, f"{kind}_names"), hashes)
+        rows, _ = _match_names(getattr(view.segment, f"{kind}_names"), hashes)
         if len(rows):
             views.append(np.full(len(rows), number))
             chunks.append(getattr(view.segment, f"{kind}_chunks")[rows])
@@ -175,15 +175,15 @@ def _find_definitions(corpus: Corpus, kind: str, names: Sequence[str]) -> Matchi
     )
 
 
-def _find_name_rows(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> Ints:
-    """Find the rows of names by their hashes, in the order of `hashes`."""
+def _match_names(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Find the rows of names by their hashes, in the order of `hashes`, and the number of each."""
     starts = sorted_names.searchsorted(hashes)
     counts = sorted_names.searchsorted(hashes, side="right") - starts
     total = int(counts.sum())
     if not total:
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rows: Ints = np.arange(total) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return rows
+    return rows, np.repeat(np.arange(len(hashes)), counts)
 
 
 def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
@@ -198,14 +198,18 @@ def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
     return best
 
 
-def find_defining_files(snapshot_views: Sequence[SegmentView], name: str) -> list[Ints]:
-    """Find by view the live files that define a name as written, ascending."""
-    return [_defining_files(view, name) for view in snapshot_views]
+def find_defining_files(corpus: Corpus, names: Sequence[str]) -> tuple[Ints, Ints]:
+    """Find the live files that define names as written, as pairs of (file, number of the name).
 
-
-def _defining_files(view: SegmentView, name: str) -> Ints:
-    segment = view.segment
-    hashes = np.array([term_hash(name)], np.uint64)
-    chunks = segment.exact_chunks[_find_name_rows(segment.exact_names, hashes)]
-    files: Ints = np.unique(segment.chunk_files[chunks]).astype(np.int64)
-    return files if view.alive is None else files[view.alive[files]]
+    Each pair comes once; they are sorted by file.
+    """
+    hashes = np.array([term_hash(name) for name in names], np.uint64)
+    pairs = [np.zeros(0, np.int64)]
+    for number, view in enumerate(corpus.views if names else ()):
+        rows, numbers = _match_names(view.segment.exact_names, hashes)
+        if len(rows):
+            owners = view.segment.chunk_files[view.segment.exact_chunks[rows]]
+            files, mask = corpus.number_files(number, owners)
+            pairs.append(files * len(names) + (numbers if mask is None else numbers[mask]))
+    unique = np.unique(np.concatenate(pairs))
+    return unique // max(len(names), 1), unique % max(len(names), 1)

@@ -6,10 +6,15 @@ import numpy as np
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.scoring.bm25 import count_live_rows
-from cocosearchd.search.lexical.scoring.corpus import FieldStatistics
+from cocosearchd.search.lexical.scoring.bm25 import (
+    PostingRuns,
+    count_live_chunks,
+    find_runs,
+    sum_runs,
+)
+from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.segments.live_documents import select_live
-from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
+from cocosearchd.search.lexical.segments.segment import Segment
 
 MIN_TERMS = 3  # of a text: fewer are no evidence that a place has the text
 # Terms that more chunks have, of all: they cost time, and weigh little.
@@ -17,48 +22,39 @@ COMMON_SHARE = 0.1
 MIN_COMMON = 50  # chunks
 
 
-def cover_files(
-    views: Sequence[SegmentView], statistics: FieldStatistics, terms: Sequence[int]
-) -> Floats:
+def cover_files(corpus: Corpus, terms: Sequence[int]) -> Floats:
     """Return the largest share of a text, by idf, that a chunk of each live file has: (F,), 0 to 1.
 
-    `terms` are the hashes of the text. Those that nothing has, such as values in a message, do not
-    count; neither do common ones. It is 0 for every file if fewer than `MIN_TERMS` are left.
+    `terms` are the hashes of the text. Those that nothing in an index has, such as values in a
+    message, do not count there; neither do common ones. It is 0 for every file of an index if fewer
+    than `MIN_TERMS` are left.
     """
-    hashes = np.array(terms, np.uint64)
-    rows = [view.segment.chunk_rows(hashes) for view in views]
-    counts = np.array(
-        [
-            [count_live_rows(view, row) for row in of_view]
-            for view, of_view in zip(views, rows, strict=True)
-        ],
-        np.int64,
-    )
-    totals = counts.reshape(len(views), len(terms)).sum(axis=0)
-    most = max(MIN_COMMON, statistics.chunks * COMMON_SHARE)
-    used = np.flatnonzero((totals > 0) & (totals <= most)).tolist()
-    idfs = {number: float(features.idf(int(totals[number]), statistics.chunks)) for number in used}
-    idf_sum = sum(idfs.values())
-    if len(used) < MIN_TERMS or not idf_sum:
-        return np.zeros(statistics.files, np.float32)
-    shares = {number: np.float32(idf / idf_sum) for number, idf in idfs.items()}
-    return select_live(
-        views,
-        [
-            _cover_segment(view.segment, of_view, shares)
-            for view, of_view in zip(views, rows, strict=True)
-        ],
-    )
+    runs = find_runs(corpus, np.array(terms, np.uint64), Segment.chunk_row_bounds)
+    counts = sum_runs(corpus, runs, count_live_chunks(corpus, runs), len(terms))
+    most = np.maximum(MIN_COMMON, corpus.chunk_counts * COMMON_SHARE)
+    is_used = (counts > 0) & (counts <= most[:, None])
+    is_used &= (np.count_nonzero(is_used, axis=1) >= MIN_TERMS)[:, None]
+    idfs = np.where(is_used, features.idf(counts, corpus.chunk_counts[:, None]), 0)
+    sums = idfs.sum(axis=1, keepdims=True)
+    shares = (idfs / np.where(sums > 0, sums, 1)).astype(np.float32)
+    return select_live(corpus.views, _cover_views(corpus, runs, shares))
 
 
-def _cover_segment(
-    segment: Segment, rows: Sequence[slice], shares: dict[int, np.float32]
-) -> Floats:
-    """Return the largest sum of shares in a chunk of each file of a segment, (F,)."""
-    covered = np.zeros(segment.chunk_count, np.float32)
-    for number, share in shares.items():
-        covered[segment.posting_chunks[rows[number]]] += share
-    if not len(covered):
-        return np.zeros(segment.file_count, np.float32)
-    best: Floats = np.maximum.reduceat(covered, segment.chunk_starts)
-    return best
+def _cover_views(corpus: Corpus, runs: PostingRuns, shares: Floats) -> list[Floats]:
+    """Return by view the largest sum of shares in a chunk of each file of its segment, (F,)."""
+    covered: list[Floats | None] = [None] * len(corpus.views)
+    weights = shares[corpus.view_groups.numbers[runs.views], runs.terms]
+    for number in np.flatnonzero(weights).tolist():
+        view = int(runs.views[number])
+        segment = corpus.views[view].segment
+        of_view = covered[view]
+        if of_view is None:
+            of_view = covered[view] = np.zeros(segment.chunk_count, np.float32)
+        rows = slice(int(runs.starts[number]), int(runs.ends[number]))
+        of_view[segment.posting_chunks[rows]] += weights[number]
+    return [
+        np.zeros(view.segment.file_count, np.float32)
+        if of_view is None
+        else np.maximum.reduceat(of_view, view.segment.chunk_starts)
+        for view, of_view in zip(corpus.views, covered, strict=True)
+    ]

@@ -4,6 +4,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from cocosearchd.search.lexical.features import (
 )
 from cocosearchd.search.lexical.segments.segment import Segment
 
+CACHED_WORDS = 1024  # of questions, whose trigrams are kept
 _MIN_STEM_LENGTH = 3  # characters: a shorter stem is no evidence as the prefix of a word
 
 
@@ -237,12 +239,12 @@ def _find_candidate_stems(names: PathNames, name: str) -> set[int]:
 
 def find_in_names(names: PathNames, text: str) -> list[int]:
     """Find the offsets of a text in `joined`, ascending."""
-    grams = _grams(text)
+    grams = _grams_of_word(text)
     return _find_by_grams(
         names,
         text,
-        np.searchsorted(names.grams, grams),
-        np.searchsorted(names.grams, grams, side="right"),
+        names.grams.searchsorted(grams),
+        names.grams.searchsorted(grams, side="right"),
     )
 
 
@@ -264,6 +266,12 @@ def _scan(names: str, text: str) -> Iterator[int]:
     while offset >= 0:
         yield offset
         offset = names.find(text, offset + 1)
+
+
+@lru_cache(maxsize=CACHED_WORDS)
+def _grams_of_word(text: str) -> NDArray[np.uint64]:
+    """Return `_grams` of a word of a question, which is looked up in many segments."""
+    return _grams(text)
 
 
 def _grams(text: str) -> NDArray[np.uint64]:

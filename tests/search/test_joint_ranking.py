@@ -1,0 +1,214 @@
+"""One question to many small indexes gets the answer that asking each of them gives."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.pipeline import Pipeline
+from cocosearchd.search.plan import Query, parse_query
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.index_records import drop_index
+from tests.search.corpus import Corpus, new_corpus
+
+pytestmark = pytest.mark.anyio
+
+WORDS = tuple(
+    "mail send parse header close socket queue retry token cache config path error value render route"
+    " session index schema table merge split encode decode limit budget".split()
+)
+INDEXES = 8
+QUESTIONED = 20  # indexes that get random questions
+QUESTIONS = 60
+
+
+def make_file(rng: random.Random, words: Sequence[str]) -> str:
+    """Make a module of two or three functions over a few words."""
+    functions = []
+    for _ in range(rng.randrange(1, 4)):
+        name = "_".join(rng.sample(words, rng.randrange(1, 3)))
+        sentence = " ".join(rng.choices(words, k=rng.randrange(2, 6)))
+        functions.append(
+            f'def {name}({rng.choice(words)}):\n    """{sentence.capitalize()}."""\n'
+            f"    return {rng.choice(words)}({rng.choice(words)!r})\n"
+        )
+    return "\n\n".join(functions)
+
+
+def make_files(rng: random.Random, words: Sequence[str]) -> dict[str, str]:
+    """Make the files of an index; some are copies, versions or tests of others."""
+    files = {
+        f"{rng.choice(('src', 'lib', 'tests', 'v1', 'v2'))}/{rng.choice(words)}.py": make_file(
+            rng, words
+        )
+        for _ in range(rng.randrange(1, 9))
+    }
+    path, text = rng.choice(sorted(files.items()))
+    return files | {f"vendor/copy/{path}": text} if rng.random() < 0.4 else files
+
+
+def make_question(rng: random.Random) -> Query:
+    """Make a question of any kind, with or without filters."""
+    words = rng.sample(WORDS, rng.randrange(2, 6))
+    text = rng.choice(
+        (
+            words[0],
+            "_".join(words[:2]),
+            " ".join(words),
+            f"how does {words[0]} {words[1]} part3",
+            f"lang:python {' '.join(words)}",
+            f"path:src/** {words[0]} {words[1]}",
+            f"sym:function {words[0]}",
+            f'"{words[0]}" {words[1]}',
+            f"{words[0]} fails\n\nWhen I {' '.join(words)} it stops. " * 8
+            + f'\n```\n  File "src/{words[1]}.py", line 3, in {words[2 % len(words)]}\n```\n',
+        )
+    )
+    return parse_query(
+        text,
+        use_cache=False,
+        limit=rng.choice((1, 3, 10)),
+        min_relevance=rng.choice((0.0, 0.0, 0.2)),
+        all_chunks=rng.random() < 0.1,
+        collapse=rng.random() < 0.8,
+    )
+
+
+class ManyIndexes:
+    """Small indexes in one pipeline, which counts the indexes that are ranked."""
+
+    def __init__(self, db: Database) -> None:
+        self.corpora = list[Corpus]()
+        self._lexicals = dict[str, LexicalIndex]()
+        self.pipeline = Pipeline(db, BuiltinEmbedder(), SearchSettings(), self._lexicals.get)
+        self._alone = Pipeline(db, BuiltinEmbedder(), SearchSettings(), self._lexicals.get)
+        self._alone._retriever.find_joint_index = lambda record, plan: None  # type: ignore[method-assign]
+        self._db = db
+
+    async def add(self, root: Path, name: str, files: Mapping[str, str]) -> Corpus:
+        corpus = await new_corpus(
+            self._db,
+            root,
+            files,
+            name=name,
+            pipeline=self.pipeline,
+            lexical=root.parent / f"{name}.words",
+        )
+        assert corpus.lexical is not None
+        self._lexicals[name] = corpus.lexical
+        self.corpora.append(corpus)
+        return corpus
+
+    @property
+    def records(self) -> list[IndexRecord]:
+        return [corpus.record for corpus in self.corpora]
+
+    async def ask(self, query: Query | str) -> MergedAnswer:
+        question = parse_query(query) if isinstance(query, str) else query
+        return await search_several(self.pipeline, self.records, question)
+
+    async def ask_each(self, query: Query) -> MergedAnswer:
+        """Ask all of them, each by itself."""
+        return await search_several(self._alone, self.records, query)
+
+    def misses(self) -> int:
+        return self.pipeline.cache_statistics().misses
+
+
+async def make_many(db: Database, root: Path, seed: int, count: int = INDEXES) -> ManyIndexes:
+    rng = random.Random(seed)
+    many = ManyIndexes(db)
+    for number in range(count):
+        words = rng.sample(WORDS, rng.randrange(4, len(WORDS)))
+        await many.add(root / f"part{number}", f"part{number}", make_files(rng, words))
+    return many
+
+
+@pytest.mark.timeout(60)
+async def test_answers_are_those_of_asking_each(db: Database, tmp_path: Path) -> None:
+    many = await make_many(db, tmp_path, 1, QUESTIONED)
+    await many.add(tmp_path / "empty", "empty", {})
+    rng = random.Random(2)
+    skipped = 0
+    for number in range(QUESTIONS):
+        question = make_question(rng)
+        if number % 10 == 9:  # dead files, and segments of few files
+            corpus = rng.choice(many.corpora[:QUESTIONED])
+            await corpus.save(f"src/{rng.choice(WORDS)}.py", make_file(rng, WORDS))
+        before = many.misses()
+        merged = await many.ask(question)
+        skipped += len(many.corpora) - (many.misses() - before)
+        each = await many.ask_each(question)
+        assert merged.hits == each.hits, question
+        assert merged.warnings == each.warnings, question
+        assert merged.omitted == each.omitted, question
+        assert [answer.index for answer in merged.answers] == [
+            answer.index for answer in each.answers
+        ]
+    assert skipped > QUESTIONS * QUESTIONED / 3, "most indexes add nothing to most answers"
+
+
+async def test_a_rare_name_ranks_one_index(db: Database, tmp_path: Path) -> None:
+    many = await make_many(db, tmp_path, 3)
+    await many.corpora[5].save("src/rare.py", "def elephant_in_room(mail):\n    return mail\n")
+    before = many.misses()
+    merged = await many.ask("elephant_in_room")
+    assert merged.hits[0].path == "src/rare.py"
+    assert many.misses() - before <= 2
+
+
+async def test_an_equal_question_is_answered_from_the_cache(db: Database, tmp_path: Path) -> None:
+    many = await make_many(db, tmp_path, 4)
+    question = parse_query("close the socket of a session")
+    first = await many.ask(question)
+    before = many.misses()
+    again = await many.ask(question)
+    assert again.hits == first.hits
+    assert {answer.cache for answer in again.answers} == {"exact"}
+    assert many.misses() == before
+    text = 'def close_session(socket):\n    """Close the socket of a session."""\n'
+    await many.corpora[0].save("src/new.py", text)
+    changed = await many.ask(question)
+    assert "src/new.py" in {hit.path for hit in changed.hits}, "a commit to any index counts"
+    assert changed.hits == (await many.ask_each(replace(question, use_cache=False))).hits
+
+
+async def test_an_index_that_is_gone_does_not_fail_the_others(db: Database, tmp_path: Path) -> None:
+    many = await make_many(db, tmp_path, 5)
+    whole = await many.ask(parse_query("parse header", use_cache=False))
+    owner = whole.hits[0].index
+    await drop_index(db, next(record for record in many.records if record.name == owner))
+    merged = await many.ask(parse_query("parse header", use_cache=False))
+    assert [failed.index for failed in merged.failed] == [owner]
+    assert merged.hits
+    assert owner not in {hit.index for hit in merged.hits}
+    assert merged.stale is not None
+    assert owner in merged.stale.sentence
+
+
+async def test_nested_roots_show_a_file_once(db: Database, tmp_path: Path) -> None:
+    many = await make_many(db, tmp_path, 6)
+    text = "def send_mail(address): ...\n"
+    await many.add(tmp_path / "outer", "outer", {"inner/mail.py": text, "other.py": "pass\n"})
+    await many.add(tmp_path / "outer" / "inner", "inner", {"mail.py": text})
+    question = parse_query("send_mail address", use_cache=False)
+    merged = await many.ask(question)
+    assert merged.hits == (await many.ask_each(question)).hits
+    assert [hit.index for hit in merged.hits if hit.path.endswith("mail.py")].count("outer") <= 1
+
+
+async def test_no_result_says_why_for_each_index(db: Database, tmp_path: Path) -> None:
+    many = await make_many(db, tmp_path, 7)
+    question = parse_query("lang:rust send mail", use_cache=False)
+    merged = await many.ask(question)
+    each = await many.ask_each(question)
+    assert not merged.hits
+    assert merged.warnings == each.warnings
+    assert len(merged.warnings) == INDEXES
