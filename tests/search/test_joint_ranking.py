@@ -21,8 +21,34 @@ from tests.search.corpus import Corpus, new_corpus
 pytestmark = pytest.mark.anyio
 
 WORDS = tuple(
-    "mail send parse header close socket queue retry token cache config path error value render route"
-    " session index schema table merge split encode decode limit budget".split()
+    [
+        "mail",
+        "send",
+        "parse",
+        "header",
+        "close",
+        "socket",
+        "queue",
+        "retry",
+        "token",
+        "cache",
+        "config",
+        "path",
+        "error",
+        "value",
+        "render",
+        "route",
+        "session",
+        "index",
+        "schema",
+        "table",
+        "merge",
+        "split",
+        "encode",
+        "decode",
+        "limit",
+        "budget",
+    ]
 )
 INDEXES = 8
 QUESTIONED = 20  # indexes that get random questions
