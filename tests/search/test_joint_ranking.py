@@ -20,36 +20,10 @@ from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
 
-WORDS = tuple(
-    [
-        "mail",
-        "send",
-        "parse",
-        "header",
-        "close",
-        "socket",
-        "queue",
-        "retry",
-        "token",
-        "cache",
-        "config",
-        "path",
-        "error",
-        "value",
-        "render",
-        "route",
-        "session",
-        "index",
-        "schema",
-        "table",
-        "merge",
-        "split",
-        "encode",
-        "decode",
-        "limit",
-        "budget",
-    ]
-)
+WORDS = (
+    "mail", "send", "parse", "header", "close", "socket", "queue", "retry", "token", "cache", "config", "path",
+    "error", "value", "render", "route", "session", "index", "schema", "table", "merge", "split", "encode",
+)  # fmt: skip
 INDEXES = 8
 QUESTIONED = 20  # indexes that get random questions
 QUESTIONS = 60
@@ -168,15 +142,15 @@ async def test_answers_are_those_of_asking_each(db: Database, tmp_path: Path) ->
         if number % 10 == 9:  # dead files, and segments of few files
             corpus = rng.choice(many.corpora[:QUESTIONED])
             await corpus.save(f"src/{rng.choice(WORDS)}.py", make_file(rng, WORDS))
-        before = many.misses()
+        misses = many.misses()
         merged = await many.ask(question)
-        skipped += len(many.corpora) - (many.misses() - before)
-        each = await many.ask_each(question)
-        assert merged.hits == each.hits, question
-        assert merged.warnings == each.warnings, question
-        assert merged.omitted == each.omitted, question
+        skipped += len(many.corpora) - (many.misses() - misses)
+        expected = await many.ask_each(question)
+        assert merged.hits == expected.hits, question
+        assert merged.warnings == expected.warnings, question
+        assert merged.omitted == expected.omitted, question
         assert [answer.index for answer in merged.answers] == [
-            answer.index for answer in each.answers
+            answer.index for answer in expected.answers
         ]
     assert skipped > QUESTIONS * QUESTIONED / 3, "most indexes add nothing to most answers"
 
@@ -184,21 +158,21 @@ async def test_answers_are_those_of_asking_each(db: Database, tmp_path: Path) ->
 async def test_a_rare_name_ranks_one_index(db: Database, tmp_path: Path) -> None:
     many = await make_many(db, tmp_path, 3)
     await many.corpora[5].save("src/rare.py", "def elephant_in_room(mail):\n    return mail\n")
-    before = many.misses()
+    misses = many.misses()
     merged = await many.ask("elephant_in_room")
     assert merged.hits[0].path == "src/rare.py"
-    assert many.misses() - before <= 2
+    assert many.misses() - misses <= 2
 
 
 async def test_an_equal_question_is_answered_from_the_cache(db: Database, tmp_path: Path) -> None:
     many = await make_many(db, tmp_path, 4)
     question = parse_query("close the socket of a session")
     first = await many.ask(question)
-    before = many.misses()
+    misses = many.misses()
     again = await many.ask(question)
     assert again.hits == first.hits
     assert {answer.cache for answer in again.answers} == {"exact"}
-    assert many.misses() == before
+    assert many.misses() == misses
     text = 'def close_session(socket):\n    """Close the socket of a session."""\n'
     await many.corpora[0].save("src/new.py", text)
     changed = await many.ask(question)
@@ -208,8 +182,8 @@ async def test_an_equal_question_is_answered_from_the_cache(db: Database, tmp_pa
 
 async def test_an_index_that_is_gone_does_not_fail_the_others(db: Database, tmp_path: Path) -> None:
     many = await make_many(db, tmp_path, 5)
-    whole = await many.ask(parse_query("parse header", use_cache=False))
-    owner = whole.hits[0].index
+    complete = await many.ask(parse_query("parse header", use_cache=False))
+    owner = complete.hits[0].index
     await drop_index(db, next(record for record in many.records if record.name == owner))
     merged = await many.ask(parse_query("parse header", use_cache=False))
     assert [failed.index for failed in merged.failed] == [owner]
@@ -234,7 +208,7 @@ async def test_no_result_says_why_for_each_index(db: Database, tmp_path: Path) -
     many = await make_many(db, tmp_path, 7)
     question = parse_query("lang:rust send mail", use_cache=False)
     merged = await many.ask(question)
-    each = await many.ask_each(question)
+    expected = await many.ask_each(question)
     assert not merged.hits
-    assert merged.warnings == each.warnings
+    assert merged.warnings == expected.warnings
     assert len(merged.warnings) == INDEXES

@@ -272,7 +272,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(
-    ("query", "definition_share"),
+    ("query", "sole"),
     [
         ("currentApp", {"globals.js": 1.0}),
         ("currentApp()", {"globals.js": 1.0}),

@@ -132,11 +132,10 @@ def _git_errors(index: RunningIndex) -> Iterator[None]:
 
 def _find_impact(request: s.ImpactRequest, moment: GraphMoment) -> _Finding:
     definitions = find_definitions(moment.files, moment.resolver, moment.target)
-    return _Finding(
-        _search(request, moment, definitions.keys),
-        make_definition_entries(moment.files, definitions.keys),
-        notes=definitions.notes,
-    )
+    # first: no file is read once the time is over
+    entries = make_definition_entries(moment.files, definitions.keys)
+    impact = _search(request, moment, definitions.keys)
+    return _Finding(impact, entries, notes=definitions.notes)
 
 
 def _find_changes(request: s.ChangesRequest, source: ChangeSource, moment: GraphMoment) -> _Finding:

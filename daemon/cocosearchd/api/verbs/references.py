@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 from cocosearch_ipc import graph_protocol as g
@@ -86,21 +87,13 @@ class ReferenceVerbs:
 
     async def references(self, request: g.ReferencesRequest) -> g.ReferencesReply:
         """All uses of a definition, page by page, with their number."""
-        kinds = _check_kinds(request.kinds)
-        after = _read_position(request.cursor)
-
-        def find(moment: GraphMoment) -> _Uses:
-            query = reference_pages.ReferenceQuery(
-                moment.where, kinds, request.min_confidence, request.limit, after
-            )
-            target = find_definitions(moment.files, moment.resolver, moment.target)
-            page = reference_pages.find_references(
-                moment.files, moment.resolver, target.keys, query, moment.is_over
-            )
-            entries = make_definition_entries(moment.files, target.keys)
-            return _Uses(entries, target.notes, page)
-
-        answer = await self._questions.ask(request, find)
+        query = reference_pages.ReferenceQuery(
+            kinds=_check_kinds(request.kinds),
+            min_confidence=request.min_confidence,
+            limit=request.limit,
+            after=_read_position(request.cursor),
+        )
+        answer = await self._questions.ask(request, partial(_find_uses, query))
         return await self._references_reply(request, answer)
 
     async def callers(self, request: g.CallsRequest) -> g.CallsReply:
@@ -145,8 +138,8 @@ class ReferenceVerbs:
                 moment.where, request.min_confidence, request.depth, request.limit, offset
             )
             target = find_definitions(moment.files, moment.resolver, moment.target)
+            entries = make_definition_entries(moment.files, target.keys)  # first, as above
             tree = find_calls(moment.files, moment.resolver, target.keys, query, moment.is_over)
-            entries = make_definition_entries(moment.files, target.keys)
             return _Calls(entries, target.notes, tree)
 
         answer = await self._questions.ask(request, find)
@@ -183,6 +176,20 @@ class ReferenceVerbs:
             lines.setdefault(path, set()).add(line)
         record = answer.index.record
         return await self._texts.read(record, answer.overlay, lines, answer.generation)
+
+
+def _find_uses(query: reference_pages.ReferenceQuery, moment: GraphMoment) -> _Uses:
+    target = find_definitions(moment.files, moment.resolver, moment.target)
+    # first: no file is read once the time is over
+    entries = make_definition_entries(moment.files, target.keys)
+    page = reference_pages.find_references(
+        moment.files,
+        moment.resolver,
+        target.keys,
+        replace(query, where=moment.where),
+        moment.is_over,
+    )
+    return _Uses(entries, target.notes, page)
 
 
 def _find_meanings(moment: GraphMoment) -> _Meanings:
