@@ -986,3 +986,37 @@ async def test_a_failed_run_can_be_run_again(root: Path, tmp_path: Path) -> None
             assert index.contents() == on_disk(os.fsencode(root))
             life.cancel_scope.cancel()
         tasks.cancel_scope.cancel()
+
+
+@linux
+async def test_a_root_is_never_said_to_be_fresh_at_once_before_a_save_is_in(
+    root: Path, tmp_path: Path
+) -> None:
+    put(root, a="0", b="0")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        for number in range(1000):
+            text = f"{number}"
+            put(root, **{("a", "b")[number % 2]: text})
+            if number % 3 == 0:
+                await anyio.sleep(0.001 * (number % 5))
+            if live.sync_at_once() is not None:
+                path = f"{('a', 'b')[number % 2]}.py"
+                assert index.files[path].content_hash == digest(text.encode())
+        await in_sync(live)
+        await anyio.sleep(0.05)
+        assert live.sync_at_once() is not None, "at rest nothing has to be waited for"
+
+
+@linux
+async def test_nothing_is_known_at_once_of_a_root_that_is_replaced(
+    root: Path, tmp_path: Path
+) -> None:
+    put(root, a="0")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, _):
+        await in_sync(live)
+        await anyio.sleep(0.05)
+        assert live.sync_at_once() is not None
+        root.rename(tmp_path / "away")
+        (tmp_path / "root").mkdir()
+        assert live.sync_at_once() is None

@@ -21,10 +21,18 @@ from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.answers.context import Context
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe_plan, describe_results
+from cocosearchd.search.answers.ranked_answer import (
+    Embed,
+    PreparedQuery,
+    QueryVector,
+    RankedAnswer,
+    SharedPlans,
+    make_ranking,
+)
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
-from cocosearchd.search.joint_ranking import JointRanking, Outcome
+from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan, Query
 from cocosearchd.search.query_cache import (
@@ -33,14 +41,6 @@ from cocosearchd.search.query_cache import (
     CacheUse,
     QueryCache,
     State,
-)
-from cocosearchd.search.ranked_answer import (
-    Embed,
-    PreparedQuery,
-    QueryVector,
-    RankedAnswer,
-    SharedPlans,
-    make_ranking,
 )
 from cocosearchd.search.retrieval import (
     FindLexicalIndex,

@@ -24,14 +24,14 @@ from cocosearchd.search.code.code_candidates import (
 )
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.code.code_query import CodeQuery
-from cocosearchd.search.code.joint_query import (
+from cocosearchd.search.joint.joint_query import (
     JointIndex,
     JointScorer,
     ScoredIndex,
     is_joinable,
     is_small,
 )
-from cocosearchd.search.code.scored_rows import read_scored
+from cocosearchd.search.joint.scored_rows import read_scored
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay

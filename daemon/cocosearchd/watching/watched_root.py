@@ -99,6 +99,8 @@ class WatchedRoot:
         self._checkout_hold = CheckoutHold()
         self.changes = ChangeLog()
         self._hints: Hints | None = None
+        # True if a quick check of the root cannot hang: hints are exact on local file systems only
+        self.local = False
         self._absorbed = 0  # batches of hints of this epoch
         self._hinted_at = 0.0
         self._open = asyncio.Event()  # set while the root is there and its hints are running
@@ -172,6 +174,7 @@ class WatchedRoot:
     def _begin_epoch(self, hints: Hints, fallback_reason: str | None) -> None:
         self._watcher = f"{hints.name} ({fallback_reason})" if fallback_reason else hints.name
         self._hints = hints
+        self.local = hints.exact
         self._fallen_back = fallback_reason is not None
         self._dirty.mark_tree("", urgent=False)
         # A root that was away for a moment fails the files that were read then.
@@ -503,14 +506,6 @@ class WatchedRoot:
         return Clock(self.changes.epoch, self._dirty.clock.applied_seq())
 
     # -- control
-
-    @property
-    def local(self) -> bool:
-        """True if a quick check of the root cannot hang.
-
-        Hints are exact on local file systems only.
-        """
-        return self._hints is not None and self._hints.exact
 
     def suspect(self, paths: Iterable[str]) -> None:
         """Mark files that an answer has seen changed: maybe no event announced it."""

@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -39,6 +40,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.hints: list[Hint] = []
+        self.batches = 0  # calls that have ended
         self._news = threading.Condition()
         self.stopped = threading.Event()  # while set, the thread of the backend gets no further
         self.stopped.set()
@@ -50,6 +52,7 @@ class Heard:
         self.stopped.wait()
         with self._news:
             self.hints += hints
+            self.batches += 1
             self._news.notify_all()
 
     def wait(self, enough: Callable[[list[Hint]], bool], timeout_s: float = 10.0) -> None:
@@ -147,6 +150,61 @@ def test_a_cookie_comes_after_what_was_before_it(root: Path, backend: str) -> No
             drop(root, f"c{number}")
             heard.wait(lambda hints, n=number: Cookie(b"c%d" % n) in hints)  # type: ignore[misc]
             assert heard.covers(b"old/%d.py" % number)
+
+
+def test_a_known_number_of_batches_has_every_earlier_change(root: Path, backend: str) -> None:
+    """A question that has absorbed so many batches knows all that was before it, without a cookie."""
+    with opened(root, backend) as (hints, heard):
+        if hints.batches_sent() is None and backend != "inotify":
+            pytest.skip("not promised: a question drops a cookie")
+        counted = 0
+        for number in range(300):
+            (root / "old" / f"{number}.py").write_text("1")
+            if number % 2:  # one is asked about at once, the next one when it has been heard
+                heard.wait(lambda _, n=number: heard.covers(b"old/%d.py" % n))  # type: ignore[misc]
+            sent = hints.batches_sent()
+            if sent == heard.batches:
+                counted += 1
+                assert heard.covers(b"old/%d.py" % number)
+        assert counted > 50
+
+
+@linux
+def test_a_batch_on_its_way_is_counted(root: Path) -> None:
+    with opened(root, "inotify") as (hints, heard):
+        heard.stopped.clear()
+        (root / "top.py").write_text("22")
+        assert heard.held.wait(10)  # read from the kernel, and not taken in yet
+        assert hints.batches_sent() in {None, heard.batches + 1}
+        heard.stopped.set()
+        heard.wait(lambda _: heard.covers(b"top.py"))
+        hints.close()
+        assert hints.batches_sent() is None, "nothing is known of an end"
+
+
+@linux
+def test_a_mount_is_heard_before_a_number_is_known(root: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    with opened(root, "inotify") as (hints, heard):
+        assert wait_for_number(hints) == 0
+        if subprocess.run(["mount", "-t", "tmpfs", "none", root / "old"], check=False).returncode:
+            pytest.skip("mounting is not allowed here")
+        try:
+            assert hints.batches_sent() in {None, 1}
+            heard.wait(lambda _: bool(heard.losses()))
+            assert wait_for_number(hints) == heard.batches
+        finally:
+            subprocess.run(["umount", root / "old"], check=True)
+
+
+def wait_for_number(hints: Hints) -> int:
+    """Return the number of batches as soon as it is known."""
+    end = time.monotonic() + 10
+    while (number := hints.batches_sent()) is None:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    return number
 
 
 def test_reading_says_nothing(root: Path, backend: str) -> None:

@@ -16,14 +16,14 @@ from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.alike import Text, group_alike
 from cocosearchd.search.answers.context import fit_budget
+from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
-from cocosearchd.search.joint_ranking import IndexBound, JointRanking, Outcome
+from cocosearchd.search.joint.joint_ranking import IndexBound, JointRanking, Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import Query
-from cocosearchd.search.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.trace import Trace
 
 # An index whose best hit is less relevant than this share of the best hit of all adds nothing. The first

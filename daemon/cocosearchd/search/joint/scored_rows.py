@@ -14,8 +14,8 @@ from cocosearchd.search.code.code_candidates import (
     select_candidate_results,
 )
 from cocosearchd.search.code.code_query import CodeQuery
-from cocosearchd.search.code.joint_query import ScoredIndex
 from cocosearchd.search.code.phrase_filter import PhraseMatches
+from cocosearchd.search.joint.joint_query import ScoredIndex
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
 
@@ -49,20 +49,20 @@ async def _read_results(
     """Rank, read the rows that the `first` candidates have not, and select the results."""
     chunks = await asyncio.to_thread(lambda: [index.rank() for index in indexes])
     by_key = [
-        {entry.candidate.key: entry.candidate for entry in known.scored} if known else {}
-        for known in first
+        {entry.candidate.key: entry.candidate for entry in of_index.scored} if of_index else {}
+        for of_index in first
     ]
     missing_keys = [
-        [key for key in chunk_keys(of_index) if key not in known]
-        for of_index, known in zip(chunks, by_key, strict=True)
+        [key for key in chunk_keys(of_index) if key not in read_before]
+        for of_index, read_before in zip(chunks, by_key, strict=True)
     ]
     requests = [
         (index.code_query.record, keys) for index, keys in zip(indexes, missing_keys, strict=True)
     ]
     reads = await queries.chunks_with_files_of_several(db, requests)
     return [
-        _select_results(index.code_query, PhraseMatches(of_index), known, candidates, read)
-        for index, of_index, known, candidates, read in zip(
+        _select_results(index.code_query, PhraseMatches(of_index), read_before, candidates, read)
+        for index, of_index, read_before, candidates, read in zip(
             indexes, chunks, by_key, first, reads, strict=True
         )
     ]
@@ -71,12 +71,12 @@ async def _read_results(
 def _select_results(
     code_query: CodeQuery,
     matches: PhraseMatches,
-    known: dict[queries.Key, queries.Candidate],
+    read_before: dict[queries.Key, queries.Candidate],
     first: RankedCandidates | None,
     read: queries.RowsWithFiles,
 ) -> RankedCandidates:
     rows, states = read
-    by_key = known | {row.key: row for row in rows}
+    by_key = read_before | {row.key: row for row in rows}
     if first is not None and first.states is not None:
         states = merge_states(first.states, states)
     candidates = make_candidates(code_query.record, code_query, matches, by_key, states)

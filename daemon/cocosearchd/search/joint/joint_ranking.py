@@ -10,17 +10,17 @@ import anyio
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import IndexRecord
-from cocosearchd.search.code.file_masks import unmet_filter
-from cocosearchd.search.code.joint_query import JointIndex, ScoredIndex
-from cocosearchd.search.plan import Query
-from cocosearchd.search.query_cache import CachedHits, CacheUse, QueryCache
-from cocosearchd.search.ranked_answer import (
+from cocosearchd.search.answers.ranked_answer import (
     Embed,
     PreparedQuery,
     QueryVector,
     RankedAnswer,
     make_ranking,
 )
+from cocosearchd.search.code.file_masks import unmet_filter
+from cocosearchd.search.joint.joint_query import JointIndex, ScoredIndex
+from cocosearchd.search.plan import Query
+from cocosearchd.search.query_cache import CachedHits, CacheUse, QueryCache
 from cocosearchd.search.retrieval import RetrievalAttempt, Retriever
 from cocosearchd.search.trace import Trace
 
@@ -29,7 +29,7 @@ Outcome = RankedAnswer | CocoSearchError
 
 @dataclass(frozen=True, slots=True)
 class IndexBound:
-    """What an index that is not ranked yet can add at most. `number`: of the index."""
+    """The most that an index can add that is not ranked yet. `number`: of the index."""
 
     number: int
     best_relevance: float
