@@ -1,4 +1,4 @@
-"""One question to several indexes: embedded once, searched side by side, merged by relevance.
+"""One question to several indexes: embedded once, ranked where hits may be added, merged by relevance.
 
 Only then are the hits expanded. Scores of different indexes are on different scales (their words,
 sizes and cosines differ); relevance is comparable.
