@@ -1,10 +1,12 @@
 """Cost of one question to many small indexes of one daemon, beside that of a question to one of them.
 
-    python -m benchmarks.many [--indexes 100] [--files 20] [--questions 20] [--home DIRECTORY]
+    python -m benchmarks.many [--indexes 100] [--files 20] [--questions 20] [--unwatched] [--home DIRECTORY]
 
 Indexes are slices of the standard library and of the installed packages: `--files` neighbouring files
 each. Questions go through the socket, each one new and without the cache, to all indexes and to one.
-CPU is that of the daemon and of PostgreSQL. With `--home` the indexes are made once and kept.
+CPU is that of the daemon and of PostgreSQL. With `--home` the indexes are made once and kept. A
+user has 128 instances of inotify on most machines, one a root: for more indexes, `--unwatched` has
+no watchers, and questions do not wait for freshness.
 """
 
 import argparse
@@ -58,12 +60,13 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20, help="of each index")
     parser.add_argument("--questions", type=int, default=20, help="of each kind")
     parser.add_argument("--home", type=Path, help="keep the indexes here for the next time")
+    parser.add_argument("--unwatched", action="store_true", help="without inotify and freshness")
     options = parser.parse_args()
     sys.stdout.write(f"{machine()}\n")
     home = options.home or Path(tempfile.mkdtemp(prefix="cocosearch-many-"))
     home.mkdir(exist_ok=True)
     home.chmod(0o711)
-    daemon = Daemon(home / "daemon", {"COCOSEARCH_SERVER_ALLOWED_ROOTS": str(home)})
+    daemon = Daemon(home / "daemon", make_variables(home, unwatched=options.unwatched))
     daemon.home.mkdir(exist_ok=True, mode=0o711)
     try:
         roots = list(make_roots(home / "roots", options.indexes, options.files))
@@ -74,6 +77,18 @@ def main() -> None:
         daemon.sweep()
         if options.home is None:
             shutil.rmtree(home, ignore_errors=True)
+
+
+def make_variables(home: Path, *, unwatched: bool) -> dict[str, str]:
+    """Make the environment of the daemon."""
+    variables = {"COCOSEARCH_SERVER_ALLOWED_ROOTS": str(home)}
+    if unwatched:
+        variables |= {
+            "COCOSEARCH_WATCHING_BACKEND": "polling",
+            "COCOSEARCH_WATCHING_POLL_S": "3600",
+            "COCOSEARCH_SEARCH_SYNC_TIMEOUT_MS": "0",
+        }
+    return variables
 
 
 def make_roots(home: Path, count: int, files: int) -> Iterator[Path]:

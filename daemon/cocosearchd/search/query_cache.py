@@ -7,10 +7,13 @@ index, because memory may see commits in another order than they were made in. V
 throughout, so no caller can change what another gets.
 """
 
+import hashlib
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from time import monotonic
 from typing import Literal
 
@@ -24,7 +27,7 @@ from cocosearchd.store.chunks.file_states import FileState
 Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
-_Question = tuple[bytes, tuple[tuple[int, State], ...]]  # digest of a plan, indexes and states
+_Question = tuple[bytes, bytes]  # digests of a plan, and of indexes with their states
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
@@ -32,7 +35,7 @@ HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
 # sys.getsizeof: a number, its pair with a shared name, and its slot in the tuple
 SCORE_BYTES = 90
-MAX_SKIPPED = 64  # questions to several indexes whose skipped indexes are known
+MAX_SKIPPED = 32  # questions to several indexes whose skipped indexes are known
 _RECENT_PLANS = 16  # whose digests are kept
 PLACE_BYTES = 190  # the same: a ranked place, its four numbers, and its slot
 
@@ -169,13 +172,13 @@ class QueryCache:
 
         `states`: (index, state) of all indexes that are asked.
         """
-        return self._skipped.get((self._plan_keys(plan).digest, tuple(states)), frozenset())
+        return self._skipped.get(self._question(plan, states), frozenset())
 
     def put_skipped(
         self, plan: Plan, states: Sequence[tuple[int, State]], skipped: frozenset[int]
     ) -> None:
         """Store which indexes add nothing to the answer of all indexes to a question."""
-        self._skipped[self._plan_keys(plan).digest, tuple(states)] = skipped
+        self._skipped[self._question(plan, states)] = skipped
         while len(self._skipped) > MAX_SKIPPED:
             self._skipped.popitem(last=False)
 
@@ -189,6 +192,10 @@ class QueryCache:
         return CacheStatistics(
             len(self._entries), self._bytes, self._exact, self._semantic, self._misses
         )
+
+    def _question(self, plan: Plan, states: Sequence[tuple[int, State]]) -> _Question:
+        numbers = array("q", chain.from_iterable((index, *state) for index, state in states))
+        return self._plan_keys(plan).digest, hashlib.sha256(numbers.tobytes()).digest()
 
     def _plan_keys(self, plan: Plan) -> "_PlanKeys":
         """Return the digests of a plan, which many indexes may share."""

@@ -15,10 +15,12 @@ from cocosearchd.search.answers.multi_index import (
     MIN_SHARE_OF_BEST,
     SelectedHit,
     collapse_hits,
+    may_add_hits,
     merge_hits,
     order_hits,
     search_several,
 )
+from cocosearchd.search.joint.joint_ranking import IndexBound
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import parse_query
@@ -247,6 +249,48 @@ def test_the_shown_hits_of_an_index_are_its_first(
     for number in range(len(relevances)):
         ranks = [rank for index, rank in selected if index == number]
         assert ranks == list(range(1, len(ranks) + 1))
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.6, 0.9]), st.booleans()), max_size=4
+        ),
+        max_size=40,
+    ),
+    st.sampled_from([0.0, 0.05, 0.3]),
+    st.integers(1, 30),
+)
+def test_indexes_that_are_not_ranked_add_no_hit(
+    indexes: list[list[tuple[float, bool]]], excess: float, compared: int
+) -> None:
+    """Bounds may be too high, by `excess`, and never too low."""
+    hits_by_index = [
+        tuple(
+            replace(hit, relevance=relevance, scores=(("every_word", float(every_word)),))
+            for hit, (relevance, every_word) in zip(
+                answer(str(number), *(0.0 for _ in entry)).hits, entry, strict=True
+            )
+        )
+        for number, entry in enumerate(indexes)
+    ]
+    bounds = {
+        number: IndexBound(
+            number,
+            max(relevance for relevance, _ in entry) + excess,
+            any(every_word for _, every_word in entry),
+        )
+        for number, entry in enumerate(indexes)
+        if entry
+    }
+    ranked = list[tuple[Hit, ...]]([()] * len(indexes))
+    while numbers := may_add_hits(
+        ranked, sorted(bounds.values(), key=lambda bound: -bound.best_relevance), compared
+    ):
+        for number in numbers:
+            del bounds[number]
+            ranked[number] = hits_by_index[number]
+    assert order_hits(ranked)[:compared] == order_hits(hits_by_index)[:compared]
 
 
 def test_copies_in_several_indexes_are_shown_once() -> None:
