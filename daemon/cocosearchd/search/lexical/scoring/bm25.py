@@ -142,10 +142,10 @@ def score_files(corpus: Corpus, hits: FileHits, query: QueryTerms) -> Floats:
     counts = hits.document_counts(corpus, len(query.terms))
     weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
     shares = features.bm25(
-        weights[hits.groups, hits.terms],
+        _pick(weights, hits.groups, hits.terms),
         hits.column(corpus, "posting_everything"),
         corpus.file_lengths[:, 0].take(hits.files),
-        corpus.file_averages[hits.groups, 0],
+        _averages(corpus.file_averages[:, 0], hits.groups),
         *_FILE_BM25,
     )
     scores: Floats = np.bincount(hits.files, shares, len(corpus.live.paths)).astype(np.float32)
@@ -168,10 +168,10 @@ def score_fields(
         counts = hits.document_counts(corpus, len(query.terms), tf > 0)
         weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
         shares = features.bm25(
-            weights[groups, terms],
+            _pick(weights, groups, terms),
             tf[rows],
             lengths[:, number],
-            corpus.file_averages[groups, number],
+            _averages(corpus.file_averages[:, number], groups),
             k1,
             b,
         )
@@ -193,15 +193,15 @@ def score_chunks(
     positions, terms, tf = _match_chunks(corpus, candidates, runs)
     groups = candidates.chunk_groups.numbers.take(positions)
     shares = features.bm25(
-        weights[groups, terms],
+        _pick(weights, groups, terms),
         tf,
         candidates.lengths.take(positions),
-        corpus.chunk_averages.take(groups),
+        _averages(corpus.chunk_averages, groups),
         *_CHUNK_BM25,
     )
     size = len(candidates.lengths)
     scores: Floats = np.bincount(positions, shares, size).astype(np.float32)
-    coverage: Floats = np.bincount(positions, idfs[groups, terms], size).astype(np.float32)
+    coverage: Floats = np.bincount(positions, _pick(idfs, groups, terms), size).astype(np.float32)
     ideals: Floats = idfs.sum(axis=1)
     ideals[ideals == 0] = 1
     ideals = candidates.chunk_groups.spread(ideals)
@@ -282,6 +282,21 @@ def sum_runs(corpus: Corpus, runs: PostingRuns, counts: Ints, terms: int) -> Int
     sums = np.bincount(groups * terms + runs.terms, counts, len(corpus.statistics) * terms)
     totals: Ints = sums.astype(np.int64).reshape(len(corpus.statistics), terms)
     return totals
+
+
+def _pick(values: Floats, groups: NDArray[np.integer], terms: Ints) -> Floats:
+    """Return the value of each pair of group and term of `values`, (G, T): as many as pairs."""
+    if len(values) == 1:
+        row: Floats = values[0]
+        return row.take(terms)
+    numbers: Ints = groups * np.int64(values.shape[1]) + terms
+    flat: Floats = values.ravel()
+    return flat.take(numbers)
+
+
+def _averages(averages: Floats, groups: NDArray[np.integer]) -> Floats:
+    """Return the average of each of the groups; with a single one, its average alone: (1,)."""
+    return averages if len(averages) == 1 else averages[groups]
 
 
 def _term_hashes(query: QueryTerms) -> NDArray[np.uint64]:
