@@ -283,17 +283,22 @@ def may_add_hits(
     `order_hits` would give one of the first places is among them sooner or later: nothing is ranked
     above what its bound says, and the limits only rise with more hits.
     """
-    ordered = order_hits(hits_by_index)
-    limit = 0.0
-    if len(ordered) >= compared:
-        number, rank = ordered[compared - 1]
-        limit = _relevance_from_rank(hits_by_index[number])[rank - 1]
+    limit = _relevance_at(hits_by_index, compared)
     best = max((hit.relevance for hits in hits_by_index for hit in hits), default=0.0)
     eligible = [bound for bound in bounds if _reaches(bound, limit, best)]
     # the best bound is nearly always that of a hit, which excludes most indexes before it is ranked
     best = max([best, *(bound.best_relevance for bound in eligible[:1])])
     likely = [bound for bound in eligible if _reaches(bound, limit, best)]
     return [bound.number for bound in (likely or eligible)[:RANKED_TOGETHER]]
+
+
+def _relevance_at(hits_by_index: Sequence[Sequence[Hit]], position: int) -> float:
+    """Return the relevance that orders a hit, by its position from 1; 0 if there are fewer hits."""
+    ordered = order_hits(hits_by_index)
+    if len(ordered) < position:
+        return 0.0
+    number, rank = ordered[position - 1]
+    return _relevance_from_rank(hits_by_index[number])[rank - 1]
 
 
 def _reaches(bound: IndexBound, limit: float, best: float) -> bool:
