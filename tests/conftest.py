@@ -1,5 +1,5 @@
-"""Real PostgreSQL for every test that asks: one embedded server per run, one database per test,
-made from a template.
+"""Real PostgreSQL for every test that asks: one embedded server per run, one empty database per
+test.
 
 `dsn` is the address of an empty, migrated database of the test's own; `db` is it opened.
 """
@@ -12,7 +12,6 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -26,7 +25,9 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
-from tests.daemon import Daemon, copy_cluster, passing_daemon
+from tests.clusters import copy_cluster
+from tests.daemon import Daemon, passing_daemon
+from tests.databases import DatabasePool
 
 SOURCES = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("daemon", "ipc")]
 TEMPLATE = "template_cocosearch"
@@ -39,7 +40,6 @@ QUICK = {
     "max_connections": "80",
 }
 STATE_PREFIX = f"cocosearch-tests-{os.geteuid()}-"
-DATABASE_NUMBERS = count(1)
 
 
 def pytest_configure() -> None:
@@ -207,26 +207,19 @@ async def make_template(server: str) -> str:
     return TEMPLATE
 
 
-@contextlib.contextmanager
-def copied_database(server: str, template: str) -> Iterator[str]:
-    """The DSN of a fresh copy of `template`, dropped at the end even if connections are left."""
-    name = sql.Identifier(f"test_{next(DATABASE_NUMBERS)}")
-    with psycopg.connect(server, autocommit=True) as connection:
-        # Without fsync, copying files is the quickest way.
-        copy = "create database {} template {} strategy file_copy"
-        connection.execute(sql.SQL(copy).format(name, sql.Identifier(template)))
-    try:
-        yield make_conninfo(server, dbname=name.as_string().strip('"'))
-    finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(sql.SQL("drop database {} with (force)").format(name))
+@pytest.fixture(scope="session")
+def databases(server: str, template: str) -> Iterator[DatabasePool]:
+    """The databases of this run: empty copies of the template."""
+    pool = DatabasePool(server, template)
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
-def dsn(server: str, template: str) -> Iterator[str]:
+def dsn(databases: DatabasePool) -> Iterator[str]:
     """An empty, migrated database of the test's own."""
-    with copied_database(server, template) as copy:
-        yield copy
+    with databases.database() as database:
+        yield database
 
 
 @pytest.fixture
@@ -237,8 +230,8 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture(scope="module")
-async def module_db(server: str, template: str) -> AsyncIterator[Database]:
+async def module_db(databases: DatabasePool) -> AsyncIterator[Database]:
     """Like `db`, but one for all tests of a module: for tests that only read."""
-    with copied_database(server, template) as copy:
-        async with Database.open(copy, DatabaseSettings(pool_min=1, pool_max=8)) as database:
+    with databases.database() as dsn:
+        async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=8)) as database:
             yield database

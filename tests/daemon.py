@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from cocosearch_ipc import address, client
+from tests.clusters import copy_cluster, keep_cluster
 
 BIN = Path(sys.executable).parent
 START_S = 60.0
@@ -33,7 +34,7 @@ class Daemon:
     asks it from here.
 
     `cluster` is a directory of PostgreSQL that `initdb` has made, by the account that the server
-    runs as: `start` begins with a copy of it, which costs a sixth of `initdb`. None: the daemon
+    runs as: `start` begins with a copy of it, which costs a fraction of `initdb`. None: the daemon
     makes its own.
     """
 
@@ -252,14 +253,6 @@ def freezing(processes: list[psutil.Process]) -> Iterator[None]:
                 process.resume()
 
 
-def copy_cluster(cluster: Path, home: Path) -> None:
-    """Copy an initialised cluster for an `EmbeddedPostgres` of `home`, in place of running
-    `initdb`.
-    """
-    home.mkdir(parents=True, mode=0o711)
-    subprocess.run(["cp", "-a", cluster, home / "pg"], check=True)  # owners are kept
-
-
 @contextlib.contextmanager
 def passing_daemon(cluster: Path | None = None, **variables: str) -> Iterator[Daemon]:
     """Like `make_daemon`, but nothing of the daemon is left at the end."""
@@ -269,6 +262,8 @@ def passing_daemon(cluster: Path | None = None, **variables: str) -> Iterator[Da
         yield daemon
     finally:
         daemon.sweep()
+        if cluster is not None:
+            keep_cluster(daemon.home / "state" / "postgres" / "pg", cluster)
         shutil.rmtree(daemon.home, ignore_errors=True)
 
 

@@ -25,8 +25,9 @@ from cocosearchd.store.server.binaries import find_install
 from cocosearchd.store.server.embedded import SOCKET, EmbeddedPostgres
 from cocosearchd.store.server.processes import identify, list_processes
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
+from tests.clusters import copy_cluster
 from tests.conftest import QUICK
-from tests.daemon import Daemon, copy_cluster
+from tests.daemon import Daemon
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root
 
 SMALL = {"shared_buffers": "16MB"}

@@ -32,7 +32,8 @@ from cocosearchd.store.server.processes import (
     read_process,
     send_signal,
 )
-from tests.daemon import Daemon, copy_cluster, passing_daemon
+from tests.clusters import copy_cluster
+from tests.daemon import Daemon, passing_daemon
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root
 
 SMALL = {"shared_buffers": "16MB"}

@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.store.server.binaries import find_install
 from cocosearchd.store.server.embedded import EmbeddedPostgres
-from tests.daemon import copy_cluster
+from tests.clusters import copy_cluster
 
 USER, PASSWORD = "tester", "correct horse'\\ battery"
 

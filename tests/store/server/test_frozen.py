@@ -17,8 +17,9 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import schema_change
 from cocosearchd.store.server.embedded import EmbeddedPostgres
+from tests.clusters import copy_cluster
 from tests.conftest import QUICK
-from tests.daemon import copy_cluster, freezing
+from tests.daemon import freezing
 
 TIMEOUT_MS, LIVENESS_S = 500, 0.7
 Freeze = Callable[[], contextlib.AbstractContextManager[None]]
