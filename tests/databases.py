@@ -122,17 +122,17 @@ class DatabasePool:
             if not self._tables.keys() <= set(present):
                 return False
             if extra_tables := [table for table in present if table not in self._tables]:
-                connection.execute("drop table " + ", ".join(extra_tables) + " cascade")  # type: ignore[arg-type]
+                connection.execute("drop table " + ", ".join(extra_tables) + " cascade")
             self._restore_rows(connection)
             return _digest(connection) == self._digest
 
     def _restore_rows(self, connection: psycopg.Connection) -> None:
         """Give the tables of the template their rows, and their sequences a new start."""
         tables = ", ".join(self._tables)
-        connection.execute(f"truncate {tables} restart identity")  # type: ignore[arg-type]
+        connection.execute(f"truncate {tables} restart identity")
         for table, rows in self._tables.items():
             if rows:
-                with connection.cursor().copy(f"copy {table} from stdin") as copy:  # type: ignore[arg-type]
+                with connection.cursor().copy(f"copy {table} from stdin") as copy:
                     copy.write(rows)
 
 
@@ -141,7 +141,7 @@ def _tables(connection: psycopg.Connection) -> list[str]:
 
 
 def _rows(connection: psycopg.Connection, table: str) -> bytes:
-    with connection.cursor().copy(f"copy {table} to stdout") as copy:  # type: ignore[arg-type]
+    with connection.cursor().copy(f"copy {table} to stdout") as copy:
         return b"".join(bytes(block) for block in copy)
 
 

@@ -279,6 +279,8 @@ BROAD_EXCEPT_IN = {
 LATE_IMPORT_IN = {
     # MCP's libraries cost a second of CPU: the daemon answers before they are loaded
     "cocosearch_ipc.http.app",
+    # settings that cannot be read are refused before a second's worth of modules is loaded
+    "cocosearchd.__main__",
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
     "cocosearch_ipc.cli.query",  # nor for asking the service manager, unless nothing comes
     "cocosearchd.search.classic.rerankers.spacy",  # optional extra

@@ -1,5 +1,8 @@
 """`cocosearchd`: flags → settings → `service.run` → exit code.
 
+The daemon's modules take most of a second of CPU to load: settings are read before, and a question
+about settings or a daemon that they do not let start loads few of them.
+
 Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad settings, 1 anything
 else (sysexits.h).
 """
@@ -7,7 +10,6 @@ else (sysexits.h).
 import argparse
 import faulthandler
 import json
-import logging
 import os
 import sys
 import threading
@@ -15,20 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import anyio
-
 from cocosearch_ipc import address
 from cocosearch_ipc.failure import Failure
-from cocosearchd import service
-from cocosearchd.api import settings_check
-from cocosearchd.config.index_settings import list_values
+from cocosearchd.config.index_settings import list_values, project_settings
 from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
-from cocosearchd.runtime import interpreter, logs
 from cocosearchd.runtime.masking import mask_urls
-
-log = logging.getLogger("cocosearchd")
 
 LEAVE_S = 5.0
 EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
@@ -37,6 +32,8 @@ EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon in the foreground; the exit code of the process."""
     flags = _parser().parse_args(arguments)
+    if flags.version:
+        return _print_version()
     env = _environment(flags)
 
     def read() -> LoadedSettings:
@@ -45,20 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if flags.check or flags.show_settings:
             return _print_json(flags, env, read)
-        loaded = read()
-        interpreter.configure_interpreter()
-        # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
-        faulthandler.enable()
-        paths = service.DaemonPaths.from_environment(env, loaded.settings, os.getpid(), read)
-        secrets = service.secrets_in(loaded.settings, paths)
-        log = loaded.settings.log
-        logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)
-        anyio.run(
-            _run,
-            loaded,
-            paths,
-            backend_options={"use_uvloop": True},
-        )
+        _serve(read(), env, read)
     except Failure as failure:
         return _end(failure)
     except OSError as error:
@@ -74,15 +58,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(loaded: LoadedSettings, paths: service.DaemonPaths) -> None:
-    """Serve, then end the process without threads that hang in a file server.
+def _serve(
+    loaded: LoadedSettings, env: Mapping[str, str], read: Callable[[], LoadedSettings]
+) -> None:
+    """Load the daemon and serve, then end the process without threads that hang in a file server.
 
     Such a thread cannot be ended.
     """
-    await service.run(loaded, paths)
-    exit_timer = threading.Timer(LEAVE_S, os._exit, (0,))
-    exit_timer.daemon = True
-    exit_timer.start()
+    import anyio
+
+    from cocosearchd import service
+    from cocosearchd.runtime import interpreter, logs
+
+    interpreter.configure_interpreter()
+    # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
+    faulthandler.enable()
+    paths = service.DaemonPaths.from_environment(env, loaded.settings, os.getpid(), read)
+    secrets = service.secrets_in(loaded.settings, paths)
+    log = loaded.settings.log
+    logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)
+
+    async def run() -> None:
+        await service.run(loaded, paths)
+        exit_timer = threading.Timer(LEAVE_S, os._exit, (0,))
+        exit_timer.daemon = True
+        exit_timer.start()
+
+    anyio.run(run, backend_options={"use_uvloop": True})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
         description="The code-search daemon, in the foreground. `cocosearchctl up DIRECTORY` starts it for you.",
         epilog="Exit codes: 0 stopped, 69 no PostgreSQL, 75 already running, 78 bad settings, 1 anything else.",
     )
-    parser.add_argument("--version", action="version", version=f"cocosearchd {service.version()}")
+    parser.add_argument(
+        "--version", action="store_true", help="show program's version number and exit"
+    )
     parser.add_argument(
         "--config", metavar="FILE", help="settings, instead of the user's config.yaml"
     )
@@ -122,14 +126,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _print_version() -> int:
+    import importlib.metadata
+
+    sys.stdout.write(f"cocosearchd {importlib.metadata.version('cocosearchd')}\n")
+    return 0
+
+
 def _print_json(
     flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], LoadedSettings]
 ) -> int:
     """Print findings or settings as JSON. Raises `BadSettings` if settings cannot be shown."""
     if flags.check:
-        answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
+        answer: dict[str, object] = {"findings": _findings(read, env, flags.project)}
     else:
-        settings = settings_check.project_settings(read(), flags.project)
+        settings = project_settings(read(), flags.project)
         fields = ("key", "value", "layer", "place")
         values = [dict(zip(fields, value, strict=True)) for value in list_values(settings)]
         answer = {"values": values, "index": None, "notes": settings.warnings}
@@ -137,10 +148,18 @@ def _print_json(
     return 0
 
 
-async def _findings(
+def _findings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> list[dict[str, str]]:
-    return [asdict(finding) async for finding in settings_check.check_settings(read, env, project)]
+    import anyio
+
+    from cocosearchd.api import settings_check
+
+    async def check() -> list[dict[str, str]]:
+        findings = settings_check.check_settings(read, env, project)
+        return [asdict(finding) async for finding in findings]
+
+    return anyio.run(check)
 
 
 def _environment(flags: argparse.Namespace) -> Mapping[str, str]:

@@ -1,6 +1,5 @@
 """Check settings without starting the daemon, and probe its database and its embedder."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import anyio
 from cocosearch_ipc import address
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render.finding import Finding
-from cocosearchd.config.index_settings import IndexSettings, read_index_settings
+from cocosearchd.config.index_settings import project_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import api_key, open_embedder
 from cocosearchd.errors import BadSettings
@@ -18,16 +17,6 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.server.binaries import find_install
 
 WAIT_S = 20.0
-
-
-def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
-    """Settings of the nearest directory upwards that has files of settings. Blocking."""
-    resolved = Path(project).resolve()  # as a root is registered
-    for directory in (resolved, *resolved.parents):
-        settings = read_index_settings(os.fsencode(directory), loaded)
-        if settings.project.file or settings.error:
-            return settings
-    return IndexSettings(loaded)
 
 
 async def check_settings(

@@ -1,6 +1,8 @@
 """Effective settings of one index, from all layers and its project; differences between two."""
 
+import os
 from dataclasses import astuple, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cocosearchd.config.project import Project, read_project, stamps
@@ -84,6 +86,16 @@ def read_index_settings(
     except BadSettings:  # the last valid project does not fit the other layers any more
         pass
     return IndexSettings(loaded, Project(), current, f"{problem} (the file is not used)")
+
+
+def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
+    """Settings of the nearest directory upwards that has files of settings. Blocking."""
+    resolved = Path(project).resolve()  # as a root is registered
+    for directory in (resolved, *resolved.parents):
+        settings = read_index_settings(os.fsencode(directory), loaded)
+        if settings.project.file or settings.error:
+            return settings
+    return IndexSettings(loaded)
 
 
 def changed_names(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
