@@ -69,8 +69,7 @@ def restore(copy: Path, cluster: Path) -> None:
                 elif _version(status) != _version(original):
                     _write_differences(copy / path, cluster / path, original)
     for path in sorted(missing):  # a folder comes before what is in it
-        if not (copy / path).exists():
-            subprocess.run(["cp", "-a", cluster / path, copy / path], check=True)
+        _copy(cluster / path, copy / path, originals[path])
 
 
 def _spares(cluster: Path) -> Path:
@@ -100,6 +99,16 @@ def _is_alike(status: os.stat_result, original: os.stat_result) -> bool:
 
 def _version(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
+
+
+def _copy(original: Path, path: Path, status: os.stat_result) -> None:
+    """Copy a file, or an empty folder, with its owner, mode and times."""
+    if stat.S_ISDIR(status.st_mode):
+        path.mkdir()
+    else:
+        shutil.copyfile(original, path)
+    os.chown(path, status.st_uid, status.st_gid)
+    shutil.copystat(original, path)
 
 
 def _remove(path: Path) -> None:

@@ -32,7 +32,7 @@ from cocosearchd.store.server.processes import (
     read_process,
     send_signal,
 )
-from tests.clusters import copy_cluster
+from tests.clusters import copy_cluster, keep_cluster
 from tests.daemon import Daemon, passing_daemon
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root
 
@@ -48,6 +48,7 @@ def server(public_state: Path, cluster: Path) -> Iterator[EmbeddedPostgres]:
     server = EmbeddedPostgres(home, SMALL)
     yield server
     server.stop()
+    keep_cluster(home / "pg", cluster)
     shutil.rmtree(home)
 
 

@@ -29,6 +29,7 @@ from cocosearchd.store.index_records import damaged_files, generation, list_inde
 from cocosearchd.store.server import embedded, server_log
 from cocosearchd.store.server.embedded import DEFAULTS, EmbeddedPostgres
 from cocosearchd.store.server.processes import list_processes
+from tests.clusters import copy_cluster, keep_cluster
 from tests.store.support import file_write, new_index
 
 SMALL = {"shared_buffers": "16MB"}
@@ -58,9 +59,20 @@ def servers(public_state: Path, request: pytest.FixtureRequest) -> Iterator[Serv
     shutil.rmtree(servers.home, ignore_errors=True)
 
 
+@pytest.fixture
+def initialised(servers: Servers, cluster: Path) -> Iterator[Servers]:
+    """Makes servers in one state directory, which is initialised."""
+    copy_cluster(cluster, servers.home)
+    yield servers
+    for server in servers.made:
+        server.stop()
+    keep_cluster(servers.home / "pg", cluster)
+
+
 @pytest.fixture(scope="module")
-def postgres(public_state: Path) -> Iterator[EmbeddedPostgres]:
+def postgres(public_state: Path, cluster: Path) -> Iterator[EmbeddedPostgres]:
     """One server for many crashes, with a table of what was committed."""
+    copy_cluster(cluster, public_state / "crash")
     server = EmbeddedPostgres(public_state / "crash", SMALL)
     with psycopg.connect(server.ensure(), autocommit=True) as connection:
         connection.execute("create table committed (n int)")
@@ -277,10 +289,10 @@ def swallow(action: Callable[[], object]) -> None:
         action()
 
 
-def test_other_settings_restart_it(servers: Servers) -> None:
-    first = servers()
+def test_other_settings_restart_it(initialised: Servers) -> None:
+    first = initialised()
     assert ask(first.ensure(), "select current_setting('shared_buffers')") == "16MB"
-    second = servers({"shared_buffers": "32MB"})
+    second = initialised({"shared_buffers": "32MB"})
     assert ask(second.ensure(), "select current_setting('shared_buffers')") == "32MB"
     assert ask(second.dsn, "select current_setting('io_method')") == "sync"
     assert ask(second.dsn, "select current_setting('synchronous_commit')") == "on"
@@ -294,17 +306,17 @@ def test_other_settings_restart_it(servers: Servers) -> None:
     second.stop()
 
 
-def test_a_setting_that_postgresql_refuses(servers: Servers) -> None:
+def test_a_setting_that_postgresql_refuses(initialised: Servers) -> None:
     with pytest.raises(StoreUnavailable, match="PostgreSQL does not start: FATAL") as caught:
-        servers({"no_such_setting": "1"}).ensure()
+        initialised({"no_such_setting": "1"}).ensure()
     assert "postgres.log" in caught.value.hint
-    assert answers(servers().ensure())
+    assert answers(initialised().ensure())
 
 
-def test_log_is_bounded(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_is_bounded(initialised: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_log, "LOG_LIMIT", 2000)
     monkeypatch.setattr(server_log, "LOG_TAIL", 500)
-    server = servers()
+    server = initialised()
     dsn = server.ensure()
     for _ in range(40):
         with psycopg.connect(dsn) as connection, contextlib.suppress(psycopg.Error):
@@ -367,14 +379,14 @@ def test_data_of_another_major_version(servers: Servers) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe"], ids=["empty", "garbage"])
-def test_damaged_data(servers: Servers, content: bytes) -> None:
-    server = servers()
+def test_damaged_data(initialised: Servers, content: bytes) -> None:
+    server = initialised()
     server.ensure()
     server.stop()
     (server.data / "PG_VERSION").write_bytes(content)
     with pytest.raises(StoreUnavailable, match="PostgreSQL does not start: FATAL") as caught:
         server.ensure()
-    assert f"delete {servers.home / 'pg'} and index again" in caught.value.hint
+    assert f"delete {initialised.home / 'pg'} and index again" in caught.value.hint
 
 
 def test_symbolic_links_are_not_followed(servers: Servers, tmp_path: Path) -> None:

@@ -11,19 +11,22 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server import used_wal
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.used_wal import UsedWal
+from tests.clusters import copy_cluster, keep_cluster
 
 SEGMENT = 16 << 20  # bytes, PostgreSQL's default
 
 
 @pytest.fixture
-def postgres(public_state: Path) -> Iterator[EmbeddedPostgres]:
+def postgres(public_state: Path, cluster: Path) -> Iterator[EmbeddedPostgres]:
     """An embedded server with a table of bytes."""
+    copy_cluster(cluster, public_state / "used-wal")
     server = EmbeddedPostgres(public_state / "used-wal", {"shared_buffers": "16MB"})
     with psycopg.connect(server.ensure(), autocommit=True) as connection:
         connection.execute("create table written (bytes bytea)")
         connection.execute("alter table written alter column bytes set storage external")
     yield server
     server.stop()
+    keep_cluster(server.home / "pg", cluster)
     shutil.rmtree(server.home, ignore_errors=True)
 
 
