@@ -3,7 +3,7 @@
 import asyncio
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -129,12 +129,21 @@ FILTERS: list[tuple[Filter, Callable[[Candidate], bool]]] = [
 ]
 
 
-@pytest.mark.parametrize("with_words", [True, False])
+@pytest.fixture(scope="module", params=[True, False], ids=["words", "no words"])
+async def filled(
+    module_db: Database, request: pytest.FixtureRequest
+) -> AsyncIterator[tuple[Database, IndexRecord]]:
+    """The corpus, with its words stored or not: for tests that only read."""
+    record = await corpus(module_db, with_words=request.param)
+    yield module_db, record
+    await drop_index(module_db, record)
+
+
 @pytest.mark.parametrize(("where", "passes"), FILTERS, ids=[str(n) for n in range(len(FILTERS))])
 async def test_filters_mean_the_same_in_every_search(
-    db: Database, where: Filter, passes: Callable[[Candidate], bool], with_words: bool
+    filled: tuple[Database, IndexRecord], where: Filter, passes: Callable[[Candidate], bool]
 ) -> None:
-    record = await corpus(db, with_words=with_words)
+    db, record = filled
     everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
     expected = {hit.key for hit in everything if passes(hit)}
     assert {
