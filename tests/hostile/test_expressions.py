@@ -34,7 +34,6 @@ REPOSITORY = Path(__file__).parents[2]
 # Linear work on a text of 1 MiB takes less, on a slow and busy machine too; quadratic work on a
 # quarter takes minutes.
 MIB, WITHIN_S = 1 << 20, 20.0
-SHARES = 2  # of the expressions, each attacked by a test of its own
 # Functions that use an expression which no module holds, and why nobody can make it cost much.
 INSIDE_FUNCTIONS = {
     "watching/ignore/patterns.py _matcher": "rules of ignore files, tests/hostile/test_ignore_patterns.py",
@@ -62,31 +61,31 @@ INSIDE_FUNCTIONS = {
 }
 
 
+@pytest.fixture(scope="module")
+def reports() -> list[dict[str, str]]:
+    """Attack every expression, in one process of its own: to load all modules takes seconds."""
+    return attack()
+
+
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("share", range(SHARES))
-def test_every_expression_is_linear(share: int) -> None:
-    assert falling(share) == []
+def test_every_expression_is_linear(reports: list[dict[str, str]]) -> None:
+    assert len({report["name"] for report in reports}) > 150
+    assert [report for report in reports if "cause" in report] == []
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1900)
-@pytest.mark.parametrize("share", range(SHARES))
-def test_every_expression_is_linear_under_many_attacks(share: int) -> None:
-    assert falling(share, "--long") == []
+@pytest.mark.timeout(3700)
+def test_every_expression_is_linear_under_many_attacks() -> None:
+    assert [report for report in attack("--long") if "cause" in report] == []
 
 
-def falling(share: int, *options: str) -> list[dict[str, str]]:
-    """Attack a share of the expressions; return what falls."""
-    attacked = [name for name in expressions.expressions() if not expressions.is_excepted(name)]
-    names = attacked[share::SHARES]
-    assert len(names) > 20
+def attack(*options: str) -> list[dict[str, str]]:
+    """Attack all expressions: a report for each name, and one for each attack that it falls to."""
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.expressions", *options, *names],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=1800, check=True,
+        [sys.executable, "-m", "tests.hostile.expressions", *options],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=3600, check=True,
     )  # fmt: skip
-    reports = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert {report["name"] for report in reports} == set(names)
-    return [report for report in reports if "cause" in report]
+    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 @pytest.mark.timeout(300)
@@ -118,8 +117,9 @@ def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
     assert ran.stdout.strip() == "True"
 
 
-def test_expressions_are_found_in_tables_methods_and_objects() -> None:
-    names = set(expressions.expressions())
+@pytest.mark.timeout(400)
+def test_expressions_are_found_in_tables_methods_and_objects(reports: list[dict[str, str]]) -> None:
+    names = {report["name"] for report in reports}
     assert "cocosearchd.languages.identifiers._IS_DENSE" in names  # a bound method
     # rules of the rows of a table
     assert "cocosearchd.languages.language_table._LANGUAGES[0]" in names
