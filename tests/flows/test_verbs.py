@@ -58,26 +58,6 @@ def test_pages_of_a_list_are_one_answer(shared: Daemon, project: Path) -> None:
     assert shared.json("files", "many", "--limit", "2000", cwd=project)["cursor"] is None
 
 
-def test_a_refused_index_is_listed_as_one_that_is_not_followed(
-    stopped: Daemon, project: Path
-) -> None:
-    stopped.start()
-    stopped.index(project)
-    stopped.stop()
-    with ollama_server(Script(dimension=32)) as url:
-        stopped.variables |= {
-            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
-            "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
-        }
-        stopped.start()
-        (project / "README.md").unlink()
-        for method in ("list_files", "index_stats"):
-            reply = stopped.call(method, index="project")
-            assert (reply["fresh"], "was built with" in reply["stale_reason"]) == (False, True), (
-                reply["stale_reason"]
-            )
-
-
 def test_settings_of_a_project_are_those_on_disk(shared: Daemon, project: Path) -> None:
     shared.index(project)
     for limit in (3, 4, 5):
@@ -127,7 +107,7 @@ def test_an_answer_of_several_indexes_names_the_one_that_is_not_fresh(
     )
 
 
-def test_a_refused_index_is_named_where_all_are_waited_for(
+def test_a_refused_index_is_named_in_lists_and_where_all_are_waited_for(
     stopped: Daemon, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -141,6 +121,12 @@ def test_a_refused_index_is_named_where_all_are_waited_for(
             "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
         }
         stopped.start()
+        (project / "README.md").unlink()
+        for method in ("list_files", "index_stats"):
+            reply = stopped.call(method, index="project")
+            assert (reply["fresh"], "was built with" in reply["stale_reason"]) == (False, True), (
+                reply["stale_reason"]
+            )
         stopped.index(tmp_path / "other")
         # 30 s are waited for what may pass
         done = stopped.ctl("sync", check=False, cwd=tmp_path, limit_s=20)
