@@ -6,7 +6,7 @@ import shutil
 import signal
 import string
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from cocosearch_ipc.client import CallFailed
-from tests.daemon import Daemon, make_daemon
+from tests.daemon import Daemon, make_daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 
 
@@ -23,6 +23,34 @@ def wait_until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> No
     while not true():
         assert time.monotonic() < end, what
         time.sleep(0.1)
+
+
+# Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks
+# characters.
+OF_ANOTHER_SERVER = {
+    "PGHOSTADDR": "127.0.0.1",
+    "PGSERVICE": "missing",
+    "PGREQUIREAUTH": "scram-sha-256",
+    "PGTARGETSESSIONATTRS": "standby",
+    "PGCLIENTENCODING": "SQL_ASCII",
+}
+
+
+@pytest.fixture(scope="module")
+def surviving_daemon(cluster: Path) -> Iterator[Daemon]:
+    """The running daemon behind `survivor`, with variables of another server."""
+    with passing_daemon(cluster, **OF_ANOTHER_SERVER) as daemon:
+        daemon.start()
+        yield daemon
+        assert daemon.stop() == 0
+        assert "Traceback" not in daemon.log.rpartition('"ready"')[2]
+
+
+@pytest.fixture
+def survivor(surviving_daemon: Daemon) -> Iterator[Daemon]:
+    """A running daemon, one for the tests of what it survives: each leaves it as it was."""
+    yield surviving_daemon
+    surviving_daemon.clear()
 
 
 def first(daemon: Daemon, word: str) -> str | None:
@@ -126,18 +154,21 @@ def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(
     assert "not running" in stopped.ctl("down").stdout
 
 
-def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> None:
+def test_a_killed_worker_costs_no_question(survivor: Daemon, project: Path) -> None:
+    daemon = survivor
     daemon.index(project)
-    os.kill(daemon.json("status")["worker"]["pid"], signal.SIGKILL)
+    worker = daemon.json("status")["worker"]
+    os.kill(worker["pid"], signal.SIGKILL)
     assert daemon.paths("should_retry")[0] == "src/retry.py"
     (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
     wait_until(
         lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:]
     )
-    assert daemon.json("status")["worker"]["deaths"] == 1
+    assert daemon.json("status")["worker"]["deaths"] == worker["deaths"] + 1
 
 
-def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -> None:
+def test_a_killed_postgres_comes_back_by_itself(survivor: Daemon, project: Path) -> None:
+    daemon = survivor
     daemon.index(project)
     daemon.kill_postgres()
     (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
@@ -148,7 +179,8 @@ def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -
     assert daemon.json("status")["store"]["state"] == "up"
 
 
-def test_a_removal_that_fails_changes_nothing(daemon: Daemon, project: Path) -> None:
+def test_a_removal_that_fails_changes_nothing(survivor: Daemon, project: Path) -> None:
+    daemon = survivor
     daemon.index(project)
     dsn = daemon.call("status")["store"]["dsn"]
     blocked = (
@@ -425,38 +457,24 @@ def test_two_daemons_do_not_share_a_database(project: Path, dsn: str) -> None:
             shutil.rmtree(daemon.home, ignore_errors=True)
 
 
-# Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks
-# characters.
-OF_ANOTHER_SERVER = {
-    "PGHOSTADDR": "127.0.0.1",
-    "PGSERVICE": "missing",
-    "PGREQUIREAUTH": "scram-sha-256",
-    "PGTARGETSESSIONATTRS": "standby",
-    "PGCLIENTENCODING": "SQL_ASCII",
-}
-
-
-def test_variables_of_another_server_do_not_matter(stopped: Daemon, project: Path) -> None:
-    stopped.variables |= OF_ANOTHER_SERVER
+def test_variables_of_another_server_do_not_matter(survivor: Daemon, project: Path) -> None:
     (project / "word.py").write_text("def größe():\n    return '日本語'\n", "utf-8")
-    stopped.start()
-    stopped.index(project)
-    answer = stopped.query("größe")
+    survivor.index(project)
+    answer = survivor.query("größe")
     assert answer["fresh"]
     assert answer["results"][0]["path"] == "word.py"
 
 
-def test_a_socket_that_was_cleaned_away_comes_back(stopped: Daemon, project: Path) -> None:
+def test_a_socket_that_was_cleaned_away_comes_back(survivor: Daemon, project: Path) -> None:
     """The server lives, and whoever is connected goes on; the next one, as a child that is started
     again, cannot.
     """
-    stopped.start()
-    stopped.index(project)
-    (stopped.home / "state" / "postgres" / "run" / ".s.PGSQL.5432").unlink()
-    psutil.Process(stopped.call("status")["worker"]["pid"]).kill()
+    survivor.index(project)
+    (survivor.home / "state" / "postgres" / "run" / ".s.PGSQL.5432").unlink()
+    psutil.Process(survivor.call("status")["worker"]["pid"]).kill()
     (project / "word.py").write_text("def zebra():\n    return 1\n")
     wait_until(
-        lambda: stopped.query("zebra")["fresh"] and first(stopped, "zebra") == "word.py",
-        stopped.log,
+        lambda: survivor.query("zebra")["fresh"] and first(survivor, "zebra") == "word.py",
+        survivor.log,
         60,
     )
