@@ -79,7 +79,7 @@ def on_disk(root: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.timeout(120)
-def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Path) -> None:
+def test_roots_inside_of_each_other_follow_a_switch(shared: Daemon, tmp_path: Path) -> None:
     """One stays, one is made anew, one leaves and comes back; the one around them, given by two
     names, is one index.
     """
@@ -98,20 +98,20 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
     }
     switched = ("outer", "stays", "anew")
     for name, directory in roots.items():
-        daemon.index(directory, name)
-    assert daemon.json("up", str(tmp_path / "link"), "--wait")["index"] == "outer"
+        shared.index(directory, name)
+    assert shared.json("up", str(tmp_path / "link"), "--wait")["index"] == "outer"
     for branch, present in (("other", switched), ("main", tuple(roots)), ("other", switched)):
-        previous = held(daemon)
+        previous = held(shared)
         git(root, "switch", "--quiet", branch)
         for name in roots:
             patience = "30" if name in present else "0.3"
             reply = json.loads(
-                daemon.ctl(
+                shared.ctl(
                     "sync", "--index", name, "--timeout", patience, "--json", check=name in present
                 ).stdout
             )
             assert reply["fresh"] is (name in present), (branch, name, reply)
-        current = held(daemon)
+        current = held(shared)
         assert {name: current[name] for name in present} == {
             name: on_disk(roots[name]) for name in present
         }, branch

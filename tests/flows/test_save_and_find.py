@@ -115,7 +115,7 @@ def test_the_index_of_the_current_directory_is_used(
     assert "second" in refused.stderr
 
 
-def test_a_restart_keeps_everything(daemon: Daemon, project: Path) -> None:
+def test_a_restart_keeps_everything_and_down_ends_it(daemon: Daemon, project: Path) -> None:
     daemon.ctl("up", str(project), "--wait")
     assert daemon.stop() == 0
     assert daemon.postgres() == []
@@ -125,6 +125,14 @@ def test_a_restart_keeps_everything(daemon: Daemon, project: Path) -> None:
     answer = daemon.query("written_while_away", "--sync-timeout", "40")
     assert (answer["results"][0]["path"], answer["fresh"]) == ("src/while_away.py", True)
     assert daemon.paths("should_retry")[0] == "src/retry.py"
+    daemon.ctl("down")
+    assert daemon.process is not None
+    assert daemon.process.wait(10) == 0
+    assert daemon.postgres() == []
+    late = daemon.ctl("query", "anything", check=False)
+    assert late.returncode == 69
+    assert late.stderr.startswith("error: ")
+    assert "cocosearchctl up" in late.stderr
 
 
 def test_clear_forgets_the_index_only(shared: Daemon, project: Path) -> None:
@@ -134,18 +142,6 @@ def test_clear_forgets_the_index_only(shared: Daemon, project: Path) -> None:
     assert (project / "src" / "retry.py").exists()
     shared.ctl("up", str(project), "--wait")
     assert shared.paths("should_retry")[0] == "src/retry.py"
-
-
-def test_down_ends_everything(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    daemon.ctl("down")
-    assert daemon.process is not None
-    assert daemon.process.wait(10) == 0
-    assert daemon.postgres() == []
-    late = daemon.ctl("query", "anything", check=False)
-    assert late.returncode == 69
-    assert late.stderr.startswith("error: ")
-    assert "cocosearchctl up" in late.stderr
 
 
 def test_a_second_daemon_on_the_same_state_is_refused(shared: Daemon) -> None:

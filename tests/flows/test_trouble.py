@@ -99,8 +99,9 @@ def test_up_says_why_the_daemon_does_not_start(stopped: Daemon, project: Path) -
 
 
 def test_up_and_down_say_where_the_daemon_of_this_state_listens(
-    daemon: Daemon, project: Path, tmp_path: Path
+    survivor: Daemon, project: Path, tmp_path: Path
 ) -> None:
+    daemon = survivor
     for line in (("up", str(project)), ("down",)):
         daemon.variables["COCOSEARCH_RUNTIME_DIR"] = str(tmp_path / "other")
         refused = daemon.ctl(*line, check=False, limit_s=30)
@@ -307,7 +308,7 @@ def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project
         assert "ollama pull nomic-embed-text" in refused.stderr
 
 
-def test_another_embedder_is_refused_until_reindexed(
+def test_another_embedder_that_comes_later_is_refused_until_reindexed(
     stopped: Daemon, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -315,12 +316,16 @@ def test_another_embedder_is_refused_until_reindexed(
     stopped.start()
     stopped.index(project)
     assert stopped.stop() == 0
-    with ollama_server(Script()) as url:
+    script = Script(status=500)
+    with ollama_server(script) as url:
         stopped.variables |= {
             "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
             "COCOSEARCH_OLLAMA_URL": url,
         }
         stopped.start()
+        assert stopped.paths("should_retry")[0] == "src/retry.py"  # by words
+        script.status = 0
+        wait_until(lambda: "index_refused" in stopped.log, stopped.log)
         refused = stopped.ctl("query", "should_retry", check=False)
         assert refused.returncode == 1
         assert "cocosearchctl reindex project" in refused.stderr
@@ -386,7 +391,8 @@ def test_skipped_files_are_counted_alike_everywhere(daemon: Daemon, project: Pat
     assert "3 files" in daemon.ctl("clear", "project", "--yes").stdout
 
 
-def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> None:
+def test_settings_are_read_again_on_sighup(survivor: Daemon, project: Path) -> None:
+    daemon = survivor
     daemon.index(project)
     assert daemon.process is not None
     config = Path(daemon.environment["COCOSEARCH_CONFIG"])
@@ -402,48 +408,20 @@ def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> Non
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: '"reload_refused"' in daemon.log, daemon.log)
     assert len(daemon.query("retry server")["results"]) == 1
-    assert daemon.stop() == 0
-    assert "Traceback" not in daemon.log
+    config.unlink()
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(daemon.query("retry server")["results"]) > 1, daemon.log)
+    assert "Traceback" not in daemon.log.rpartition('"reload_refused"')[2]
 
 
-def test_an_embedder_that_comes_later_is_compared_with_the_index(
-    stopped: Daemon, project: Path
-) -> None:
-    stopped.start()
-    stopped.index(project)
-    assert stopped.stop() == 0
-    script = Script(status=500)
-    with ollama_server(script) as url:
-        stopped.variables |= {
-            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
-            "COCOSEARCH_OLLAMA_URL": url,
-        }
-        stopped.start()
-        assert stopped.paths("should_retry")[0] == "src/retry.py"  # by words
-        script.status = 0
-        wait_until(lambda: "index_refused" in stopped.log, stopped.log)
-        assert (
-            "cocosearchctl reindex project"
-            in stopped.ctl("query", "should_retry", check=False).stderr
-        )
-
-
-def test_any_other_postgresql_will_do(stopped: Daemon, project: Path, dsn: str) -> None:
-    stopped.variables["COCOSEARCH_DATABASE_URL"] = dsn
-    stopped.start()
-    stopped.index(project)
-    assert stopped.paths("should_retry")[0] == "src/retry.py"
-    assert stopped.json("status")["store"]["kind"] == "external"
-    assert stopped.postgres() == []
-    assert stopped.stop() == 0
-
-
-def test_two_daemons_do_not_share_a_database(project: Path, dsn: str) -> None:
-    """Each has its own view of the disk, and neither hears of what the other writes."""
+def test_any_other_postgresql_will_do_for_one_daemon(project: Path, dsn: str) -> None:
+    """Each of two has its own view of the disk, and neither hears of what the other writes."""
     first, second = (make_daemon(COCOSEARCH_DATABASE_URL=dsn) for _ in range(2))
     try:
         first.start()
         first.index(project)
+        assert first.json("status")["store"]["kind"] == "external"
+        assert first.postgres() == []
         refused = second.ctl("up", str(project), check=False, limit_s=60)
         assert refused.returncode == 69
         assert "another cocosearchd, from this machine, uses this database" in refused.stderr
@@ -451,6 +429,7 @@ def test_two_daemons_do_not_share_a_database(project: Path, dsn: str) -> None:
         first.kill()
         second.start()  # what a killed daemon held is free
         assert second.paths("should_retry")[0] == "src/retry.py"
+        assert second.stop() == 0
     finally:
         for daemon in (first, second):
             daemon.sweep()

@@ -121,6 +121,9 @@ def test_a_refused_index_is_named_in_lists_and_where_all_are_waited_for(
             "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
         }
         stopped.start()
+        refused_query = stopped.ctl("query", "should_retry", check=False)
+        assert refused_query.returncode == exits.FAILED
+        assert "cocosearchctl reindex project" in refused_query.stderr
         (project / "README.md").unlink()
         for method in ("list_files", "index_stats"):
             reply = stopped.call(method, index="project")
