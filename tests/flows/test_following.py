@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -18,12 +18,12 @@ from cocosearch_ipc.cli.questions import subscription
 from tests.daemon import Daemon
 
 WAIT_S = 30.0
+# A process of `watch`, its events, and the lines that it writes for people.
+Follower = tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]
 
 
 @contextmanager
-def watching(
-    daemon: Daemon, *arguments: str
-) -> Iterator[tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]]:
+def watching(daemon: Daemon, *arguments: str) -> Iterator[Follower]:
     """`watch --json` with what it prints, from when something was told: the file that was written
     for that is gone.
     """
@@ -70,65 +70,63 @@ def until(events: "Queue[dict[str, Any]]", expected: str, name: str = "project")
             return event
 
 
-def test_a_follower_survives_a_restart_of_the_daemon(daemon: Daemon, project: Path) -> None:
-    daemon.index(project)
-    with watching(daemon, "--index", "project") as (process, events, messages):
-        begun(events, project)
-        for end in (daemon.stop, daemon.kill):
-            end()
-            (project / f"meanwhile_{end.__name__}.py").write_text("MEANWHILE = 1\n")
-            assert messages.get(timeout=WAIT_S) == subscription.GONE
-            daemon.start()
-            assert until(events, "missed")["index"] == "project"
-            assert daemon.call("sync", index="project")["fresh"]
-            (project / f"later_{end.__name__}.py").write_text("LATER = 1\n")
-            assert until(events, f"later_{end.__name__}.py")["kind"] == "commit"
-            assert messages.empty()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(WAIT_S) == exits.INTERRUPTED
-
-
-def test_a_follower_of_every_index_hears_of_each_gap(
+def test_followers_survive_the_end_of_the_daemon(
     daemon: Daemon, project: Path, tmp_path: Path
 ) -> None:
+    """A follower of an index, one of every index, and one of a saved query: by a stop, by a kill."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.py").write_text("A = 1\n")
     daemon.index(tmp_path / "other")
     daemon.index(project)
-    with watching(daemon) as (process, events, messages):
-        begun(events, project)
-        daemon.kill()
-        assert messages.get(timeout=WAIT_S) == subscription.GONE
-        daemon.start()
-        missed = [
-            event
-            for event in (events.get(timeout=WAIT_S) for _ in range(2))
-            if event["kind"] == "missed"
-        ]
-        while len(missed) < 2:
-            event = events.get(timeout=WAIT_S)
-            missed += [event] if event["kind"] == "missed" else []
-        assert {event["index"] for event in missed} == {"project", "other"}
-        (tmp_path / "other" / "later.py").write_text("LATER = 1\n")
-        until(events, "later.py", "other")
-        assert process.poll() is None
+    with watching(daemon, "--index", "project") as follower:
+        begun(follower[1], project)
+        goes_on(daemon, project, daemon.stop, follower)
+        with (
+            watching(daemon) as (everything, all_events, all_messages),
+            watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (
+                _,
+                matches,
+                match_messages,
+            ),
+        ):
+            begun(all_events, project)
+            begun(matches, project, "CIRCUIT = 'circuit breaker'; AT")
+            (project / "begun.py").write_text("")
+            goes_on(daemon, project, daemon.kill, follower)
+            for messages in (all_messages, match_messages):
+                assert messages.get(timeout=WAIT_S) == subscription.GONE
+            hears_of_each_gap(all_events)
+            (tmp_path / "other" / "later.py").write_text("LATER = 1\n")
+            until(all_events, "later.py", "other")
+            assert everything.poll() is None
+            # of a file that was written while no daemon was there
+            assert until(matches, "meanwhile_kill.py")["kind"] == "matches"
+        process, _, messages = follower
+        assert messages.empty()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == exits.INTERRUPTED
 
 
-def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(
-    daemon: Daemon, project: Path
-) -> None:
-    daemon.index(project)
-    with watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (
-        _,
-        events,
-        messages,
-    ):
-        begun(events, project, "CIRCUIT = 'circuit breaker'; AT")
-        daemon.kill()
-        (project / "meanwhile.py").write_text("def meanwhile():\n    return 'circuit breaker'\n")
-        assert messages.get(timeout=WAIT_S) == subscription.GONE
-        daemon.start()
-        assert until(events, "meanwhile.py")["kind"] == "matches"
+def goes_on(daemon: Daemon, project: Path, end: Callable[[], object], follower: Follower) -> None:
+    """End the daemon and start it again: the follower hears of the gap, and of what comes after."""
+    _, events, messages = follower
+    end()
+    text = f"def meanwhile_{end.__name__}():\n    return 'circuit breaker'\n"
+    (project / f"meanwhile_{end.__name__}.py").write_text(text)
+    assert messages.get(timeout=WAIT_S) == subscription.GONE
+    daemon.start()
+    assert until(events, "missed")["index"] == "project"
+    assert daemon.call("sync", index="project")["fresh"]
+    (project / f"later_{end.__name__}.py").write_text("LATER = 1\n")
+    assert until(events, f"later_{end.__name__}.py")["kind"] == "commit"
+    assert messages.empty()
+
+
+def hears_of_each_gap(events: "Queue[dict[str, Any]]") -> None:
+    missed = set[str]()
+    while missed != {"project", "other"}:
+        event = events.get(timeout=WAIT_S)
+        missed |= {event["index"]} if event["kind"] == "missed" else set()
 
 
 def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
