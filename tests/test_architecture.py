@@ -283,6 +283,7 @@ LATE_IMPORT_IN = {
     "cocosearchd.__main__",
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
     "cocosearch_ipc.cli.query",  # nor for asking the service manager, unless nothing comes
+    "cocosearch_ipc.cli.running.status_verb",  # only `--open` needs HTTP
     "cocosearchd.search.classic.rerankers.spacy",  # optional extra
 }
 # Names that say nothing of their value: a variable is a noun that says what it holds.

@@ -1,7 +1,6 @@
-"""Verbs about indexes: up, list, stats, sync, reindex, clear."""
+"""Verbs about indexes of a running daemon: list, stats, sync, reindex, clear."""
 
 import argparse
-import os
 import shlex
 import sys
 import time
@@ -11,8 +10,6 @@ from typing import Any
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.cli.questions import search_options
-from cocosearch_ipc.cli.running import daemon_process
-from cocosearch_ipc.cli.setup import listener
 from cocosearch_ipc.render import output, tables
 from cocosearch_ipc.render.answers import describe_staleness
 from cocosearch_ipc.render.progress import Progress
@@ -25,56 +22,17 @@ SHORT_S = 0.5  # after this wait a person sees progress
 LONG_S = 300.0  # timeout of one call: the daemon cancels calls after twice this time
 
 
-def up(args: argparse.Namespace, env: Env) -> int:
-    """Start the daemon if needed, watch a directory, and follow until it is searchable."""
-    path = os.path.realpath(args.path)
-    if problem := _path_problem(args.path):
-        output.error(problem, "give the project's directory", as_json=args.json)
-        return exits.USAGE
-    progress = Progress()
-    try:
-        daemon_process.ensure_running(env, progress.say)
-    except KeyboardInterrupt:
-        progress.say(f"{args.path} is unchanged: run `cocosearchctl up` again to watch it")
-        raise
-    listener.warn_of_trouble(client.call(address.rpc_socket(env), "status"), progress.say)
-    params = {"path": path} | _given(name=args.name, topics=args.topic)
-    reply = client.call(address.rpc_socket(env), "index_codebase", params)
-    last = reply["progress"]
-    if not args.no_wait:
-        last = _follow(env, reply["index"], last, progress)
-        if args.wait:
-            _await_changes(env, reply["index"], progress)
-    if args.json:
-        output.document(reply | {"progress": last})
-    else:
-        _say_up(reply, last, progress)
-    return exits.FAILED if last["state"] == REFUSED else exits.OK
-
-
-def _path_problem(path: str) -> str:
-    """Return a sentence if `path` is no directory, else ""."""
-    if path and os.path.isdir(os.path.realpath(path)):
-        return ""
-    if path and os.path.exists(os.path.realpath(path)):
-        return f"{path} is not a directory"
-    return f"there is no directory {path or repr(path)}"
-
-
-def _await_changes(env: Env, index: str, progress: Progress) -> None:
-    reply = client.call(address.rpc_socket(env), "sync", {"index": index}, 60.0)
-    if not reply["fresh"]:
-        progress.say(f"{index}: {_freshness(reply)}")
-
-
-def _freshness(reply: dict[str, Any]) -> str:
+def describe_freshness(reply: dict[str, Any]) -> str:
     """Describe a reply of `sync` in words."""
     if reply["fresh"]:
         return "fresh"
     return f"not fresh: {describe_staleness(reply['reason'], reply['pending'])}"
 
 
-def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def follow_progress(
+    env: Env, index: str, last: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Show the progress of an index until it is searchable; return the last reply about it."""
     try:
         for value in client.stream(address.rpc_socket(env), "follow", {"index": index}, 600.0):
             if isinstance(value, dict):
@@ -90,31 +48,8 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
     return last
 
 
-def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
-    took = tables.duration(time.monotonic() - progress.began)
-    counts = _counts(last)
-    root = output.printable(reply["root"], keep="")
-    if reply["created"]:
-        happened = f"is watched ({last['state']}, {counts}, after {took})"
-    else:
-        happened = f"is already watched, nothing changed ({last['state']}, {counts})"
-    output.line(f"{reply['index']}: {root} {happened}")
-    for note in (*(reply.get("notes") or ()), *(last.get("notes") or ())):
-        output.line(f"{reply['index']}: {output.printable(note, keep='')}")
-    if last["state"] == REFUSED:
-        output.error(str(last["reason"]))
-        return
-    if last["failed"]:
-        output.line(f"{last['failed']} files were not indexed: `cocosearchctl status` says why")
-    if last["state"] == LIVE and not last["chunks"]:
-        return  # the notes say why nothing is searchable
-    example = (
-        f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
-    )
-    output.line(f"try:  {example}")
-
-
-def _counts(last: dict[str, Any]) -> str:
+def describe_counts(last: dict[str, Any]) -> str:
+    """Describe the files and chunks of an index in words."""
     skipped = f" ({last['skipped']:,} of them skipped)" if last.get("skipped") else ""
     return f"{last['done']:,} files{skipped}, {output.format_number(last['chunks'])} chunks"
 
@@ -135,7 +70,9 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
 
 def stats(args: argparse.Namespace, env: Env) -> int:
     """Print the counts of one index."""
-    params = query.with_cwd(_given(index=args.name)) | _given(include_failures=args.failures)
+    params = query.with_cwd(given_parameters(index=args.name)) | given_parameters(
+        include_failures=args.failures
+    )
     reply = query.call_and_wait(
         env, "index_stats", params | search_options.parameters(args, search_options.SYNC_OPTIONS)
     )
@@ -149,7 +86,7 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 def sync(args: argparse.Namespace, env: Env) -> int:
     """Wait until all earlier changes are searchable; exit code 1 if the time is too short."""
-    params = query.with_cwd(_given(index=args.named or args.name))
+    params = query.with_cwd(given_parameters(index=args.named or args.name))
     reply = _sync_until_fresh(env, params, args.timeout)
     if args.json:
         output.document(reply)
@@ -185,7 +122,7 @@ def _say_synced(reply: dict[str, Any]) -> None:
     names = reply["fresh"] and reply.get("indexes")
     refused = reply.get("refused") or {}
     if reply["index"] not in refused:
-        output.line(f"{', '.join(names) if names else reply['index']}: {_freshness(reply)}")
+        output.line(f"{', '.join(names) if names else reply['index']}: {describe_freshness(reply)}")
     for name, reason in refused.items():
         output.line(f"{name}: not fresh: {output.printable(reason, keep='')}")
 
@@ -199,13 +136,15 @@ def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any
 
 def reindex(args: argparse.Namespace, env: Env) -> int:
     """Index every file again with the current settings."""
-    reply = client.call(address.rpc_socket(env), "reindex", query.with_cwd(_given(index=args.name)))
+    reply = client.call(
+        address.rpc_socket(env), "reindex", query.with_cwd(given_parameters(index=args.name))
+    )
     progress = Progress()
-    last = reply if args.no_wait else _follow(env, reply["index"], reply, progress)
+    last = reply if args.no_wait else follow_progress(env, reply["index"], reply, progress)
     if args.json:
         output.document(last)
     else:
-        output.line(f"{last['index']}: {last['state']}, {_counts(last)}")
+        output.line(f"{last['index']}: {last['state']}, {describe_counts(last)}")
     return exits.OK
 
 
@@ -248,6 +187,6 @@ def _confirm_clear(args: argparse.Namespace, names: Sequence[str]) -> int:
     return exits.OK if sys.stdin.readline().strip().lower() in ("y", "yes") else exits.FAILED
 
 
-def _given(**params: Any) -> dict[str, Any]:
+def given_parameters(**params: Any) -> dict[str, Any]:
     """Keep only parameters with a value: an older daemon applies its own defaults."""
     return {name: value for name, value in params.items() if value not in (None, [], False)}

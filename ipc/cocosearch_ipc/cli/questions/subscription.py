@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cocosearch_ipc import client
-from cocosearch_ipc.cli.running import daemon_process
+from cocosearch_ipc.cli.running import new_daemon
 
 # A watched project may stay unchanged for any time.
 QUIET_S = 365 * 86_400.0
@@ -36,7 +36,7 @@ def events(
             if not gone:
                 say(GONE)
             gone = True
-            daemon_process.await_socket(path)
+            new_daemon.await_socket(path)
         params = _from_here(params, params.get("since", NO_CLOCK))
 
 

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.cli.running import daemon_process
+from cocosearch_ipc.cli.running import daemon_process, new_daemon
 from cocosearch_ipc.error_codes import INVALID_REQUEST, UNAVAILABLE
 from cocosearch_ipc.protocol import MAX_LINE_BYTES
 from cocosearch_ipc.render import output
@@ -241,7 +241,7 @@ class SessionRelay:
 
     def _listen_again(self) -> None:
         while True:
-            daemon_process.await_socket(address.bridge_socket(self._env))
+            new_daemon.await_socket(address.bridge_socket(self._env))
             with contextlib.suppress(client.CallFailed):
                 self._connected(start=False)
                 return

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
@@ -24,7 +25,6 @@ ANSWER_S = 5.0
 YOUNG_S = 10.0
 POLL_S = 0.05
 LONG_S = 1.0
-SOCKET_POLL_S = 1.0  # interval of checks for a new daemon
 LOCK_S = 10.0  # time for a new process to import its modules and take its lock
 MAX_LOG_BYTES = 8 << 20
 
@@ -298,8 +298,7 @@ def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
     return failed
 
 
-def await_socket(path: str) -> None:
-    """Wait, without a limit, until another program has started a daemon."""
-    time.sleep(SOCKET_POLL_S)
-    while not client.reachable(path):
-        time.sleep(SOCKET_POLL_S)
+def warn_of_trouble(status: dict[str, Any], say: Callable[[str], object]) -> None:
+    """Warn if the daemon runs without its TCP listener although it is configured."""
+    if error := status["mcp"].get("error"):
+        say(f"warning: {error}; clients that use this port send their token to it")

@@ -1,4 +1,4 @@
-"""Verbs about the daemon itself: status, down, restart, version, logs."""
+"""Verbs about the daemon itself: down, restart, version, logs."""
 
 import argparse
 import json
@@ -12,26 +12,10 @@ from typing import BinaryIO
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.cli.running import daemon_process, service_manager, status_page
-from cocosearch_ipc.cli.setup import listener
-from cocosearch_ipc.render import output, tables
+from cocosearch_ipc.cli.running import daemon_process, service_manager
+from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
-
-
-def status(args: argparse.Namespace, env: Env) -> int:
-    """Print the status of the daemon and its indexes."""
-    reply = client.call(address.rpc_socket(env), "status")
-    if args.open:
-        return status_page.open_page(reply, env, as_json=args.json)
-    if args.json:
-        output.document(reply)
-        return exits.OK
-    for line in tables.status(reply, output.Style.of(sys.stdout, env)):
-        output.line(line)
-    if reply["version"] != client.VERSION:
-        output.note(f"hint: {client.upgrade(reply['version'])}")
-    return exits.OK
 
 
 def down(args: argparse.Namespace, env: Env) -> int:
@@ -51,7 +35,7 @@ def restart(args: argparse.Namespace, env: Env) -> int:
     pid = daemon_process.stop(env, output.note)
     daemon_process.ensure_running(env, output.note)
     reply = client.call(address.rpc_socket(env), "status")
-    listener.warn_of_trouble(reply, output.note)
+    daemon_process.warn_of_trouble(reply, output.note)
     if args.json:
         output.document({"stopped": pid, "pid": reply["pid"], "version": reply["version"]})
     else:

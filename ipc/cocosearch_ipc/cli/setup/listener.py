@@ -5,7 +5,7 @@ import secrets
 import socket
 import ssl
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
@@ -75,12 +75,6 @@ def require_token_address(env: Env, status: dict[str, Any]) -> str:
     if url:
         require_own_listener(env, url)
     return url
-
-
-def warn_of_trouble(status: dict[str, Any], say: Callable[[str], object]) -> None:
-    """Warn if the daemon runs without its TCP listener although it is configured."""
-    if error := status["mcp"].get("error"):
-        say(f"warning: {error}; clients that use this port send their token to it")
 
 
 def _proof(connection: http.client.HTTPConnection, headers: dict[str, str]) -> str | None:
