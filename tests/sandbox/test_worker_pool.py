@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import psutil
@@ -53,6 +54,38 @@ async def test_a_warm_process_is_there_before_the_first_request_and_stays() -> N
             assert await pool.request(b"ab%d" % number, 5.0) == b"%dba" % number
         await asyncio.sleep(0.5)
         assert pool.pids == [pid]
+
+
+async def test_requests_wait_for_processes_that_start_already() -> None:
+    async with pool_of(PoolSize(max_processes=4, warm=2)) as pool:
+        pool.warm_up()
+        answers = await asyncio.gather(*(pool.request(b"ab", 20.0) for _ in range(2)))
+        assert answers == [b"ba", b"ba"]
+        assert len(pool.pids) == 2
+        more = [asyncio.create_task(pool.request(b"eval time.sleep(1.0)", 20.0)) for _ in range(3)]
+        await until(lambda: len(pool.pids) == 3)
+        await asyncio.gather(*more)
+
+
+HANGS_ONCE = """
+import pathlib, sys, time
+mark = pathlib.Path(sys.argv.pop(1))
+if not mark.exists():
+    mark.touch()
+    time.sleep(60)
+"""
+
+
+async def test_a_process_that_hangs_as_it_starts_delays_a_request_for_seconds_only(
+    tmp_path: Path,
+) -> None:
+    mark = tmp_path / "mark"
+    command = [*COMMAND[:-1], HANGS_ONCE + COMMAND[-1], str(mark)]
+    async with pool_of(PoolSize(max_processes=2, warm=1), command) as pool:
+        pool.warm_up()
+        await until(mark.exists)
+        assert await pool.request(b"ab", 20.0) == b"ba"
+        assert len(pool.pids) == 2, "the one that hangs still starts"
 
 
 async def test_idle_processes_end() -> None:

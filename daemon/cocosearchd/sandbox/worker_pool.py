@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Errors of decoding a response that a corrupted process has written.
 UNDECODABLE = (InvalidFrame, ValueError, EOFError, TypeError)
+# A process that starts for this long may hang: a request that waits for it gets another one.
+LONG_START_S = 2.0
 RESTART_PAUSE_S = 1.0  # before a warm process that died while it was idle is replaced
 
 
@@ -167,13 +169,19 @@ class WorkerPool:
                 return process
         waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
-        self._grow()
+        # A pool that has just been warmed up has a process for this request already: one more would
+        # take CPU from it.
+        if len(self._starting) < sum(not request.done() for request in self._waiting):
+            self._grow()
+        start_timer = asyncio.get_running_loop().call_later(LONG_START_S, self._grow)
         try:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._release(waiter.result())
             raise
+        finally:
+            start_timer.cancel()
 
     def _release(self, process: WorkerProcess) -> None:
         if not process.ready:
