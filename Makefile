@@ -14,7 +14,7 @@ SEEDS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # Parts of the tests, the longest first.
-PARTS := flows-s-z attacks-g-z flows-a-r attacks-a-f indexing storage rest front-ends searching watching
+PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing rest storage searching front-ends watching
 JOBS := 6
 
 .PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak hostile slow map lock sbom password clean help
