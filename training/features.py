@@ -8,8 +8,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.providers.static_model import ComputedDict, letter_runs
-from cocosearchd.embedding.providers.word_tokens import pieces, words
+from cocosearchd.embedding.providers.static_model import ComputedDict, letter_runs, run_words
+from cocosearchd.embedding.providers.word_tokens import pieces
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -51,7 +51,7 @@ class Lexicon:
 
     def __init__(self) -> None:
         self._numbers = dict[str, int]()
-        self._runs = ComputedDict(lambda run: tuple(self._number(word) for word in words(run)))
+        self._runs = ComputedDict(lambda run: tuple(self._number(word) for word in run_words(run)))
 
     def counter(self, text: str) -> Counter[int]:
         """How often each word occurs, words as numbers."""

@@ -23,7 +23,8 @@ SkipReason = Literal["binary", "too_large", "minified", "unreadable", "secret", 
 # 30 combining marks before another one. Some runs of other signs are parted as well, which changes
 # no word. Those two letters become marks in the compatibility forms.
 _MARK = r"[^\w\x00-\x7f]|[\uff9e\uff9f]"
-_LONG_RUN = re.compile(rf"((?:{_MARK}){{30}})(?={_MARK})")
+_RUN_LENGTH = 30
+_LONG_RUN = re.compile(rf"((?:{_MARK}){{{_RUN_LENGTH}}})(?={_MARK})")
 _SURROGATE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
 
@@ -242,6 +243,8 @@ def stream_safe(text: str) -> str:
     Normalisation sorts the marks of each letter, in quadratic time: 80,000 of them take twenty
     seconds.
     """
+    if len(text) <= _RUN_LENGTH:
+        return text
     return _LONG_RUN.sub("\\1\u034f", text)
 
 

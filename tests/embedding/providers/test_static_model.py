@@ -24,6 +24,7 @@ from cocosearchd.embedding.providers.static_model import (
     letter_runs,
     load,
     model_digest,
+    run_words,
 )
 from cocosearchd.embedding.providers.word_tokens import pieces, words
 from cocosearchd.errors import EmbedderUnavailable
@@ -88,7 +89,13 @@ def test_every_text_gives_a_unit_row_or_zero(texts: list[str]) -> None:
 
 @given(st.text())
 def test_remembering_runs_changes_no_word(text: str) -> None:
-    assert [word for run in letter_runs(text) for word in words(run)] == words(text)
+    assert [word for run in letter_runs(text) for word in run_words(run)] == words(text)
+
+
+@given(st.text(alphabet=st.characters(categories=["Mn", "Lo", "Po", "Sk", "Nd", "Cs"])))
+def test_splitting_at_ascii_characters_changes_no_word(text: str) -> None:
+    mixed = f"{text} a{text}b-{text[::-1]}"
+    assert [word for run in letter_runs(mixed) for word in run_words(run)] == words(mixed)
 
 
 def test_earlier_questions_change_no_vector(encoder: Encoder) -> None:
