@@ -373,3 +373,13 @@ def test_enclosing() -> None:
 )
 def test_signatures_have_no_comments(path: str, source: str, signature: str) -> None:
     assert parse(path, source.encode()).symbols[0].signature == signature
+
+
+def test_a_text_that_is_always_valid_is_parsed_for_a_query_only() -> None:
+    text = b"# One\n\n> * deep\n" + b">" * 5_000 + b" quoted\n"
+    assert parse("a.md", text).tree is None
+    assert parse("a.md", text).report.status == "ok"
+    query = "(atx_heading (inline) @name) @definition.function"
+    parsed = parse("a.md", b"# One\n", check_overrides([("markdown", query)]))
+    assert [symbol.name for symbol in parsed.symbols] == ["One"]
+    assert parse("a.md", text, (("markdown", query),)).report.status == "error"

@@ -28,6 +28,8 @@ class LanguageInfo:
     comments: styles.CommentStyle = styles.NO_COMMENTS
     definitions: rules.DefinitionRules = rules.COMMON_RULES
     prose: bool = False  # text or data about code, not code
+    # every text is valid: without a query, a parse would tell nothing
+    always_valid: bool = False
 
     @property
     def context(self) -> bool:
@@ -45,6 +47,7 @@ def _row(
     symbols: bool = False,
     handler: bool = False,
     prose: bool = False,
+    always_valid: bool = False,
     file_names: str = "",
     interpreters: str = "",
     aliases: str = "",
@@ -63,6 +66,7 @@ def _row(
         comments=style,
         definitions=definitions,
         prose=prose,
+        always_valid=always_valid,
     )
 
 
@@ -210,6 +214,7 @@ _LANGUAGES = (
         "markdown",
         styles.NO_COMMENTS,
         prose=True,
+        always_valid=True,  # CommonMark 0.31.2, 1.1: any sequence of characters is a document
         handler=True,
         aliases="md",
     ),

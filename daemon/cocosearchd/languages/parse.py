@@ -12,7 +12,7 @@ from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.patterns import grammar_gaps
 from cocosearchd.languages.patterns.comment_runs import blank_comment_runs
 from cocosearchd.languages.patterns.declaration_macros import blank_declaration_macros
-from cocosearchd.languages.references.code_matches import match_code
+from cocosearchd.languages.references.code_matches import match_code, needs_tree
 from cocosearchd.languages.references.fact_extraction import extract_facts
 from cocosearchd.languages.references.manifest_facts import extract_manifest_facts
 from cocosearchd.languages.symbols import QueryOverrides
@@ -23,7 +23,7 @@ __all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse"]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A parsed file. `tree` is None without a grammar, or where parsing took too long."""
+    """A parsed file. `tree` is None without a grammar, where it is not needed or took too long."""
 
     path: str
     data: bytes
@@ -55,7 +55,7 @@ def parse(
     tree: syntax.Tree | None = None
     file_symbols: tuple[Symbol, ...] = ()
     columns = NO_COLUMNS
-    report = _reject_reason(grammar, data)
+    report = _report_unparsed(base, grammar, data, overrides)
     if report is None:
         readable = blank_comment_runs(grammar, blank_declaration_macros(grammar, data))
         tree = syntax.parse_tree(grammar, readable)
@@ -109,12 +109,18 @@ def grammar_of(path: str, language: str) -> str:
     return "tsx" if info.name == "typescript" and path.lower().endswith("x") else info.grammar
 
 
-def _reject_reason(grammar: str, data: bytes) -> ParseReport | None:
-    """Return a report with the reason not to parse a file, None if it can be parsed."""
+def _report_unparsed(
+    language: str, grammar: str, data: bytes, overrides: QueryOverrides
+) -> ParseReport | None:
+    """Return the report of a file that need not or cannot be parsed, None for one to parse."""
     if not grammar:
         return ParseReport("no_grammar")
     if syntax.has_huge_line(data):
         return ParseReport("error", 1, f"a line is longer than {syntax.MAX_LINE_BYTES} bytes")
+    if language_table.by_name()[language].always_valid and not needs_tree(
+        language, grammar, overrides
+    ):
+        return ParseReport("ok")
     if syntax.nests_too_deep(grammar, data):
         return ParseReport("error", 1, f"blocks nest deeper than {syntax.MAX_NESTING} levels")
     if syntax.opens_too_many_angles(grammar, data):

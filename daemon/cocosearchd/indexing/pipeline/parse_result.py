@@ -67,7 +67,7 @@ def parse_file(
         fact_table.pack_columns(parsed.fact_columns),
     )
     # A parser that took too long may not do so the next time.
-    return parsed_file, parsed.tree is not None or parsed.report.status == "no_grammar"
+    return parsed_file, parsed.tree is not None or parsed.report.status != "error"
 
 
 def plain_parsed_file(data: bytes, limits: ChunkLimits, reason: str) -> ParsedFile:

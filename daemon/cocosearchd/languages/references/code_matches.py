@@ -58,6 +58,14 @@ def match_code(
     )
 
 
+def needs_tree(language: str, grammar: str, overrides: QueryOverrides) -> bool:
+    """Return true if a language has a query, of its own or of the user."""
+    return bool(
+        query_text(language, overrides)
+        or reference_query.reference_query_text(language, grammar, overrides)
+    )
+
+
 def _match(grammar: str, tree: syntax.Tree, text: str) -> list[Match]:
     return syntax.run_query(syntax.compile_query(grammar, text), tree.root_node) if text else []
 
