@@ -162,8 +162,16 @@ def _join_words(word: str) -> str:
 def _split_humps(word: str) -> list[str]:
     if word.isascii():
         return _HUMP.findall(word)
-    classes = "".join(map(_class_of, word))
+    classes = word.translate(_CLASSES)
     return [word[match.start() : match.end()] for match in _CLASS_HUMP.finditer(classes)]
+
+
+class _Classes(dict[int, str]):
+    """Classes of characters by code point, computed when they first occur."""
+
+    def __missing__(self, code: int) -> str:
+        kind = self[code] = _class_of(chr(code))
+        return kind
 
 
 def _class_of(character: str) -> str:
@@ -176,4 +184,5 @@ def _class_of(character: str) -> str:
     return "U" if character.isupper() else "l"
 
 
+_CLASSES = _Classes()
 _WORDS = _WordCache()

@@ -7,6 +7,7 @@ it first occurs. Text repeats itself, so most of it only needs a lookup of numbe
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -52,11 +53,11 @@ class WordTable:
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
-        # slice of each word in `_parts`
-        self._starts = _Column(np.int64)
-        self._lengths = _Column(np.int64)
-        self._parts = _Column(np.int64)
-        self._hashes = _Column(np.uint64)  # of each term
+        # numbers of the terms of all words, and the end of those of each word
+        self._parts = _Column(np.int64, self._lock)
+        self._ends = _Column(np.int64, self._lock)
+        self._ends.append(0)  # the end of a word is the start of the next one
+        self._hashes = _Column(np.uint64, self._lock)  # of each term
         for mark in (bytes([_LINE]), bytes([_TEXT])):
             self._enter(mark, ())
         for word in keywords:
@@ -87,9 +88,11 @@ class WordTable:
 
     def terms(self, words: Numbers) -> tuple[Numbers, Numbers]:
         """Numbers of the terms of words, concatenated, and the term count of each word."""
-        lengths = self._lengths.rows[words]
+        ends = self._ends.rows
+        starts = ends[words]
+        lengths = ends[words + 1] - starts
         first = np.cumsum(lengths) - lengths
-        positions = np.repeat(self._starts.rows[words] - first, lengths) + np.arange(lengths.sum())
+        positions = np.repeat(starts - first, lengths) + np.arange(lengths.sum())
         return self._parts.rows[positions], lengths
 
     def hashes(self, terms: Numbers) -> NDArray[np.uint64]:
@@ -117,19 +120,21 @@ class WordTable:
             )
 
     def _enter(self, word: bytes, terms: Iterable[str]) -> int:
-        start = self._parts.count
-        for term in terms:
-            number = self._terms.get(term)
-            if number is None:
-                number = self._terms[term] = self._hashes.count
-                self._hashes.add(self._hash_of(term))
-                self._bytes += len(term)
-            self._parts.add(number)
-        self._lengths.add(self._parts.count - start)
-        self._starts.add(start)
-        self._bytes += len(word) + self._parts.rows.itemsize * (self._parts.count - start)
+        numbers = [
+            self._enter_term(term) if (number := self._terms.get(term)) is None else number
+            for term in terms
+        ]
+        self._parts.extend(numbers)
+        self._ends.append(len(self._parts))
+        self._bytes += len(word) + self._parts.item_bytes * len(numbers)
         # Last, so that the rows of a number exist when a reader gets it.
         number = self._words[word] = len(self._words)
+        return number
+
+    def _enter_term(self, term: str) -> int:
+        number = self._terms[term] = len(self._hashes)
+        self._hashes.append(self._hash_of(term))
+        self._bytes += len(term)
         return number
 
 
@@ -147,14 +152,38 @@ class _WordNumbers(dict[bytes, int]):
 
 
 class _Column:
-    """Growing array: one thread at a time adds rows, while other threads read earlier rows."""
+    """Growing array: one thread at a time adds rows, while other threads read earlier rows.
 
-    def __init__(self, kind: DTypeLike) -> None:
-        self.rows = np.zeros(1024, kind)
-        self.count = 0
+    New rows are numbers of Python until the next read: to store one in an array takes five times as
+    long as to append it to a list. `append` and `extend` need the lock.
+    """
 
-    def add(self, value: int) -> None:
-        if self.count == len(self.rows):
-            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
-        self.rows[self.count] = value
-        self.count += 1
+    def __init__(self, kind: DTypeLike, lock: threading.Lock) -> None:
+        self._rows = np.zeros(1024, kind)
+        self._count = 0  # rows in the array
+        self._new = list[int]()
+        self._lock = lock
+        self.item_bytes = self._rows.itemsize
+        self.append = self._new.append
+        self.extend = self._new.extend
+
+    def __len__(self) -> int:
+        return self._count + len(self._new)
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """All rows, and room for further ones."""
+        if self._new:
+            with self._lock:
+                self._store_new()
+        return self._rows
+
+    def _store_new(self) -> None:
+        count = len(self)
+        if count > len(self._rows):
+            larger = np.zeros(max(count, 2 * len(self._rows)), self._rows.dtype)
+            larger[: self._count] = self._rows[: self._count]
+            self._rows = larger
+        self._rows[self._count : count] = self._new
+        self._count = count
+        self._new.clear()

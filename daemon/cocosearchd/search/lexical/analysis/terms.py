@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from cocosearchd.languages.identifiers import (
     DENSE,
+    MAX_WORD,
     bigrams,
     find_names,
     is_dense,
@@ -78,6 +79,8 @@ class Splitter:
         the stem of each part. A run of Chinese, Japanese or Korean gives its bigrams, because a
         query has only a part of it.
         """
+        if word.isascii() and word.isalpha() and word.islower() and len(word) <= MAX_WORD:
+            return (self.stem(word),)  # the most frequent case
         if is_dense(word):
             return bigrams(word)
         parts = split_parts(word)
