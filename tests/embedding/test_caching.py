@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from tests.embedding.ollama_server import vector_of
@@ -36,6 +37,10 @@ class Model:
 
     async def aclose(self) -> None:
         return None
+
+
+def file_names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
@@ -79,3 +84,32 @@ async def test_without_room_for_it_everything_is_computed(tmp_path: Path) -> Non
         await embedder.aclose()
         assert model.asked == ["one"] * 2
     assert not (tmp_path / "off").exists()
+
+
+async def test_without_a_cache_its_file_is_removed(tmp_path: Path) -> None:
+    model, counters = Model(), ReuseCounters()
+    first = await CachingEmbedder.create(model, tmp_path, 1 << 20, counters)
+    await first.embed_documents(["one"])
+    await first.aclose()
+    assert file_names(tmp_path)
+    second = await CachingEmbedder.create(model, tmp_path, 0, counters)
+    assert not file_names(tmp_path)
+    vectors = await second.embed_documents(["one", "one"])
+    second.add_vectors(["two"], vectors[:1].astype(np.float16))
+    await second.aclose()
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert (counters.computed, counters.reused) == (4, 0)
+    assert not file_names(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [
+        (EmbedderSettings(), 0),
+        (EmbedderSettings(cache_bytes=4096), 4096),
+        (EmbedderSettings(provider="ollama"), 256 << 20),
+        (EmbedderSettings(provider="ollama", cache_bytes=0), 0),
+    ],
+)
+def test_the_built_in_model_has_no_cache_by_default(settings: EmbedderSettings, size: int) -> None:
+    assert settings.vector_cache_bytes == size

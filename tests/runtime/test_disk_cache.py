@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.embedding.vector_cache import VectorCache, text_key
-from cocosearchd.runtime.disk_cache import DiskCache
+from cocosearchd.runtime.disk_cache import LOG_BYTES, DiskCache
 
 
 def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
@@ -150,3 +150,35 @@ def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store.vectors([text_key("one")], 4)[text_key("one")], vector)
     assert not store.vectors([text_key("one")], 8), "of another dimension"
     store.close()
+
+
+def test_compressed_values_are_small_and_replace_those_of_an_earlier_version(
+    tmp_path: Path,
+) -> None:
+    path, keys = tmp_path / "kept.sqlite", [text_key(f"{n}") for n in range(200)]
+    values = {key: b"%d " % n * 1000 for n, key in enumerate(keys)}
+    cache = DiskCache(path, 8 << 20)
+    cache.put([(keys[0], values[keys[0]])])
+    cache.close()
+    cache = DiskCache(path, 8 << 20, compress=True)
+    assert cache.get(keys) == {}, "the value was not compressed"
+    cache.put(values.items())
+    assert cache.get(keys) == values, "before they are written"
+    cache.flush()
+    assert cache.get(keys) == values
+    cache.close()
+    assert path.stat().st_size < sum(map(len, values.values())) / 5
+
+
+def test_the_log_of_many_values_is_emptied(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    cache = DiskCache(path, 8 << 20)
+    values = {text_key(f"{n}"): bytes([n % 256]) * 1024 for n in range(2000)}
+    cache.put(values.items())
+    cache.flush()
+    assert Path(f"{path}-wal").stat().st_size == 0
+    cache.put([(b"one", b"1")])
+    cache.flush()
+    assert 0 < Path(f"{path}-wal").stat().st_size < LOG_BYTES
+    assert cache.get(list(values)) == values
+    cache.close()

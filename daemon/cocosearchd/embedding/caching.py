@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
 from cocosearchd.embedding.vector_cache import Float16Vector, VectorCache, text_key
+from cocosearchd.runtime.disk_cache import remove_file
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +45,13 @@ class CachingEmbedder:
     ) -> "CachingEmbedder":
         """Use the cache file of this embedder in `folder`.
 
-        There is no cache for 0 bytes, or where the file cannot be opened.
+        There is no cache for 0 bytes, which removes its file, or where the file cannot be opened.
         """
         cache = None
-        if limit_bytes > 0:
-            path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"
+        path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"
+        if limit_bytes <= 0:
+            await asyncio.to_thread(remove_file, path)
+        else:
             try:
                 cache = await asyncio.to_thread(VectorCache, path, limit_bytes)
             except (OSError, sqlite3.Error) as error:
@@ -64,16 +67,19 @@ class CachingEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`. Cached vectors have float16 precision."""
+        if self._cache is None:
+            self._counters.computed += len(texts)
+            return await self._embedder.embed_documents(texts)
         keys = [text_key(text) for text in texts]
         dimension = self.fingerprint.dimension
-        cached = self._cache.vectors(keys, dimension) if self._cache else {}
+        cached = self._cache.vectors(keys, dimension)
         missing = {key: number for number, key in enumerate(keys) if key not in cached}
         if missing:
             computed = await self._embedder.embed_documents(
                 [texts[number] for number in missing.values()]
             )
             float16_vectors = dict(zip(missing, computed.astype(np.float16), strict=True))
-            self._put(float16_vectors)
+            self._put(self._cache, float16_vectors)
             cached |= float16_vectors
         vectors = np.empty((len(texts), dimension), np.float32)
         for number, key in enumerate(keys):
@@ -87,7 +93,8 @@ class CachingEmbedder:
 
         Call it on the event loop.
         """
-        self._put(dict(zip(map(text_key, texts), vectors, strict=True)))
+        if self._cache is not None:
+            self._put(self._cache, dict(zip(map(text_key, texts), vectors, strict=True)))
         self._counters.computed += len(texts)
 
     async def embed_query(self, text: str) -> Vectors:
@@ -101,9 +108,8 @@ class CachingEmbedder:
             self._cache = None
         await self._embedder.aclose()
 
-    def _put(self, vectors: dict[bytes, Float16Vector]) -> None:
-        if self._cache is None:
-            return
+    @staticmethod
+    def _put(cache: VectorCache, vectors: dict[bytes, Float16Vector]) -> None:
         # A zero row may be a text that a server refused only this time.
-        self._cache.put_vectors((key, vector) for key, vector in vectors.items() if vector.any())
-        self._cache.flush_soon()
+        cache.put_vectors((key, vector) for key, vector in vectors.items() if vector.any())
+        cache.flush_soon()

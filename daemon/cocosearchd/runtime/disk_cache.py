@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ log = logging.getLogger(__name__)
 DAY_S = 86_400
 SHRINK_TO = 0.8  # share of the allowed bytes that stays when the file has grown beyond them
 FLUSH_S = 0.5  # values of this time are lost by a kill
+# Size of SQLite's log from which it is emptied after a flush, when nothing else is to be written:
+# SQLite itself keeps some four MiB for the next values.
+LOG_BYTES = 1 << 20
 # WAL: readers do not wait. Without a sync a power failure may lose a commit, but never tears one.
 # Values are stored in order of arrival, beside an index of the keys: in the order of keys, which
 # are digests, each value would write a page of its own, for four times the CPU (measured). Files of
@@ -48,10 +52,14 @@ _MAPPED = "pragma mmap_size = 268435456"  # bytes of address space: mapped pages
 class DiskCache:
     """Values by key. `get` sees a `put` at once; `flush` writes it to disk. Thread-safe."""
 
-    def __init__(self, path: Path, limit_bytes: int) -> None:
-        """Open or create the file. Raises `sqlite3.Error` or `OSError`."""
+    def __init__(self, path: Path, limit_bytes: int, *, compress: bool = False) -> None:
+        """Open or create the file. Raises `sqlite3.Error` or `OSError`.
+
+        With `compress` values are compressed on disk: packed values take a third of their size.
+        """
         self._path = path
         self._limit = limit_bytes
+        self._compress = compress
         self._fresh: dict[bytes, bytes] = {}
         self._flushing: Mapping[bytes, bytes] = {}
         self._touched: set[bytes] = set()
@@ -105,12 +113,13 @@ class DiskCache:
             with self._writer:
                 self._writer.executemany(
                     "insert or replace into kept values (?, ?, ?)",
-                    ((key, today, value) for key, value in self._flushing.items()),
+                    ((key, today, self._pack(value)) for key, value in self._flushing.items()),
                 )
                 self._writer.executemany(
                     "update kept set used = ? where key = ?", ((today, k) for k in touched)
                 )
             self._shrink()
+            self._empty_log()
         # a full disk, for example: the values are computed again when they are needed
         except (sqlite3.Error, OSError) as error:
             self._damaged |= _is_damage(error)
@@ -146,7 +155,7 @@ class DiskCache:
                     rows = self._reader.execute(
                         _SELECT, [*batch, *[None] * (_AT_ONCE - len(batch))]
                     ).fetchall()
-                values |= {key: value for key, _, value in rows}
+                values |= {key: value for key, _, raw in rows if (value := self._unpack(raw))}
                 outdated |= {key for key, used, _ in rows if used != today}
         except sqlite3.Error as error:
             if not self._damaged:  # else it is logged already, and the next flush replaces the file
@@ -155,6 +164,21 @@ class DiskCache:
         with self._lock:
             self._touched |= outdated
         return values
+
+    def _pack(self, value: bytes) -> bytes:
+        return zlib.compress(value, level=1) if self._compress else value
+
+    def _unpack(self, raw: bytes) -> bytes | None:
+        """Return a stored value; None for a value of a file that was not compressed yet."""
+        try:
+            return zlib.decompress(raw) if self._compress else raw
+        except zlib.error:
+            return None
+
+    def _empty_log(self) -> None:
+        log_path = Path(f"{self._path}-wal")
+        if not self._fresh and log_path.exists() and log_path.stat().st_size > LOG_BYTES:
+            self._writer.execute("pragma wal_checkpoint(truncate)").fetchall()
 
     def _shrink(self) -> None:
         used = self.used_bytes()
@@ -182,8 +206,7 @@ class DiskCache:
 
     def _recreate(self) -> sqlite3.Connection:
         log.warning("cache_unreadable", extra={"path": str(self._path)})
-        for part in (self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm")):
-            part.unlink(missing_ok=True)
+        remove_file(self._path)
         return self._open(self._path)
 
     def _open(self, path: Path) -> sqlite3.Connection:
@@ -200,6 +223,12 @@ class DiskCache:
 
 
 _SIZES = ("page_count", "freelist_count", "page_size")
+
+
+def remove_file(path: Path) -> None:
+    """Remove the file of a cache that is not open, if it exists."""
+    for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        part.unlink(missing_ok=True)
 
 
 def _reader(path: Path) -> sqlite3.Connection:

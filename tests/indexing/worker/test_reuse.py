@@ -67,6 +67,8 @@ async def test_a_copy_in_another_index_and_process_embeds_nothing(
 ) -> None:
     worktree = tmp_path / "worktree"
     shutil.copytree(root, worktree)
+    # by default the built-in model has no cache
+    spec = replace(spec, embedder=EmbedderSettings(cache_bytes=1 << 20))
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}

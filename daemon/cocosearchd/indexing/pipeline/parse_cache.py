@@ -80,7 +80,7 @@ def open_disk_cache(path: Path, limit_bytes: int) -> DiskCache | None:
     if limit_bytes <= 0:
         return None
     try:
-        return DiskCache(path, limit_bytes)
+        return DiskCache(path, limit_bytes, compress=True)
     except (OSError, sqlite3.Error) as error:
         log.warning("parse_cache_unusable", extra={"path": str(path), "error": str(error)})
         return None

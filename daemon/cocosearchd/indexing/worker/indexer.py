@@ -244,7 +244,9 @@ class Indexer:
     async def _open_embedder(self, settings: EmbedderSettings) -> Embedder:
         folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
-        return await CachingEmbedder.create(embedder, folder, settings.cache_bytes, self._counters)
+        return await CachingEmbedder.create(
+            embedder, folder, settings.vector_cache_bytes, self._counters
+        )
 
     async def _open_parse_cache(self, rules: RowRules) -> ParseCache:
         """Return the parse cache of an index. All indexes share one disk cache."""
