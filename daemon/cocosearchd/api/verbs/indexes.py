@@ -20,7 +20,11 @@ from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 
-FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five updates a second
+# Time between two lines of progress, in which files and chunks are counted: a person reads five a
+# second at most, and one a second of what takes minutes.
+FOLLOW_S = 0.2
+LONGEST_FOLLOW_S = 1.0
+FOLLOW_SHARE = 0.05  # of the time since the first line
 FAILURES_SHOWN = 200
 
 
@@ -61,6 +65,7 @@ class IndexVerbs:
     async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
         """Progress until the index is searchable and nothing is pending."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
+        began = anyio.current_time()
         while True:
             status = index.root.status()  # first, so that the last progress is of a root at rest
             yield await self._reports.progress(index)
@@ -69,7 +74,8 @@ class IndexVerbs:
             )
             if index.replacement is None and rests:
                 return
-            await anyio.sleep(FOLLOW_S)
+            share = (anyio.current_time() - began) * FOLLOW_SHARE
+            await anyio.sleep(min(max(FOLLOW_S, share), LONGEST_FOLLOW_S))
             # a replacement may have taken the name meanwhile
             index = self._indexes.lookup.get(index.record.name)
 
