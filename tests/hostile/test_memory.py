@@ -65,7 +65,7 @@ def test_words_of_an_index_are_forgotten_and_found_again() -> None:
 
 @pytest.mark.parametrize("long", ["aB" * (1 << 19), "x" * (1 << 20), "税" * (1 << 18)])
 def test_long_words_and_names_fill_a_table_of_words_by_their_bytes(long: str) -> None:
-    table = WordTable(TermCache().split_text, term_hash, ())
+    table = WordTable(TermCache().split_texts, term_hash, ())
     for number in range(64):
         if table.full:
             break

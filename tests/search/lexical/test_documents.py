@@ -207,7 +207,7 @@ def words_of(table: WordTable, *texts: str) -> list[int]:
 
 
 def table() -> WordTable:
-    return WordTable(TermCache().split_text, term_hash, ("class",))
+    return WordTable(TermCache().split_texts, term_hash, ("class",))
 
 
 def test_lines_and_texts_are_told_apart() -> None:
@@ -285,6 +285,6 @@ def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None
         terms.chunk_cache().table is not first
     )  # nor are chunks kept by numbers that mean others now
     assert terms.chunk_cache() is not memory
-    long = WordTable(lambda text: (), term_hash, ())
+    long = WordTable(lambda texts: [()] * len(texts), term_hash, ())
     long.number("x" * (33 << 20))  # data without blanks
     assert long.full

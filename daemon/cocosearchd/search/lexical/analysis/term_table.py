@@ -5,8 +5,8 @@ it first occurs. Text repeats itself, so most of it only needs a lookup of numbe
 """
 
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, count
 from typing import Any
 
 import numpy as np
@@ -41,25 +41,27 @@ class WordTable:
 
     def __init__(
         self,
-        terms_of: Callable[[str], Iterable[str]],
+        split_texts: Callable[[Sequence[str]], Iterable[Sequence[str]]],
         hash_of: Callable[[str], int],
         keywords: Iterable[str],
     ):
-        """Enter the marks and the keywords. The numbers of both are below `marks`."""
-        self._terms_of = terms_of
+        """Enter the marks and the keywords. The numbers of both are below `marks`.
+
+        `split_texts` returns the terms of each text.
+        """
+        self._split_texts = split_texts
         self._hash_of = hash_of
         self._lock = threading.Lock()
-        self._words = _WordNumbers(self._add)
+        self._words = _WordNumbers()
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
         # numbers of the terms of all words, and the end of those of each word
-        self._parts = _Column(np.int64, self._lock)
-        self._ends = _Column(np.int64, self._lock)
-        self._ends.append(0)  # the end of a word is the start of the next one
-        self._hashes = _Column(np.uint64, self._lock)  # of each term
-        for mark in (bytes([_LINE]), bytes([_TEXT])):
-            self._enter(mark, ())
+        self._parts = _Column(np.int64)
+        self._ends = _Column(np.int64)
+        self._hashes = _Column(np.uint64)  # of each term
+        self._words.update({bytes([_LINE]): LINE_END, bytes([_TEXT]): TEXT_START})
+        self._ends.extend([0, 0, 0])  # the end of a word is the start of the next one
         for word in keywords:
             self._words[word.encode()]
         self.marks = len(self._words)
@@ -71,7 +73,7 @@ class WordTable:
     @property
     def full(self) -> bool:
         """True if the table is due for replacement."""
-        return len(self) >= LIMIT_WORDS or self._bytes >= LIMIT_BYTES
+        return len(self) >= LIMIT_WORDS or self._words.size + self._bytes >= LIMIT_BYTES
 
     def number(self, text: str) -> int:
         """Number of a text taken as one word."""
@@ -88,6 +90,9 @@ class WordTable:
 
     def terms(self, words: Numbers) -> tuple[Numbers, Numbers]:
         """Numbers of the terms of words, concatenated, and the term count of each word."""
+        if self._words.new_words:
+            with self._lock:
+                self._enter_terms(self._words.take_new_words())
         ends = self._ends.rows
         starts = ends[words]
         lengths = ends[words + 1] - starts
@@ -110,80 +115,70 @@ class WordTable:
         self._bytes += len(name)
         return hashes
 
-    def _add(self, word: bytes) -> int:
-        with self._lock:
-            number = self._words.get(word)
-            return (
-                self._enter(word, self._terms_of(word.decode("utf-8", "surrogatepass")))
-                if number is None
-                else number
-            )
-
-    def _enter(self, word: bytes, terms: Iterable[str]) -> int:
-        numbers = [
-            self._enter_term(term) if (number := self._terms.get(term)) is None else number
-            for term in terms
-        ]
-        self._parts.extend(numbers)
-        self._ends.append(len(self._parts))
-        self._bytes += len(word) + self._parts.item_bytes * len(numbers)
-        # Last, so that the rows of a number exist when a reader gets it.
-        number = self._words[word] = len(self._words)
-        return number
-
-    def _enter_term(self, term: str) -> int:
-        number = self._terms[term] = len(self._hashes)
-        self._hashes.append(self._hash_of(term))
-        self._bytes += len(term)
-        return number
+    def _enter_terms(self, words: Sequence[bytes]) -> None:
+        """Split words, in the order of their numbers. It needs the lock."""
+        texts = [word.decode("utf-8", "surrogatepass") for word in words]
+        terms = list(self._split_texts(texts))
+        flat = list(chain.from_iterable(terms))
+        new_terms = [term for term in dict.fromkeys(flat) if term not in self._terms]
+        self._terms.update(zip(new_terms, count(len(self._terms)), strict=False))
+        self._hashes.extend(map(self._hash_of, new_terms))
+        first = len(self._parts)
+        self._parts.extend(map(self._terms.__getitem__, flat))
+        ends = accumulate(map(len, terms), initial=first)
+        next(ends)
+        self._bytes += sum(map(len, new_terms)) + self._parts.item_bytes * len(flat)
+        self._ends.extend(ends)
 
 
 class _WordNumbers(dict[bytes, int]):
-    """Words and their numbers; a missing word is entered by its table."""
+    """Words and their numbers; a missing word gets the next number, and its terms later."""
 
-    def __init__(self, enter: Callable[[bytes], int]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._make = weakref.WeakMethod(enter)
+        self.size = 0  # bytes of all words
+        self.new_words = list[bytes]()  # without terms, in the order of their numbers
+        self._lock = threading.Lock()
 
     def __missing__(self, word: bytes) -> int:
-        enter = self._make()
-        assert enter is not None
-        return enter(word)
+        with self._lock:
+            number = self.get(word)
+            if number is None:
+                number = self[word] = len(self)
+                self.new_words.append(word)
+                self.size += len(word)
+        return number
+
+    def take_new_words(self) -> list[bytes]:
+        """Return the words without terms, and forget that they have none."""
+        with self._lock:
+            new_words, self.new_words = self.new_words, []
+        return new_words
 
 
 class _Column:
-    """Growing array: one thread at a time adds rows, while other threads read earlier rows.
+    """Growing array: one thread at a time adds rows, while other threads read earlier rows."""
 
-    New rows are numbers of Python until the next read: to store one in an array takes five times as
-    long as to append it to a list. `append` and `extend` need the lock.
-    """
-
-    def __init__(self, kind: DTypeLike, lock: threading.Lock) -> None:
+    def __init__(self, kind: DTypeLike) -> None:
         self._rows = np.zeros(1024, kind)
-        self._count = 0  # rows in the array
-        self._new = list[int]()
-        self._lock = lock
+        self._count = 0
         self.item_bytes = self._rows.itemsize
-        self.append = self._new.append
-        self.extend = self._new.extend
 
     def __len__(self) -> int:
-        return self._count + len(self._new)
+        return self._count
 
     @property
     def rows(self) -> NDArray[Any]:
         """All rows, and room for further ones."""
-        if self._new:
-            with self._lock:
-                self._store_new()
         return self._rows
 
-    def _store_new(self) -> None:
-        count = len(self)
-        if count > len(self._rows):
-            larger = np.zeros(max(count, 2 * len(self._rows)), self._rows.dtype)
+    def extend(self, values: Iterable[int]) -> None:
+        """Add rows: many at a time, as a call of NumPy costs as much as a hundred rows."""
+        added = np.array(list(values), self._rows.dtype)
+        end = self._count + len(added)
+        if end > len(self._rows):
+            larger = np.zeros(max(end, 2 * len(self._rows)), self._rows.dtype)
             larger[: self._count] = self._rows[: self._count]
             self._rows = larger
-        self._rows[self._count : count] = self._new
-        self._count = count
-        self._new.clear()
+        self._rows[self._count : end] = added
+        self._count = end

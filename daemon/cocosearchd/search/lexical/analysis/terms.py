@@ -7,7 +7,7 @@ Segments hold the hashes of terms: if terms change, raise `segment_files.FORMAT`
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -95,9 +95,15 @@ class Splitter:
 
     def split_text(self, text: str) -> list[str]:
         """Split all words into terms, each as often as it occurs."""
-        return [
-            term for word in WORD.findall(strip_accents(text)) for term in self.split_word(word)
-        ]
+        return self._split_plain_text(strip_accents(text))
+
+    def split_texts(self, texts: Iterable[str]) -> list[list[str]]:
+        """Split texts as `split_text` does, their accents together: many texts are single words."""
+        plain_texts = strip_accents("\n".join(text.replace("\n", " ") for text in texts))
+        return list(map(self._split_plain_text, plain_texts.split("\n")))
+
+    def _split_plain_text(self, text: str) -> list[str]:
+        return [term for word in WORD.findall(text) for term in self.split_word(word)]
 
 
 class TermCache(Splitter):
@@ -165,4 +171,4 @@ class TermCache(Splitter):
 
 
 def _new_chunk_cache() -> ChunkTermCache:
-    return ChunkTermCache(WordTable(Splitter().split_text, term_hash, KEYWORDS))
+    return ChunkTermCache(WordTable(Splitter().split_texts, term_hash, KEYWORDS))
