@@ -89,16 +89,23 @@ def measured(daemon: Daemon, title: str, act: Callable[[], object], index: str =
 
 
 def parts(daemon: Daemon) -> dict[str, float]:
-    """CPU seconds of each part of a daemon, and texts embedded."""
+    """CPU seconds of each part of a daemon, and texts embedded.
+
+    `worker` is the indexer process, `workers` are its processes, and `analysis` are the other
+    processes of the daemon, with those that have ended.
+    """
     assert daemon.process is not None
     benchmark = psutil.Process(daemon.process.pid)
     postgres = daemon.postgres()
     texts = daemon.json("status")["worker"]
-    # beside it there may be a git
-    worker = [child for child in benchmark.children() if child.pid == texts["pid"]]
+    children = benchmark.children()
+    worker = [child for child in children if child.pid == texts["pid"]]
+    servers = {process.pid for process in postgres}
+    others = [child for child in children if child not in worker and child.pid not in servers]
     alone = sum(map(own_seconds, worker))
     return {
         "daemon": own_seconds(benchmark),
+        "analysis": cpu_seconds([benchmark, *others]) - own_seconds(benchmark),
         "worker": alone,
         "workers": cpu_seconds(
             [*worker, *(child for process in worker for child in process.children())]

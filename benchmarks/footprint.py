@@ -59,7 +59,7 @@ SETTLED_S = 5.0  # the processes of a fresh start are ready by then
 SAMPLE_S = 1.0  # between two measurements of the memory of all processes
 LARGEST_FILE = 1 << 20
 BATCH_FILES = 64  # files that pass through the stages together
-PROCESSES = ("daemon", "worker", "workers", "PostgreSQL")
+PROCESSES = ("daemon", "analysis", "worker", "workers", "PostgreSQL")
 STAGES = (
     *("read", "parse", "cut", "describe", "pack", "words", "embed"),
     *("lexical documents", "lexical segment"),

@@ -92,7 +92,7 @@ def measure_daemon(directory: Path, saves: int, questions: int) -> None:
 
 def say_cpu(title: str, start: dict[str, float], end: dict[str, float], count: int = 1) -> None:
     """Print CPU by part: seconds, or milliseconds each if there are several."""
-    names = ("daemon", "worker", "workers", "PostgreSQL")
+    names = ("daemon", "analysis", "worker", "workers", "PostgreSQL")
     scale, unit = (1000 / count, "ms") if count > 1 else (1, "s")
     spent = {name: (end[name] - start[name]) * scale for name in names}
     figures = ", ".join(f"{name} {value:.2f}" for name, value in spent.items())
