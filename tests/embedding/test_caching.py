@@ -11,6 +11,7 @@ import pytest
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
+from cocosearchd.embedding.vector_cache import RecentVectors
 from tests.embedding.ollama_server import vector_of
 
 pytestmark = pytest.mark.anyio
@@ -86,20 +87,32 @@ async def test_without_room_for_it_everything_is_computed(tmp_path: Path) -> Non
     assert not (tmp_path / "off").exists()
 
 
-async def test_without_a_cache_its_file_is_removed(tmp_path: Path) -> None:
+async def test_without_a_cache_on_disk_its_file_is_removed(tmp_path: Path) -> None:
     model, counters = Model(), ReuseCounters()
     first = await CachingEmbedder.create(model, tmp_path, 1 << 20, counters)
     await first.embed_documents(["one"])
     await first.aclose()
     assert file_names(tmp_path)
-    second = await CachingEmbedder.create(model, tmp_path, 0, counters)
+    second = await CachingEmbedder.create(model, tmp_path, 0, counters, recent_texts=10)
     assert not file_names(tmp_path)
     vectors = await second.embed_documents(["one", "one"])
-    second.add_vectors(["two"], vectors[:1].astype(np.float16))
-    await second.aclose()
     np.testing.assert_array_equal(vectors[0], vectors[1])
-    assert (counters.computed, counters.reused) == (4, 0)
+    again = await second.embed_documents(["two", "one"])
+    np.testing.assert_array_equal(again[1], vectors[0])
+    second.add_vectors(["three"], vectors[:1].astype(np.float16))
+    await second.aclose()
+    assert model.asked == ["one", "one", "two"]
+    assert (counters.computed, counters.reused) == (4, 2)
     assert not file_names(tmp_path)
+
+
+def test_the_last_vectors_are_those_that_were_looked_up() -> None:
+    recent = RecentVectors(limit=3)
+    vectors = {bytes([n]): np.full(2, n, np.float16) for n in range(1, 6)}
+    recent.put_vectors({key: vectors[key] for key in (b"\1", b"\2", b"\3")})
+    assert recent.vectors([b"\1", b"\4"]).keys() == {b"\1"}
+    recent.put_vectors({b"\4": vectors[b"\4"]})
+    assert recent.vectors(list(vectors)).keys() == {b"\1", b"\3", b"\4"}
 
 
 @pytest.mark.parametrize(

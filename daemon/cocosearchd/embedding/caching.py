@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
-from cocosearchd.embedding.vector_cache import Float16Vector, VectorCache, text_key
+from cocosearchd.embedding.vector_cache import Float16Vector, RecentVectors, VectorCache, text_key
 from cocosearchd.runtime.disk_cache import remove_file
 
 log = logging.getLogger(__name__)
@@ -29,23 +29,35 @@ class ReuseCounters:
 class CachingEmbedder:
     """Implements `Embedder` over another one.
 
-    Documents are cached as they are stored, as float16; queries are not cached.
+    Documents are cached as they are stored, as float16: on disk, else the last ones in memory.
+    Queries are not cached.
     """
 
     def __init__(
-        self, embedder: Embedder, cache: VectorCache | None, counters: ReuseCounters
+        self,
+        embedder: Embedder,
+        cache: VectorCache | None,
+        counters: ReuseCounters,
+        recent_texts: int = 0,
     ) -> None:
         self._embedder = embedder
         self._cache = cache
+        self._recent = RecentVectors(recent_texts)
         self._counters = counters
 
     @classmethod
     async def create(
-        cls, embedder: Embedder, folder: Path, limit_bytes: int, counters: ReuseCounters
+        cls,
+        embedder: Embedder,
+        folder: Path,
+        limit_bytes: int,
+        counters: ReuseCounters,
+        recent_texts: int = 0,
     ) -> "CachingEmbedder":
         """Use the cache file of this embedder in `folder`.
 
         There is no cache for 0 bytes, which removes its file, or where the file cannot be opened.
+        Then the vectors of the last `recent_texts` texts are cached in memory.
         """
         cache = None
         path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"
@@ -58,7 +70,7 @@ class CachingEmbedder:
                 log.warning(
                     "vector_cache_not_opened", extra={"path": str(path), "error": str(error)}
                 )
-        return cls(embedder, cache, counters)
+        return cls(embedder, cache, counters, recent_texts)
 
     @property
     def fingerprint(self) -> EmbedderFingerprint:
@@ -67,19 +79,18 @@ class CachingEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`. Cached vectors have float16 precision."""
-        if self._cache is None:
-            self._counters.computed += len(texts)
-            return await self._embedder.embed_documents(texts)
         keys = [text_key(text) for text in texts]
         dimension = self.fingerprint.dimension
-        cached = self._cache.vectors(keys, dimension)
+        cached = self._recent.vectors(keys)
+        if self._cache is not None:
+            cached = self._cache.vectors(keys, dimension)
         missing = {key: number for number, key in enumerate(keys) if key not in cached}
         if missing:
             computed = await self._embedder.embed_documents(
                 [texts[number] for number in missing.values()]
             )
             float16_vectors = dict(zip(missing, computed.astype(np.float16), strict=True))
-            self._put(self._cache, float16_vectors)
+            self._put(float16_vectors)
             cached |= float16_vectors
         vectors = np.empty((len(texts), dimension), np.float32)
         for number, key in enumerate(keys):
@@ -94,7 +105,7 @@ class CachingEmbedder:
         Call it on the event loop.
         """
         if self._cache is not None:
-            self._put(self._cache, dict(zip(map(text_key, texts), vectors, strict=True)))
+            self._put(dict(zip(map(text_key, texts), vectors, strict=True)))
         self._counters.computed += len(texts)
 
     async def embed_query(self, text: str) -> Vectors:
@@ -108,8 +119,11 @@ class CachingEmbedder:
             self._cache = None
         await self._embedder.aclose()
 
-    @staticmethod
-    def _put(cache: VectorCache, vectors: dict[bytes, Float16Vector]) -> None:
+    def _put(self, vectors: dict[bytes, Float16Vector]) -> None:
         # A zero row may be a text that a server refused only this time.
-        cache.put_vectors((key, vector) for key, vector in vectors.items() if vector.any())
-        cache.flush_soon()
+        lasting = {key: vector for key, vector in vectors.items() if vector.any()}
+        if self._cache is None:
+            self._recent.put_vectors(lasting)
+            return
+        self._cache.put_vectors(lasting.items())
+        self._cache.flush_soon()

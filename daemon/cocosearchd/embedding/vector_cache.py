@@ -1,10 +1,11 @@
-"""Caches vectors by their text, in a file for each embedder.
+"""Caches vectors by their text: in a file for each embedder, or the last ones in memory.
 
-All indexes share it: branches, worktrees and copies of a project have the same texts.
+All indexes share the file: branches, worktrees and copies of a project have the same texts.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,3 +35,26 @@ class VectorCache(DiskCache):
     def put_vectors(self, vectors: Iterable[tuple[bytes, Float16Vector]]) -> None:
         """Cache vectors by key."""
         self.put((key, vector.astype(np.float16).tobytes()) for key, vector in vectors)
+
+
+class RecentVectors:
+    """The vectors of the last texts: those of the other chunks of a file that is saved repeatedly."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._vectors: dict[bytes, Float16Vector] = {}
+
+    def vectors(self, keys: Sequence[bytes]) -> dict[bytes, Float16Vector]:
+        """Look up vectors; keys that are not cached are left out."""
+        cached = {
+            key: vector for key in keys if (vector := self._vectors.pop(key, None)) is not None
+        }
+        self._vectors |= cached
+        return cached
+
+    def put_vectors(self, vectors: Mapping[bytes, Float16Vector]) -> None:
+        """Cache vectors by key in place of those that were not looked up for the longest time."""
+        self._vectors |= vectors
+        excess = max(0, len(self._vectors) - self._limit)
+        for key in list(islice(self._vectors, excess)):
+            del self._vectors[key]

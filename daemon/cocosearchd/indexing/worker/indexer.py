@@ -69,6 +69,9 @@ WRITE_TIMEOUT_MS = 60_000  # writes of a large file may take longer than a query
 IDLE_S = 5.0  # without work, until memory is returned to the system
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
 _RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))
+# Vectors in memory, about a KiB each, of an embedder without a cache on disk: a file that is saved
+# again is embedded whole, and these are the chunks of 4 MB.
+RECENT_TEXTS = 4096
 RECENT_DATABASES = 2  # the current database and the one before: switching back costs nothing
 
 
@@ -244,8 +247,9 @@ class Indexer:
     async def _open_embedder(self, settings: EmbedderSettings) -> Embedder:
         folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
+        recent_texts = RECENT_TEXTS if settings.cache_bytes is None else 0
         return await CachingEmbedder.create(
-            embedder, folder, settings.vector_cache_bytes, self._counters
+            embedder, folder, settings.vector_cache_bytes, self._counters, recent_texts
         )
 
     async def _open_parse_cache(self, rules: RowRules) -> ParseCache:
