@@ -198,6 +198,23 @@ class IndexRecord:
     generation: int
     # sorted pairs: further settings that shaped the rows, see `store.invalidation`
     shaping_settings: tuple[tuple[str, str], ...] = ()
+    # the schema of the daemon that owns it, of a followed index; "": this daemon's own index
+    schema: str = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Identify the index among own and followed ones, for ever: a number is never reused."""
+        return self.schema, self.number
+
+    @property
+    def is_followed(self) -> bool:
+        """True if another daemon owns the index: it is only read, and its disk is out of reach."""
+        return bool(self.schema)
+
+    @property
+    def owner_name(self) -> str:
+        """The name that its owner gives it; `name` adds the schema to that of a followed index."""
+        return self.name.removesuffix(f"@{self.schema}") if self.schema else self.name
 
 
 @dataclass(frozen=True, slots=True)

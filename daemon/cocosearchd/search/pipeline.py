@@ -148,7 +148,7 @@ class Pipeline:
                 overlay,
             )
         except StoreUnavailable as error:
-            cached = self._cache.latest(record.number, plan)
+            cached = self._cache.latest(record.key, plan)
             if cached is None:
                 raise
             stale = stale_reason("earlier_answer", error=error.message)
@@ -269,7 +269,7 @@ class Pipeline:
 
     def forget(self, record: IndexRecord) -> None:
         """Free the memory that an index used, after the index is gone."""
-        self._cache.forget(record.number)
+        self._cache.forget(record.key)
         self._retriever.forget_joint()
         self.disk.forget(record.root)
         self._context.forget()
@@ -289,7 +289,7 @@ class Pipeline:
         """
         lexical = self._retriever.lexical(record, plan)
         state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
-        ranking = self._cache.exact(record.number, state, plan) if query.use_cache else None
+        ranking = self._cache.exact(record.key, state, plan) if query.use_cache else None
         trace.record("cache", lambda: {"exact": ranking is not None})
         if ranking is not None and not trace.explain:
             return ranking, "exact"
@@ -297,7 +297,7 @@ class Pipeline:
         if query_vector.vector is not None:
             self._check_identity(record)
             if query.use_cache and not trace.explain:
-                ranking = self._cache.similar(record.number, state, plan, query_vector.vector)
+                ranking = self._cache.similar(record.key, state, plan, query_vector.vector)
                 if ranking is not None:
                     return ranking, "semantic"
         return await self._retrieve(
@@ -326,7 +326,7 @@ class Pipeline:
         attempt = await self._retriever.retrieve(record, request, trace)
         ranking = make_ranking(record, plan, attempt, query_vector, state)
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
-            self._cache.put(record.number, plan, query_vector.vector, ranking)
+            self._cache.put(record.key, plan, query_vector.vector, ranking)
         trace.record(
             "ranking",
             lambda: describe_results(plan, attempt.retrieved, attempt.scored, attempt.selected),

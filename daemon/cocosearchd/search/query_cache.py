@@ -27,6 +27,7 @@ from cocosearchd.store.chunks.file_states import FileState
 Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
+IndexKey = tuple[str, int]  # `IndexRecord.key`
 _Question = tuple[bytes, bytes]  # digests of a plan, and of indexes with their states
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
@@ -101,7 +102,7 @@ class QueryCache:
     """Both levels for all indexes, bounded in bytes; the least recently used answer is evicted
     first.
 
-    `index` is an index's number, which is never reused, unlike its name. Not thread-safe: the cache
+    `index` is an index's key, which is never reused, unlike its name. Not thread-safe: the cache
     lives in the event loop.
     """
 
@@ -111,19 +112,21 @@ class QueryCache:
         self._max_bytes = max_bytes
         self._ttl_s = ttl_s
         self._clock = clock
-        self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
-        self._groups: dict[tuple[int, State, bytes], _VectorGroup] = {}
+        self._entries: OrderedDict[tuple[IndexKey, bytes], _Entry] = OrderedDict()
+        self._groups: dict[tuple[IndexKey, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
         self._keys = OrderedDict[int, _PlanKeys]()  # by the id of the plan, which its value holds
-        self._skipped = OrderedDict[_Question, frozenset[int]]()
+        self._skipped = OrderedDict[_Question, frozenset[IndexKey]]()
 
-    def exact(self, index: int, state: State, plan: Plan) -> CachedHits | None:
+    def exact(self, index: IndexKey, state: State, plan: Plan) -> CachedHits | None:
         """Return the answer to this very plan in this state."""
         hits = self._valid((index, self._plan_keys(plan).digest), state)
         self._exact += hits is not None
         return hits
 
-    def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> CachedHits | None:
+    def similar(
+        self, index: IndexKey, state: State, plan: Plan, vector: Vector
+    ) -> CachedHits | None:
         """Return the answer to the most similar question with the same paraphrase key."""
         group = self._groups.get((index, state, self._plan_keys(plan).group))
         hits = None
@@ -137,7 +140,7 @@ class QueryCache:
         """Count a question that neither level could answer."""
         self._misses += 1
 
-    def put(self, index: int, plan: Plan, vector: Vector | None, hits: CachedHits) -> None:
+    def put(self, index: IndexKey, plan: Plan, vector: Vector | None, hits: CachedHits) -> None:
         """Store an answer, unless it would take more than an eighth of the cache.
 
         Such an answer is not worth the others that it would evict.
@@ -160,14 +163,14 @@ class QueryCache:
         while self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
-    def latest(self, index: int, plan: Plan) -> CachedHits | None:
+    def latest(self, index: IndexKey, plan: Plan) -> CachedHits | None:
         """Return the answer to this plan at any generation, for when PostgreSQL is away. Counts
         nothing.
         """
         entry = self._entries.get((index, self._plan_keys(plan).digest))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
 
-    def skipped(self, plan: Plan, states: Sequence[tuple[int, State]]) -> frozenset[int]:
+    def skipped(self, plan: Plan, states: Sequence[tuple[IndexKey, State]]) -> frozenset[IndexKey]:
         """Return the indexes that add nothing to the answer of all to a question, if it is known.
 
         `states`: (index, state) of all indexes that are asked.
@@ -175,14 +178,14 @@ class QueryCache:
         return self._skipped.get(self._question(plan, states), frozenset())
 
     def put_skipped(
-        self, plan: Plan, states: Sequence[tuple[int, State]], skipped: frozenset[int]
+        self, plan: Plan, states: Sequence[tuple[IndexKey, State]], skipped: frozenset[IndexKey]
     ) -> None:
         """Store which indexes add nothing to the answer of all indexes to a question."""
         self._skipped[self._question(plan, states)] = skipped
         while len(self._skipped) > MAX_SKIPPED:
             self._skipped.popitem(last=False)
 
-    def forget(self, index: int) -> None:
+    def forget(self, index: IndexKey) -> None:
         """Drop the answers of one index; those of the others stay."""
         for key in [key for key in self._entries if key[0] == index]:
             self._drop(key)
@@ -193,9 +196,11 @@ class QueryCache:
             len(self._entries), self._bytes, self._exact, self._semantic, self._misses
         )
 
-    def _question(self, plan: Plan, states: Sequence[tuple[int, State]]) -> _Question:
-        numbers = array("q", chain.from_iterable((index, *state) for index, state in states))
-        return self._plan_keys(plan).digest, hashlib.sha256(numbers.tobytes()).digest()
+    def _question(self, plan: Plan, states: Sequence[tuple[IndexKey, State]]) -> _Question:
+        schemas = "\0".join(schema for (schema, _), _ in states)
+        numbers = array("q", chain.from_iterable((number, *state) for (_, number), state in states))
+        question = hashlib.sha256(schemas.encode() + b"\0" + numbers.tobytes())
+        return self._plan_keys(plan).digest, question.digest()
 
     def _plan_keys(self, plan: Plan) -> "_PlanKeys":
         """Return the digests of a plan, which many indexes may share."""
@@ -206,7 +211,7 @@ class QueryCache:
                 self._keys.popitem(last=False)
         return keys
 
-    def _valid(self, key: tuple[int, bytes], state: State) -> CachedHits | None:
+    def _valid(self, key: tuple[IndexKey, bytes], state: State) -> CachedHits | None:
         entry = self._entries.get(key)
         if entry is None or entry.hits.state != state:
             return None  # an entry of another state stays, for when PostgreSQL is away
@@ -216,7 +221,7 @@ class QueryCache:
         self._entries.move_to_end(key)
         return entry.hits
 
-    def _drop(self, key: tuple[int, bytes]) -> None:
+    def _drop(self, key: tuple[IndexKey, bytes]) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return

@@ -121,7 +121,7 @@ class Retriever:
             if self._find_lexical_index and plan.profile == "code"
             else None
         )
-        return index if index is not None and index.number == record.number else None
+        return index if index is not None and index.key == record.key else None
 
     async def retrieve(
         self, record: IndexRecord, request: RetrievalRequest, trace: Trace

@@ -110,13 +110,13 @@ def identity_digest(identity: IndexIdentity) -> bytes:
     return hashlib.blake2b(repr(identity).encode(), digest_size=16).digest()
 
 
-async def incarnation(db: Database) -> str:
-    """Read the UUID of this database.
+async def incarnation(db: Database, record: IndexRecord | None = None) -> str:
+    """Read the UUID of this database, or of the registry that a record is from.
 
     Side indexes and caches of another database never match it.
     """
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("incarnation"))).fetchone()
+        row = await (await connection.execute(statement("incarnation", record))).fetchone()
     assert row, "the registry has one row"
     return str(row[0])
 
@@ -179,24 +179,20 @@ async def drop_index(db: Database, record: IndexRecord) -> Counts:
         counts = await _counts(connection, record)
         # Tables first, the registry's row last: the order in which a write locks them.
         await drop_tables(connection, record)
-        await connection.execute(statement("delete_index"), {"number": record.number})
+        await connection.execute(statement("delete_index", record))
     return counts
 
 
 async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...]) -> None:
     """Replace the topics of an index."""
     async with db.connection() as connection:
-        await connection.execute(
-            statement("set_topics"), {"number": record.number, "topics": list(topics)}
-        )
+        await connection.execute(statement("set_topics", record), {"topics": list(topics)})
 
 
 async def generation(db: Database, record: IndexRecord) -> int:
     """Read the number of the last committed change. Raises `NotFound`."""
     async with db.connection() as connection:
-        row = await (
-            await connection.execute(statement("generation"), {"number": record.number})
-        ).fetchone()
+        row = await (await connection.execute(statement("generation", record))).fetchone()
     if row is None:
         raise index_not_found(record)
     return int(row[0])

@@ -33,7 +33,7 @@ async def ensure_next_index(
             if candidate.identity == identity:
                 return candidate
             await drop_tables(connection, candidate)
-            await connection.execute(statement("delete_index"), {"number": candidate.number})
+            await connection.execute(statement("delete_index", candidate))
         name = f"{current.name}+{secrets.token_hex(4)}"
         values = {
             "name": name,

@@ -45,7 +45,6 @@ async def invalidate(
     under the old settings meanwhile. Raises `NotFound`.
     """
     assert identity.embedder == record.identity.embedder, "vectors of two embedders never mix"
-    number = {"number": record.number}
     values = {
         "everything": affected.everything or identity != record.identity,
         "languages": list(affected.languages),
@@ -58,11 +57,11 @@ async def invalidate(
         cursor = await connection.execute(statement("clear_fingerprints", record), values)
         if identity != record.identity:
             await connection.execute(
-                statement("set_chunker"), identity_values(record.dimension, identity) | number
+                statement("set_chunker", record), identity_values(record.dimension, identity)
             )
         await connection.execute(
-            statement("set_shaping_settings"),
-            {"shaping_settings": Jsonb(dict(shaping_settings))} | number,
+            statement("set_shaping_settings", record),
+            {"shaping_settings": Jsonb(dict(shaping_settings))},
         )
         (changed,) = await registered_indexes(connection, record.name)
     return changed, cursor.rowcount

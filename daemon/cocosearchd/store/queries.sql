@@ -1,5 +1,5 @@
--- Every statement of the store. {chunks}, {files}, {parses}, {retained_chunks} and {words} stand for tables of one index, and
--- %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place},
+-- Every statement of the store. {chunks}, {files}, {parses}, {retained_chunks} and {words} stand for tables of one index,
+-- {indexes}, {registry}, {precise_uses} and {publications} for those of its registry, and %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place},
 -- {place_in_file} and {requested} stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery
 -- into the query: its values are computed once a row.
 
@@ -54,13 +54,13 @@ select pg_advisory_xact_lock(109356061589506)
 select (to_regclass('cocosearch_registry') is not null)::int
 
 -- name: registry_version
-select version from cocosearch_registry
+select version from {registry}
 
 -- name: set_registry_version
-update cocosearch_registry set version = %(version)s where version <> %(version)s
+update {registry} set version = %(version)s where version <> %(version)s
 
 -- name: incarnation
-select incarnation::text from cocosearch_registry
+select incarnation::text from {registry}
 
 -- name: name_session
 -- The server ends the session of a machine that is gone after about 50 s; until then the session holds its locks.
@@ -87,42 +87,42 @@ where locktype = 'advisory' and granted and database = (select oid from pg_datab
 -- name: indexes
 -- All indexes, the one of a name, or those of a role.
 select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, shaping_settings
-from cocosearch_indexes
+from {indexes}
 where (%(name)s::text is null or name = %(name)s) and (%(role)s::text is null or role = %(role)s)
 order by number
 
 -- name: index_conflict
 -- Indexes that a new one would collide with.
-select name, root from cocosearch_indexes where role = 'current' and (name = %(name)s or root = %(root)s)
+select name, root from {indexes} where role = 'current' and (name = %(name)s or root = %(root)s)
 
 -- name: taken_slugs
-select slug from cocosearch_indexes
+select slug from {indexes}
 
 -- name: insert_index
-insert into cocosearch_indexes
+insert into {indexes}
     (name, slug, root, topics, dimension, embedder, chunker, header_version, identity, generation, role)
 select %(name)s, %(slug)s, %(root)s, %(topics)s::text[], %(dimension)s, %(embedder)s, %(chunker)s, %(header_version)s,
        %(identity)s, generation_floor, %(role)s
-from cocosearch_registry
+from {registry}
 
 -- name: retire_index
-update cocosearch_indexes set role = 'retired', name = %(replacement)s || '-' where number = %(old)s
+update {indexes} set role = 'retired', name = %(replacement)s || '-' where number = %(old)s
 
 -- name: promote_index
 -- The new generation is above that of the replaced index: no generation of a name is used for two contents.
-update cocosearch_indexes
+update {indexes}
 set role = 'current', name = %(name)s, last_change = now(),
-    generation = greatest(generation, (select generation from cocosearch_indexes where number = %(old)s)) + 1
+    generation = greatest(generation, (select generation from {indexes} where number = %(old)s)) + 1
 where number = %(new)s
 
 -- name: set_chunker
 -- The rows are unchanged, so there is no new generation.
-update cocosearch_indexes
+update {indexes}
 set chunker = %(chunker)s, header_version = %(header_version)s, identity = %(identity)s
-where number = %(number)s
+where number = {number}
 
 -- name: set_shaping_settings
-update cocosearch_indexes set shaping_settings = %(shaping_settings)s where number = %(number)s
+update {indexes} set shaping_settings = %(shaping_settings)s where number = {number}
 
 -- name: clear_fingerprints
 -- Clears those of the files whose rows other settings would shape differently: a scan then reads these files again. Bytes
@@ -135,25 +135,26 @@ where fingerprint is not null and (
 returning filename
 
 -- name: set_topics
-update cocosearch_indexes set topics = %(topics)s::text[] where number = %(number)s
+update {indexes} set topics = %(topics)s::text[] where number = {number}
 
 -- name: delete_index
-with deleted as (delete from cocosearch_indexes where number = %(number)s returning generation)
-update cocosearch_registry
+with deleted as (delete from {indexes} where number = {number} returning generation),
+     unpublished as (delete from {publications} where index_number = {number})
+update {registry}
 set generation_floor = greatest(generation_floor, (select generation from deleted))
 where exists (select from deleted)
 
 -- name: index_version
-select version from cocosearch_indexes where number = %(number)s
+select version from {indexes} where number = {number}
 
 -- name: set_index_version
-update cocosearch_indexes set version = %(version)s where number = %(number)s and version <> %(version)s
+update {indexes} set version = %(version)s where number = {number} and version <> %(version)s
 
 -- name: drop_index_tables
 drop table if exists {chunks}, {files}, {parses}, {retained_chunks}, {words}
 
 -- name: generation
-select generation from cocosearch_indexes where number = %(number)s
+select generation from {indexes} where number = {number}
 
 -- name: counts
 select skip_reason, count(*), coalesce(sum(chunk_count), 0) from {files} group by skip_reason order by skip_reason
@@ -206,7 +207,7 @@ full join (
 where coalesce(expected, -1) <> coalesce(counted, 0) or listed is distinct from coalesce(stored, '{{}}')
 union
 select filename from {chunks} c full join {words} w using (filename, chunk_number)
-where (select words from cocosearch_indexes where number = {number}) = 'complete'
+where (select words from {indexes} where number = {number}) = 'complete'
   and (c.chunk_hash is null or w.words is null)
 order by filename
 
@@ -215,8 +216,8 @@ select
     (select coalesce(sum(symbol_count), 0) from {files}),
     pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name})
         + pg_total_relation_size({retained_chunks_name}) + pg_total_relation_size({words_name}),
-    (select last_change from cocosearch_indexes where number = {number}),
-    (select generation from cocosearch_indexes where number = {number})
+    (select last_change from {indexes} where number = {number}),
+    (select generation from {indexes} where number = {number})
 
 -- name: statistics_languages
 select language_id, count(*), sum(chunk_count)
@@ -317,7 +318,7 @@ from stdin (format binary)
 
 -- name: words_state
 -- none, filling or complete. No row: the index is gone.
-select words from cocosearch_indexes where number = {number}
+select words from {indexes} where number = {number}
 
 -- name: delete_words
 -- Deletes the words of files whose chunks are gone. A statement of its own, after the one that deletes chunks: so it sees the
@@ -334,7 +335,7 @@ on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
 -- No row: the index is gone, or has another identity by now, and nothing of this transaction may stay.
-update cocosearch_indexes
+update {indexes}
 set generation = generation + 1, last_change = now()
 where number = {number} and identity = %(identity)s
 returning generation
@@ -435,7 +436,7 @@ c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c
 -- name: search_state
 -- Whether there are retained chunks, and whether the words of all chunks are there.
 select exists (select from {retained_chunks}),
-       exists (select from cocosearch_indexes where number = {number} and words = 'complete')
+       exists (select from {indexes} where number = {number} and words = 'complete')
 
 -- name: live
 -- Condition on a row of chunks: it is not a retained one. Statements that join a position drop retained rows as well, but
@@ -621,7 +622,7 @@ order by n
 -- Chunks, their files and the generation of the index, as of one moment. A single row of nulls: none of the chunks exists; no
 -- row: the index is gone.
 select {columns}, 0::float8, i.generation, p.content_hash, p.generation, p.scopes
-from cocosearch_indexes i
+from {indexes} i
 left join (
     {requested} join {chunks} c
         on (c.filename, c.chunk_number) = (p.filename, p.chunk_number) and (p.start, c.byte_count) = (a, b - a)
@@ -657,32 +658,32 @@ select filename, generation from {files} where skip_reason is null
 select f.filename, f.generation, f.language_id, coalesce(f.symbols, ''::bytea), coalesce(f.facts, ''::bytea),
        f.content_hash, coalesce(p.uses, ''::bytea)
 from {files} f
-left join cocosearch_precise_uses p
+left join {precise_uses} p
     on p.index_number = {number} and p.filename = f.filename and p.content_hash = f.content_hash
 where f.skip_reason is null and f.filename = any(%(filenames)s::text[])
 
 -- name: replace_precise_uses
-insert into cocosearch_precise_uses (index_number, filename, content_hash, uses)
+insert into {precise_uses} (index_number, filename, content_hash, uses)
 select {number}, * from unnest(%(filenames)s::text[], %(content_hashes)s::bytea[], %(uses)s::bytea[])
 on conflict (index_number, filename) do update set content_hash = excluded.content_hash, uses = excluded.uses
 
 -- name: delete_changed_precise_uses
 -- Those of files that have changed, or are gone.
-delete from cocosearch_precise_uses p
+delete from {precise_uses} p
 where p.index_number = {number} and not exists (
     select from {files} f where f.filename = p.filename and f.content_hash = p.content_hash
 )
 
 -- name: delete_precise_uses
-delete from cocosearch_precise_uses where index_number = {number}
+delete from {precise_uses} where index_number = {number}
 
 -- name: move_precise_uses
-update cocosearch_precise_uses set index_number = %(new)s where index_number = %(old)s
+update {precise_uses} set index_number = %(new)s where index_number = %(old)s
 
 -- name: count_precise_uses
 -- Files with precise uses, and those of them that have changed since.
 select count(*), count(*) filter (where f.content_hash is distinct from p.content_hash)
-from cocosearch_precise_uses p
+from {precise_uses} p
 left join {files} f on f.filename = p.filename
 where p.index_number = {number}
 
@@ -745,7 +746,7 @@ select generation,
        array(select content_hash from {files} where filename = any(%(filenames)s::text[]) order by filename),
        array(select f.generation from {files} f where filename = any(%(filenames)s::text[]) order by filename),
        array(select scopes from {files} where filename = any(%(filenames)s::text[]) order by filename)
-from cocosearch_indexes
+from {indexes}
 where number = {number}
 
 -- name: files_without_chunks
@@ -838,7 +839,7 @@ select pg_advisory_unlock(25446, {number})
 select pg_advisory_xact_lock(25445, {number})
 
 -- name: set_words_state
-update cocosearch_indexes set words = %(state)s where number = {number}
+update {indexes} set words = %(state)s where number = {number}
 
 -- name: has_stored_words
 select exists (select from {words})
@@ -927,3 +928,67 @@ join {files} f using (filename)
 -- For one transaction: memory for every row that the index of words returns, since a lossy page means reading rows for
 -- nothing; and a time limit.
 select set_config('work_mem', '64MB', true), set_config('statement_timeout', %(limit_ms)s::text, true)
+
+-- name: set_host
+update {registry} set host = %(host)s where host <> %(host)s
+
+-- name: quoted_schema
+-- A schema as `registry_schema` names it.
+select quote_ident(%(schema)s)
+
+-- name: schema_versions
+-- The versions of a registry, and the lowest and the highest of the tables of its indexes.
+select version, (select min(version) from {indexes} where role = 'current'),
+       (select max(version) from {indexes} where role = 'current')
+from {registry}
+
+-- name: registry_owner
+select incarnation::text, host from {registry}
+
+-- name: changed_files
+-- The generation of an index, the number of its files, and those that changed after a generation: as of one moment. One row
+-- at least; none: the index is gone.
+select i.generation, (select count(*) from {files}), f.filename, f.generation
+from {indexes} i
+left join {files} f on f.generation > %(generation)s
+where i.number = {number}
+
+-- name: all_filenames
+select filename from {files}
+
+-- name: listen
+listen {channel}
+
+-- name: ask_owner
+-- The present moment, and a notification to the daemon that owns a registry: it arrives after the moment.
+select pg_current_xact_id()::text::bigint, clock_timestamp(), pg_notify(%(channel)s, %(question)s)
+
+-- name: moment
+select pg_current_xact_id()::text::bigint, clock_timestamp()
+
+-- name: publish
+-- No row: the index is gone. Publications are not worth a wait for the disk.
+insert into {publications} (index_number, transaction, begun, generation, stale_code, stale_reason, clean_at)
+select {number}, %(transaction)s, %(begun)s, generation, %(stale_code)s, %(stale_reason)s,
+       case when %(stale_code)s::text is null then %(begun)s::timestamptz end
+from {indexes}
+where number = {number}
+on conflict (index_number) do update
+set transaction = excluded.transaction, begun = excluded.begun, generation = excluded.generation,
+    stale_code = excluded.stale_code, stale_reason = excluded.stale_reason,
+    clean_at = coalesce(excluded.clean_at, {publications}.clean_at)
+
+-- name: publications
+select index_number, transaction, begun, generation, stale_code, stale_reason,
+       extract(epoch from clock_timestamp() - clean_at)::float8
+from {publications}
+where %(number)s::integer is null or index_number = %(number)s
+
+-- name: is_owned
+-- Whether a daemon holds the instance lock of a registry.
+select exists (
+    select from pg_locks
+    where locktype = 'advisory' and granted
+      and database = (select oid from pg_database where datname = current_database())
+      and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1
+)

@@ -79,7 +79,8 @@ async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
     async with Database.open(dsn, settings) as db:
         async with db.connection() as connection:
             await connection.execute(
-                "drop table cocosearch_precise_uses, cocosearch_registry, cocosearch_indexes"
+                "drop table cocosearch_precise_uses, cocosearch_publications,"
+                " cocosearch_registry, cocosearch_indexes"
             )
         await asyncio.gather(*(migrate_registry(db) for _ in range(4)))
         async with db.connection() as connection:
@@ -119,7 +120,8 @@ async def old_index(db: Database) -> IndexRecord:
     """The index of the fixture, brought to the schema of now."""
     async with db.connection() as connection, connection.transaction():
         await connection.execute(
-            "drop table cocosearch_precise_uses, cocosearch_registry, cocosearch_indexes"
+            "drop table cocosearch_precise_uses, cocosearch_publications,"
+            " cocosearch_registry, cocosearch_indexes"
         )
         await connection.execute(OLD.read_bytes())
     await migrate_registry(db)
@@ -202,7 +204,7 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     assert await index_records.table_digest(db, record) != previous
 
 
-# The reverse of migration 9, and of migration 6 of the registry: the words of each row are in it.
+# The reverse of migration 9, and of migrations 7 and 6 of the registry: the words of each row are in it.
 WORDS_IN_ROWS = """
 drop table {words};
 alter table {chunks} add column content_tsv_input text not null default '';
@@ -214,6 +216,8 @@ VERSION_8 = (
     WORDS_IN_ROWS
     + """
 update cocosearch_indexes set version = 8;
+drop table cocosearch_publications;
+alter table cocosearch_registry drop column host;
 alter table cocosearch_indexes drop column words;
 update cocosearch_registry set version = 5;
 """
@@ -312,9 +316,11 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await index_records.table_digest(db, record) == previous
 
 
-# The reverse of migrations 6 to 4 of the registry, with an index that waits for its tables to be
+# The reverse of migrations 7 to 4 of the registry, with an index that waits for its tables to be
 # dropped.
 REGISTRY_3 = """
+drop table cocosearch_publications;
+alter table cocosearch_registry drop column host;
 alter table cocosearch_indexes drop column words;
 drop table cocosearch_precise_uses;
 drop index cocosearch_indexes_root;

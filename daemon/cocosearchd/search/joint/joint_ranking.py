@@ -20,7 +20,7 @@ from cocosearchd.search.answers.ranked_answer import (
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.joint.joint_query import JointIndex, ScoredIndex
 from cocosearchd.search.plan import Query
-from cocosearchd.search.query_cache import CachedHits, CacheUse, QueryCache
+from cocosearchd.search.query_cache import CachedHits, CacheUse, IndexKey, QueryCache, State
 from cocosearchd.search.retrieval import RetrievalAttempt, Retriever
 from cocosearchd.search.trace import Trace
 
@@ -114,7 +114,7 @@ class JointRanking:
     def finish(self) -> list[Outcome]:
         """Return the outcome of each index. Those that are scored, and not ranked, add nothing."""
         if self._query.use_cache and self._query_vector.cacheable and self._scored:
-            skipped = frozenset(self._prepared[number].record.number for number in self._scored)
+            skipped = frozenset(self._prepared[number].record.key for number in self._scored)
             self._cache.put_skipped(self._prepared[0].plan, self._states(), skipped)
         self._skip(self._scored, "miss")
         outcomes = [outcome for outcome in self._outcomes if outcome is not None]
@@ -126,12 +126,12 @@ class JointRanking:
         if not self._query.use_cache:
             return
         for number, prepared in enumerate(self._prepared):
-            ranking = self._cache.exact(prepared.record.number, prepared.state, prepared.plan)
+            ranking = self._cache.exact(prepared.record.key, prepared.state, prepared.plan)
             if ranking is not None:
                 self._outcomes[number] = prepared.answer(ranking, "exact")
         open_numbers = self._open_numbers()
         skipped = self._cache.skipped(self._prepared[0].plan, self._states())
-        if skipped.issuperset(self._prepared[number].record.number for number in open_numbers):
+        if skipped.issuperset(self._prepared[number].record.key for number in open_numbers):
             joinable = self._find_joinable()
             if len(joinable) == len(open_numbers):
                 self._skip(joinable, "exact")
@@ -144,7 +144,7 @@ class JointRanking:
         for number in list(joinable):
             prepared = self._prepared[number]
             ranking = self._cache.similar(
-                prepared.record.number, prepared.state, prepared.plan, vector
+                prepared.record.key, prepared.state, prepared.plan, vector
             )
             if ranking is not None:
                 self._outcomes[number] = prepared.answer(ranking, "semantic")
@@ -164,8 +164,8 @@ class JointRanking:
                     joinable[number] = index
         return joinable
 
-    def _states(self) -> list[tuple[int, tuple[int, int]]]:
-        return [(prepared.record.number, prepared.state) for prepared in self._prepared]
+    def _states(self) -> list[tuple[IndexKey, State]]:
+        return [(prepared.record.key, prepared.state) for prepared in self._prepared]
 
     def _skip(self, indexes: Mapping[int, JointIndex | ScoredIndex], cache: CacheUse) -> None:
         """Answer without hits for indexes that add none."""
@@ -196,5 +196,5 @@ class JointRanking:
         self._cache.count_miss()
         ranking = make_ranking(record, plan, attempt, query_vector, prepared.state)
         if self._query.use_cache and query_vector.cacheable and attempt.cacheable:
-            self._cache.put(record.number, plan, query_vector.vector, ranking)
+            self._cache.put(record.key, plan, query_vector.vector, ranking)
         return prepared.answer(ranking, "miss")

@@ -99,10 +99,10 @@ class LexicalIndex:
         )
         self.terms = TermCache()
         self.symbols = SymbolMasks()
-        self.number = record.number
-        self.name = record.name
+        self.key = record.key
+        self.name = record.owner_name
         # questions mention the name for the reader: its terms weigh less
-        self.name_terms = self.terms.find_terms(record.name)
+        self.name_terms = self.terms.find_terms(self.name)
         self._snapshot: IndexSnapshot | None = None
         self._retired = EMPTY  # retired segments
         # digest of an overlay -> the base snapshot, and that with the overlay
@@ -187,7 +187,7 @@ class LexicalIndex:
 
     def parse_query(self, text: str) -> QueryTerms:
         """Parse a query with the project name and the common language of this index."""
-        return self.terms.parse_query(text, self._record.name, self.common_language)
+        return self.terms.parse_query(text, self.name, self.common_language)
 
     @property
     def common_language(self) -> tuple[str, ...]:
@@ -443,7 +443,7 @@ class LexicalIndex:
         Another database, index or identity has other generations or rows.
         """
         return {
-            "database": await index_records.incarnation(self._db),
+            "database": await index_records.incarnation(self._db, self._record),
             "number": str(self._record.number),
             "identity": repr(self._record.identity),
         }

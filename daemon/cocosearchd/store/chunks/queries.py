@@ -329,7 +329,7 @@ async def _bump(connection: Connection, record: IndexRecord) -> int:
 
 
 async def _generation(connection: Connection, record: IndexRecord) -> int:
-    row = await _row(connection, statement("generation"), {"number": record.number})
+    row = await _row(connection, statement("generation", record), {})
     if row is None:
         raise index_not_found(record)
     return int(row[0])

@@ -95,6 +95,15 @@ async def lock_key(connection: Connection) -> int:
 
     The key is positive, like the two halves in which PostgreSQL shows a lock.
     """
+    return schema_key(await own_schema(connection))
+
+
+async def own_schema(connection: Connection) -> str:
+    """Read the schema of the registry as SQL writes it, "" if there is none to create one in."""
     row = await (await connection.execute(statement("registry_schema"))).fetchone()
-    schema = row[0] if row and row[0] else ""
+    return row[0] if row and row[0] else ""
+
+
+def schema_key(schema: str) -> int:
+    """Derive the key of the lock from a schema as SQL writes it."""
     return int.from_bytes(hashlib.blake2b(schema.encode(), digest_size=7).digest())

@@ -49,16 +49,19 @@ async def schema_change(
 
 
 async def registered_indexes(
-    connection: Connection, name: str | None = None, role: str | None = None
+    connection: Connection, name: str | None = None, role: str | None = None, schema: str = ""
 ) -> tuple[IndexRecord, ...]:
-    """List the registered indexes by number: all, the one of a `name`, or those of a `role`."""
+    """List the registered indexes by number: all, the one of a `name`, or those of a `role`.
+
+    With `schema`, those of another daemon, whose names get the schema.
+    """
     rows = await (
-        await connection.execute(statement("indexes"), {"name": name, "role": role})
+        await connection.execute(statement("indexes", schema=schema), {"name": name, "role": role})
     ).fetchall()
     return tuple(
         IndexRecord(
             number=number,
-            name=name,
+            name=f"{name}@{schema}" if schema else name,
             slug=slug,
             root=root,
             topics=tuple(topics),
@@ -66,6 +69,7 @@ async def registered_indexes(
             identity=IndexIdentity(tuple(sorted(embedder.items())), chunker, header),
             generation=generation,
             shaping_settings=tuple(sorted(shaping_settings.items())),
+            schema=schema,
         )
         for number, name, slug, root, topics, dimension, embedder, chunker, header, generation, shaping_settings in rows
     )
@@ -73,21 +77,19 @@ async def registered_indexes(
 
 async def upgrade_tables(connection: Connection, record: IndexRecord) -> None:
     """Apply the migrations that the tables of `record` lack."""
-    cursor = await connection.execute(statement("index_version"), {"number": record.number})
+    cursor = await connection.execute(statement("index_version", record))
     row = await cursor.fetchone()
     assert row, f"index {record.name} is not in the registry"
     for text in _pending("index", row[0]):
         await connection.execute(compose(text, record))
-    version = {"number": record.number, "version": len(migrations("index"))}
-    await connection.execute(statement("set_index_version"), version)
+    version = {"version": len(migrations("index"))}
+    await connection.execute(statement("set_index_version", record), version)
 
 
 async def drop_tables(connection: Connection, record: IndexRecord) -> None:
     """Drop the tables of `record` and reset their schema version."""
     await connection.execute(statement("drop_index_tables", record))
-    await connection.execute(
-        statement("set_index_version"), {"number": record.number, "version": 0}
-    )
+    await connection.execute(statement("set_index_version", record), {"version": 0})
 
 
 def _pending(family: str, version: int) -> tuple[str, ...]:

@@ -8,12 +8,20 @@ from typing import Any
 
 from psycopg import sql
 
+from cocosearchd.errors import Refused
 from cocosearchd.model import IndexRecord
 
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
 SHARED = ("columns", "live", "place", "place_in_file", "requested")
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"--.*$", re.MULTILINE)
+# A statement with one of these words changes rows or tables, or takes a lock that writers wait for.
+_WRITE = re.compile(
+    r"\b(insert|update|delete|copy|truncate|create|alter|drop|reindex|vacuum|analyze"
+    r"|pg_advisory\w*|pg_try_advisory\w*)\b",
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -33,36 +41,70 @@ def migrations(family: str) -> tuple[str, ...]:
     return tuple(path.read_text("utf-8") for path in files)
 
 
+def is_write(text: str) -> bool:
+    """Return True for a statement that changes rows or tables, or takes a lock of writers."""
+    return _WRITE.search(_COMMENT.sub("", text)) is not None
+
+
 def statement(
-    name: str, record: IndexRecord | None = None, **parts: sql.Composable
+    name: str, record: IndexRecord | None = None, *, schema: str = "", **parts: sql.Composable
 ) -> sql.Composed | bytes:
-    """Return a statement of queries.sql, filled with the tables of an index and `parts`."""
+    """Return a statement of queries.sql, filled with the tables of an index and `parts`.
+
+    Without a record, the registry is that of `schema`, "" for the daemon's own. Raises `Refused`
+    for a statement that writes into the schema of another daemon.
+    """
     if parts:
         return compose(named_statements()[name], record, **parts)
-    return _compose_cached(
-        name, *((record.slug, record.number, record.dimension) if record else ())
-    )
+    if record is None:
+        return _compose_cached(name, schema)
+    return _compose_cached(name, record.schema, record.slug, record.number, record.dimension)
 
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
-    """Fill the braces of `text`; a literal brace is doubled."""
+    """Fill the braces of `text`; a literal brace is doubled. Raises as `statement` does."""
     # The texts are the project's own files: all else enters as an Identifier or a Literal.
-    names = _tables(record.slug, record.number, record.dimension) if record else {}
+    if record is None:
+        return sql.SQL(text).format(**_registry(""), **parts)
+    _check_owner(text, record.schema)
+    names = _tables(record.schema, record.slug, record.number, record.dimension)
     return sql.SQL(text).format(**names, **parts)
 
 
 @lru_cache(maxsize=4096)
-def _compose_cached(name: str, *index: Any) -> bytes:
+def _compose_cached(name: str, schema: str, *index: Any) -> bytes:
     """Compose a statement once for each index.
 
     Composing and quoting cost as much as a small query, and psycopg caches its work by equal bytes.
     """
-    names = _tables(*index) if index else {}
-    return sql.SQL(named_statements()[name]).format(**names).as_bytes()
+    text = named_statements()[name]
+    _check_owner(text, schema)
+    names = _tables(schema, *index) if index else _registry(schema)
+    return sql.SQL(text).format(**names).as_bytes()
+
+
+def _check_owner(text: str, schema: str) -> None:
+    """Raise `Refused` for a statement that writes into the schema of another daemon."""
+    if schema and is_write(text):
+        raise Refused(
+            f"the index is of the daemon of schema {schema}, and is only read here",
+            "change it there",
+        )
+
+
+@cache
+def _registry(schema: str) -> Mapping[str, sql.Composable]:
+    """The tables of a registry, by the names that statements use."""
+    names = ("indexes", "registry", "precise_uses", "publications")
+    return {name: _table(schema, f"cocosearch_{name}") for name in names}
+
+
+def _table(schema: str, name: str) -> sql.Identifier:
+    return sql.Identifier(schema, name) if schema else sql.Identifier(name)
 
 
 @lru_cache(maxsize=256)
-def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composable]:
+def _tables(schema: str, slug: str, number: int, dimension: int) -> Mapping[str, sql.Composable]:
     short = f"codeindex_{number}"
     names = {
         "chunks": f"codeindex_{slug}__{slug}_chunks",
@@ -86,8 +128,11 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "spares": f"codeindex_{slug}__{slug}_spares",
         "spares_key": f"{short}_spares_key",
     }
-    quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}
+    quoted: dict[str, sql.Composable] = {key: _table(schema, name) for key, name in names.items()}
     # The same names as texts, for to_regclass, which reads quotes as SQL does.
-    texts = {f"{key}_name": sql.Literal(f'"{name}"') for key, name in names.items()}
+    texts = {
+        f"{key}_name": sql.Literal(_table(schema, name).as_string()) for key, name in names.items()
+    }
     parts = quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
+    parts |= _registry(schema)
     return parts | {name: sql.SQL(named_statements()[name]).format(**parts) for name in SHARED}

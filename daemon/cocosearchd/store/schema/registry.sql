@@ -6,7 +6,9 @@ create table cocosearch_registry (
     version integer not null default 0,
     -- The highest generation of any dropped index. New indexes count on from here, so that no generation of a name is ever
     -- used for two contents.
-    generation_floor bigint not null default 0
+    generation_floor bigint not null default 0,
+    -- The host of the daemon that uses it, for followers.
+    host text not null default ''
 );
 insert into cocosearch_registry default values;
 
@@ -55,3 +57,18 @@ create table cocosearch_precise_uses (
     primary key (index_number, filename)
 );
 alter table cocosearch_precise_uses alter column uses set storage external;
+
+-- What the daemon published of its indexes for followers: one row an index that one has asked about.
+create table cocosearch_publications (
+    index_number integer primary key,
+    -- The transaction and the time at which the comparison with the disk began: a question before both is answered.
+    transaction bigint not null,
+    begun timestamptz not null,
+    -- The generation that holds all changes before that.
+    generation bigint not null,
+    -- Why the index is not known to equal its disk, as `freshness` says it; null: it does.
+    stale_code text,
+    stale_reason text,
+    -- When it was last known to.
+    clean_at timestamptz
+) with (fillfactor = 50);
