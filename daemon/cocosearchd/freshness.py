@@ -37,6 +37,10 @@ StaleCode = Literal[
     "earlier_answer",
     "changed_meanwhile",
     "content_outdated",
+    "owner_not_asked",
+    "owner_silent",
+    "owner_behind",
+    "rows_unread",
 ]
 
 
@@ -80,6 +84,11 @@ STALE_REASONS: Mapping[StaleCode, str] = {
     "earlier_answer": "{error}; this is an earlier answer",
     "changed_meanwhile": "files changed while the question was answered",
     "content_outdated": "the file is not as it was indexed; this is what was indexed",
+    # A followed index. An owner is a daemon with its host; `clean` is a clause of `IndexOwner`.
+    "owner_not_asked": "{owner} was not asked; {clean}",
+    "owner_silent": "{owner} does not answer; {clean}",
+    "owner_behind": "{owner}: {reason}",
+    "rows_unread": "the latest rows of {owner} are not read yet",
 }
 
 

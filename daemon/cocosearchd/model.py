@@ -212,6 +212,11 @@ class IndexRecord:
         return bool(self.schema)
 
     @property
+    def location(self) -> bytes:
+        """The root among those of all daemons: roots of two may be equal, on two hosts."""
+        return self.schema.encode() + b":" + self.root if self.schema else self.root
+
+    @property
     def owner_name(self) -> str:
         """The name that its owner gives it; `name` adds the schema to that of a followed index."""
         return self.name.removesuffix(f"@{self.schema}") if self.schema else self.name

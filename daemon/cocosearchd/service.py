@@ -48,6 +48,8 @@ from cocosearchd.embedding.factory import api_key, open_embedder, query_timeout_
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes.declared_sources import DeclaredSources
+from cocosearchd.indexes.following.followed_indexes import FollowedIndexes
+from cocosearchd.indexes.following.publisher import Publisher
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.indexing.cores import count_usable_cores, extra_unsettled_batches
@@ -214,7 +216,9 @@ class RunningParts:
         """Settings at the start."""
         return self.loaded.settings
 
-    def info(self, stop: Callable[[], None], sources: DeclaredSources) -> DaemonInfo:
+    def info(
+        self, stop: Callable[[], None], sources: DeclaredSources, followed: FollowedIndexes
+    ) -> DaemonInfo:
         """Facts about this daemon, for `status`; `stop` ends it."""
         postgres = self.store.postgres
         kind = "embedded" if postgres else "external"
@@ -225,7 +229,7 @@ class RunningParts:
             mcp=self.bound.urls,
             store=lambda: {"kind": kind, "dsn": without_password(self.store.dsn)},
             postgres=postgres.pids if postgres else tuple,
-            warnings=lambda: (*self.bound.warnings, *sources.warnings),
+            warnings=lambda: (*self.bound.warnings, *sources.warnings, *followed.warnings),
             stop=stop,
         )
 
@@ -331,7 +335,7 @@ async def _engine(
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
-    mappings = partial(watch_mappings, lambda: [index.root for index in indexes.lookup.all()])
+    mappings = partial(watch_mappings, lambda: [index.watched for index in indexes.lookup.own()])
     running.tasks.start_soon(supervise, "mappings", mappings)
     running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
     parts = make_dependencies(db, embedder, indexes.retry)
@@ -341,7 +345,8 @@ async def _engine(
         indexes, embedder, tuple(map(parse_source, settings.watching.sources))
     )
     running.tasks.start_soon(supervise, "sources", sources.run)
-    info = running.info(stop.set, sources)
+    followed = indexes.follow(settings.database.follow, settings.database.follow_max_chunks)
+    info = running.info(stop.set, sources, followed)
     engine = Engine(
         db=db,
         embedders=embedders,
@@ -352,6 +357,9 @@ async def _engine(
         info=info,
         dependencies=parts,
     )
+    if running.store.postgres is None:
+        publisher = Publisher(db, indexes.lookup, engine.index_sync.wait_seconds)
+        running.tasks.start_soon(supervise, "publications", publisher.run)
     return engine, indexes
 
 

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.anyio
 def failed_index() -> RunningIndex:
     record = IndexRecord(1, "shop", "shop", b"/shop", (), 8, IndexIdentity((), "", 0), 0)
     error = NotStarted("shop could not be started", "the daemon tries it again")
-    return cast(RunningIndex, SimpleNamespace(record=record, error=error, replacement=None))
+    values = {"record": record, "error": error, "replacement": None}
+    return cast(RunningIndex, SimpleNamespace(**values, place="/shop", host=""))
 
 
 class StartsMeanwhile(Database):

@@ -43,7 +43,8 @@ def sync_over(indexes: SlowRegistry, pause_reason: str | None = None) -> IndexSy
 
 
 def index_of(root: RecordingRoot) -> RunningIndex:
-    return cast(RunningIndex, SimpleNamespace(root=root, error=None))
+    record = SimpleNamespace(is_followed=False)
+    return cast(RunningIndex, SimpleNamespace(root=root, watched=root, record=record, error=None))
 
 
 async def test_settings_and_changes_share_the_deadline_of_a_request() -> None:

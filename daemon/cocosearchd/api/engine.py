@@ -51,13 +51,13 @@ class Engine:
         self._pipeline = pipeline
         parser = OverlayParser()
         self._sessions = OverlaySessions(embedders.get, parser)
-        self._sync = IndexSync(indexes, settings, lambda: updater.status.paused)
+        self.index_sync = IndexSync(indexes, settings, lambda: updater.status.paused)
         reports = IndexReports(db, updater)
 
-        search_verbs = SearchVerbs(indexes, pipeline, self._sessions, self._sync, reports)
+        search_verbs = SearchVerbs(indexes, pipeline, self._sessions, self.index_sync, reports)
         self.search = search_verbs.search
 
-        index_verbs = IndexVerbs(db, embedders, indexes, pipeline, self._sync, reports)
+        index_verbs = IndexVerbs(db, embedders, indexes, pipeline, self.index_sync, reports)
         self.index_codebase = index_verbs.index_codebase
         self.follow = index_verbs.follow
         self.list_indexes = index_verbs.list_indexes
@@ -67,20 +67,21 @@ class Engine:
         self.sync = index_verbs.sync
         self.locate = index_verbs.locate
 
-        file_verbs = FileVerbs(db, indexes, self._sessions, pipeline.disk, self._sync)
+        file_verbs = FileVerbs(db, indexes, self._sessions, pipeline.disk, self.index_sync)
         self.list_files = file_verbs.list_files
         self.get_file = file_verbs.get_file
         self.find_related = file_verbs.find_related
 
         self._grep_processes = GrepProcesses(count_usable_cores())
-        grep = Grep(db, self._grep_processes)
-        self.grep = GrepVerbs(indexes, self._sessions, self._sync, grep).grep
+        grep = Grep(db, self._grep_processes, pipeline.stored_contents)
+        self.grep = GrepVerbs(indexes, self._sessions, self.index_sync, grep).grep
 
-        questions = GraphQuestions(db, indexes, self._sessions, self._sync)
-        self._add_graph_verbs(questions, LineTexts(db, pipeline.disk), search_verbs)
+        questions = GraphQuestions(db, indexes, self._sessions, self.index_sync)
+        texts = LineTexts(db, pipeline.disk, pipeline.stored_contents)
+        self._add_graph_verbs(questions, texts, search_verbs)
         self._add_impact_verbs(questions, EarlierCodeReader(indexes, parser))
 
-        self.scip = PreciseIndexVerbs(db, indexes, self._sync, pipeline.disk).scip
+        self.scip = PreciseIndexVerbs(db, indexes, self.index_sync, pipeline.disk).scip
 
         self.watch = WatchVerbs(db, indexes, search_verbs.search).watch
 
@@ -97,7 +98,7 @@ class Engine:
             indexes=indexes,
             pipeline=pipeline,
             updater=updater,
-            sync=self._sync,
+            sync=self.index_sync,
             index_verbs=index_verbs,
             latency=search_verbs.latency,
         )
@@ -128,7 +129,7 @@ class Engine:
 
     def configure(self, settings: SearchSettings) -> None:
         """Use these settings for later queries; other settings are read at the start only."""
-        self._sync.configure(settings)
+        self.index_sync.configure(settings)
         self._pipeline.configure(settings)
 
     async def aclose(self) -> None:

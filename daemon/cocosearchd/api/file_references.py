@@ -124,7 +124,7 @@ async def _selected(
 ) -> Indexes:
     if topic is not None:
         return indexes.intersect((() if name is None else (name,),), ((topic,),))
-    running = indexes.all()
+    running = indexes.own()
     if name is None and len(running) > 1 and (cwd is None or await indexes.around(cwd) is None):
         return running
     return (await indexes.select(name, cwd),)
@@ -139,6 +139,8 @@ async def missing_path(
     """
     relative = named_path(path)
     is_absolute = path.startswith("/")
+    if index.record.is_followed:
+        return relative
     if not is_absolute and (
         cwd is None or await _exists(index, index.record.root + b"/" + decode_path(relative))
     ):
@@ -151,4 +153,4 @@ async def missing_path(
 
 
 async def _exists(index: RunningIndex, path: bytes) -> bool:
-    return await index.root.threads.run(os.path.lexists, path)
+    return await index.watched.threads.run(os.path.lexists, path)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cocosearch_ipc import protocol as p
 from cocosearchd.api import replies
-from cocosearchd.errors import CocoSearchError, StoreUnavailable
+from cocosearchd.errors import CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.exclusion import EXCLUSIONS, empty_index_sentence
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
@@ -42,8 +42,18 @@ class IndexReports:
         return replace(replies.progress(record, status, counts), notes=warnings)
 
     async def status(self, index: RunningIndex) -> p.IndexStatus:
-        """Status of an index in `list` and `status`: its root (`WatchedRoot.status`), what is stored,
-        warnings, and samples of files that are not searched.
+        """Status of an index in `list` and `status`, with the owner of a followed one."""
+        try:
+            status = await self._status(index)
+        except NotFound as error:  # the owner of a followed index cleared it a moment ago
+            missing = index_records.Counts(-1, -1)
+            reason = error_text(index.error or error)
+            status = replies.refused_status(index.record, reason, missing)
+        return replace(status, root=index.place, schema=index.record.schema, host=index.host)
+
+    async def _status(self, index: RunningIndex) -> p.IndexStatus:
+        """Status of a root (`WatchedRoot.status`), of what is stored, warnings, and samples of files
+        that are not searched.
         """
         error = index.error  # read once: a retry clears it while the counts are awaited
         if error is not None:

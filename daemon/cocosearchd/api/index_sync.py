@@ -45,7 +45,7 @@ class IndexSync:
         """Wait for the pending changes of an index. A pause of indexing is named in the reason."""
         freshness = await self._wait_unpaused(index, deadline)
         pause_reason = self._pause_reason()
-        if freshness.fresh or not pause_reason:
+        if freshness.fresh or not pause_reason or index.record.is_followed:
             return freshness
         paused = stale_reason("indexing_paused", reason=freshness.reason, pause=pause_reason)
         return replace(freshness, stale=paused)
@@ -59,11 +59,15 @@ class IndexSync:
         if (freshness := index.sync_at_once()) is not None:
             return freshness
         applied = await self.apply_settings(index, deadline)
-        if not applied and index.root.availability.unresponsive:
+        if not applied and index.watched.availability.unresponsive:
             return index.root.freshness()
         if not applied:
             return replace(index.root.freshness(), stale=stale_reason("settings_pending"))
         return await index.root.sync(max(0.0, deadline - anyio.current_time()))
+
+    async def wait_seconds(self, index: RunningIndex, timeout_s: float) -> Freshness:
+        """Wait at most so many seconds for the pending changes of an index."""
+        return await self.wait(index, anyio.current_time() + timeout_s)
 
     async def apply_settings(self, index: RunningIndex, deadline: float | None) -> bool:
         """Follow changed settings of an index's project; False if the deadline comes first."""

@@ -76,6 +76,9 @@ class _Session:
     def size(self) -> int:
         return sum(len(file.text.data) for file in self.files.values())
 
+    def in_root(self, root: bytes) -> dict[tuple[bytes, str], OverlayFile]:
+        return {key: file for key, file in self.files.items() if key[0] == root}
+
 
 class OverlaySessions:
     """Sessions by name, a secret that gives access to the unsaved text. For one event loop."""
@@ -172,12 +175,12 @@ class OverlaySessions:
 
         Vectors of another embedder than that of the index are computed again.
         """
-        if session is None:
+        # The root of a followed index is a path of another host, which may be one here as well.
+        if session is None or record.is_followed:
             return None
         unsaved = self._session(session)
         embedder = record.identity.embedder
-        files = {key: file for key, file in unsaved.files.items() if key[0] == record.root}
-        for key, file in files.items():
+        for key, file in unsaved.in_root(record.root).items():
             if unsaved.embedders.get(key) != embedder:
                 vectors, _ = await self._vectors(file.path, file.chunks, record, None)
                 if unsaved.files.get(key) is file:  # unless it was put again or cleared meanwhile
@@ -185,9 +188,7 @@ class OverlaySessions:
                     unsaved.embedders[key] = embedder
                     unsaved.overlays.pop(record.root, None)
         if record.root not in unsaved.overlays:
-            unsaved.overlays[record.root] = make_overlay(
-                file for key, file in unsaved.files.items() if key[0] == record.root
-            )
+            unsaved.overlays[record.root] = make_overlay(unsaved.in_root(record.root).values())
         return unsaved.overlays[record.root]
 
     def _check_limits(self, unsaved: _Session, key: tuple[bytes, str], data: bytes) -> None:

@@ -72,6 +72,10 @@ class DatabaseSettings:
     pool_max: int = _number(8, 1, 1000)
     statement_timeout_ms: int = _number(5000, 0, 3_600_000)  # 0: never
     shared_buffers: str = "128MB"
+    follow: tuple[str, ...] = ()  # schemas of other daemons, whose indexes are answered as well
+    follow_max_chunks: int = _number(
+        1_000_000, 1, 1_000_000_000
+    )  # of all followed indexes together
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +325,7 @@ def _with(settings: Settings, key: str, value: Any) -> Settings:
 
 def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
     """Check rules about several values together. Raises `BadSettings`."""
+    _check_database(settings, origins)
     _check_sizes(settings, origins)
     for key in ("server.allowed_roots", "watching.sources"):
         for path in get_value(settings, key):
@@ -341,6 +346,15 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
             raise BadSettings(
                 f"{key}{_source(origins, key)} is not a URL", "write http://HOST:PORT"
             )
+
+
+def _check_database(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
+    """Check that schemas to follow are on a server that others reach. Raises `BadSettings`."""
+    if settings.database.follow and not settings.database.url:
+        raise BadSettings(
+            f"database.follow{_source(origins, 'database.follow')} needs database.url",
+            "set database.url to the PostgreSQL that the daemons share",
+        )
 
 
 def _check_sizes(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:

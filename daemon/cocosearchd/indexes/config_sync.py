@@ -44,13 +44,13 @@ def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
     if index.root.status().state == "root_missing":
         return False  # else an empty index would take the place of a full one
     failed = (
-        {file.path for file in index.root.exclusions.failed()}
+        {file.path for file in index.watched.exclusions.failed()}
         if status.failed_count
         else set[str]()
     )
     return all(
         file.retry_in_s is None or file.path in failed
-        for file in replacement.root.exclusions.failed()
+        for file in replacement.watched.exclusions.failed()
     )
 
 
@@ -150,10 +150,10 @@ class ConfigSync:
         Raises `StoreUnavailable`; then nothing has changed.
         """
         previous = index.settings
-        settings = await index.root.threads.run(
+        settings = await index.watched.threads.run(
             _read_there, index.record.root, self.loaded, previous.project
         )
-        if settings is None or not index.root.availability.available:
+        if settings is None or not index.watched.availability.available:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
         was_read = previous.error != NOT_READ
@@ -224,6 +224,6 @@ async def _apply_scope(
     index: RunningIndex, settings: IndexSettings, differ: tuple[str, ...], files: int
 ) -> None:
     if set(differ) & set(SCOPE):
-        await index.root.configure(settings.indexing)
+        await index.watched.configure(settings.indexing)
     elif files:
-        index.root.rescan("settings changed")
+        index.watched.rescan("settings changed")

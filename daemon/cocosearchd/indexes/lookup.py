@@ -22,18 +22,34 @@ class IndexLookup:
     def __init__(self, running: Mapping[str, RunningIndex]) -> None:
         """`running` are the indexes by name; changes of the mapping are seen."""
         self._running = running
+        # Those of other daemons: asked for by name, by topic and all together, never by a place.
+        self._followed: Mapping[str, RunningIndex] = {}
         self._link_threads = anyio.CapacityLimiter(LINK_THREADS)
 
-    def all(self) -> tuple[RunningIndex, ...]:
-        """Every index by name, also one that is listed but not run."""
+    def add_followed(self, followed: Mapping[str, RunningIndex]) -> None:
+        """Find the indexes of other daemons as well; changes of the mapping are seen."""
+        self._followed = followed
+
+    def own(self) -> tuple[RunningIndex, ...]:
+        """Every index of this daemon by name, also one that is listed but not run."""
         return tuple(self._running[name] for name in sorted(self._running))
+
+    def all(self) -> tuple[RunningIndex, ...]:
+        """Every own index, then every followed one, each by name, also one that does not run."""
+        return (*self.own(), *(self._followed[name] for name in sorted(self._followed)))
+
+    def find(self, name: str) -> RunningIndex | None:
+        """The index of a name, None if there is none."""
+        return self._running.get(name) or self._followed.get(name)
 
     def get(self, name: str) -> RunningIndex:
         """The index of a name. Raises `NotFound` with the names that exist."""
-        if name not in self._running:
-            names = ", ".join(sorted(self._running)) or "none yet: cocosearchctl up DIRECTORY"
+        index = self.find(name)
+        if index is None:
+            names = ", ".join(item.record.name for item in self.all())
+            names = names or "none yet: cocosearchctl up DIRECTORY"
             raise NotFound(f"there is no index {name!r}", f"indexes: {names}")
-        return self._running[name]
+        return index
 
     def containing(self, directory: bytes) -> RunningIndex | None:
         """The index with the nearest root around `directory` (absolute, links resolved)."""
@@ -77,7 +93,7 @@ class IndexLookup:
         return directory
 
     async def select(self, name: str | None, cwd: str | None) -> RunningIndex:
-        """The index `name`, else the index around `cwd`, else the only index.
+        """The index `name`, else the index around `cwd`, else the only own index.
 
         Raises `NotFound`.
         """
@@ -85,12 +101,14 @@ class IndexLookup:
             return self.get(name)
         if cwd is not None and (index := await self.around(cwd)) is not None:
             return index
-        indexes = self.all()
-        if len(indexes) == 1:
-            return indexes[0]
-        if not indexes:
+        own_indexes = self.own()
+        if len(own_indexes) == 1:
+            return own_indexes[0]
+        names = ", ".join(index.record.name for index in self.all())
+        if not names:
             raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
-        names = ", ".join(index.record.name for index in indexes)
+        if not own_indexes:
+            raise NotFound("this daemon has no index of its own", f"--index with one of: {names}")
         raise NotFound(
             "the current directory is in no index, and there are several",
             f"--index with one of: {names}",
@@ -98,7 +116,7 @@ class IndexLookup:
 
     def with_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
         """Indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
-        existing = {topic for index in self._running.values() for topic in index.record.topics}
+        existing = {topic for index in self.all() for topic in index.record.topics}
         if unknown := sorted(set(topics) - existing):
             hint = (
                 f"topics: {', '.join(sorted(existing))}"

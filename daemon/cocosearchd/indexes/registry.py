@@ -9,7 +9,7 @@ again. `RunningIndex` holds what an answer needs.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
@@ -36,6 +36,9 @@ from cocosearchd.errors import (
 from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.config_sync import ConfigSync, embedder_mismatch, is_complete
+from cocosearchd.indexes.following.chunk_budget import ChunkBudget
+from cocosearchd.indexes.following.followed_indexes import FollowedIndexes
+from cocosearchd.indexes.following.followed_schema import FollowingParts
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import (
     Removals,
@@ -180,7 +183,7 @@ class IndexRegistry:
                         )
                     await self._set_topics(index, topics)
                     return index, False
-            roots = {index.record.name: index.record.root for index in self._running.values()}
+            roots = {index.record.name: index.record.location for index in self.lookup.all()}
             new_name = chosen_name(root, name, settings.project.name, roots)
             fingerprint = self._embedder.fingerprint
             identity = index_identity(fingerprint.pairs(), settings.indexing)
@@ -196,9 +199,28 @@ class IndexRegistry:
             index.record = replace(index.record, topics=topics)
             index.note_change(("topics",), 0)
 
+    def follow(self, schemas: Sequence[str], max_chunks: int) -> FollowedIndexes:
+        """Follow the indexes of other daemons from now on, with so many chunks at most."""
+        parts = FollowingParts(
+            db=self._db,
+            loaded=lambda: self.config.loaded,
+            lexical_dir=self._state_dir / "lexical",
+            analyser=self.analyser,
+            tasks=self._tasks,
+            commits=self.commits,
+            notifier=self.notifier,
+            budget=ChunkBudget(max_chunks),
+            is_taken=self._running.__contains__,
+            note_removal=self.removals.note,
+        )
+        followed = FollowedIndexes(schemas, parts)
+        self.lookup.add_followed(followed.by_name)
+        followed.start(self._tasks)
+        return followed
+
     def lexical_of(self, name: str) -> LexicalIndex | None:
         """The lexical index of a running index, None if there is no such index."""
-        index = self._running.get(name)
+        index = self.lookup.find(name)
         return None if index is None else index.lexical
 
     def note_classic(self, name: str) -> None:
@@ -209,12 +231,12 @@ class IndexRegistry:
 
     def waiting(self) -> bool:
         """True if a failed step of any index waits to be tried again."""
-        return any(index.root.has_retries() for index in self._with_replacements())
+        return any(index.watched.has_retries() for index in self._with_replacements())
 
     def retry(self) -> None:
         """Try all failed steps again now."""
         for index in self._with_replacements():
-            index.root.retry()
+            index.watched.retry()
 
     async def remove(self, name: str) -> index_records.Counts:
         """Stop an index and drop its tables; returns the counts of what was dropped.
@@ -257,7 +279,7 @@ class IndexRegistry:
             fingerprint = self._embedder.fingerprint
             identity = index_identity(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
-                index.root.rescan("asked for", force=True)
+                index.watched.rescan("asked for", force=True)
                 return index
             if index.replacement is not None and index.replacement.record.identity == identity:
                 return index
@@ -277,7 +299,7 @@ class IndexRegistry:
 
         Until then they run on trust.
         """
-        for name in [index.record.name for index in self.lookup.all()]:
+        for name in [index.record.name for index in self.lookup.own()]:
             with suppress(NotFound):  # cleared meanwhile
                 async with self._alone(name) as index:
                     if (
@@ -312,9 +334,13 @@ class IndexRegistry:
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[RunningIndex]:
-        """Lock an index, and adding and removing of indexes. Raises `NotFound`."""
+        """Lock an own index, and adding and removing of indexes.
+
+        Raises `NotFound`, and `Refused` for an index of another daemon.
+        """
         while True:
             index = self.lookup.get(name)
+            index.check_owned()
             async with index.lock, self._lock:
                 if self._running.get(name) is index:  # no replacement has taken its place
                     yield index
@@ -336,7 +362,7 @@ class IndexRegistry:
         """Indexes that answer, and the replacements that are being filled."""
         return tuple(
             index
-            for answering in self.lookup.all()
+            for answering in self.lookup.own()
             for index in (answering, answering.replacement)
             if index is not None
         )
@@ -409,7 +435,7 @@ class IndexRegistry:
         if error is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(
-                record, index.root, self.config.rules(settings), index.reporter("queue")
+                record, index.watched, self.config.rules(settings), index.reporter("queue")
             )
         return index
 
@@ -509,7 +535,7 @@ class IndexRegistry:
     async def _watch_project(self, index: RunningIndex) -> None:
         """Follow the files of settings of one project, for ever; to be supervised."""
         while True:
-            pause_s = SETTINGS_SLOW_POLL_S if index.root.local else SETTINGS_POLL_S
+            pause_s = SETTINGS_SLOW_POLL_S if index.watched.local else SETTINGS_POLL_S
             with anyio.move_on_after(seconds_to_tick(pause_s)):
                 await index.settings_hint.wait()
                 await anyio.sleep(WRITTEN_S)
@@ -556,7 +582,7 @@ class IndexRegistry:
         with index.tasks:
             async with anyio.create_task_group() as tasks:
                 runs: dict[str, Callable[[], Awaitable[object]]] = {
-                    "root": index.root.run,
+                    "root": index.watched.run,
                     "words": index.lexical.run,
                     "code graph": index.graph.run,
                     "settings": partial(self._watch_project, index),

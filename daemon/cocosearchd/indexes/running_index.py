@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from cocosearchd.config.project import read_stamps
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.freshness import Freshness
 from cocosearchd.graph.code_graph import CodeGraph
+from cocosearchd.indexes.following.followed_root import FollowedRoot
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.watching.availability.single_flight import SingleFlight
@@ -26,7 +28,9 @@ FILLING_WORDS = "words for the profile classic are being stored; until then it r
 
 @dataclass(slots=True)
 class RunningIndex:
-    """One index of the registry, with its root, its indexes in memory and its effective settings.
+    """One index, with its root, its indexes in memory and its effective settings.
+
+    An index of another daemon has a `FollowedRoot`, and needs no task but those of its memory.
 
     `error` is the error of an index that is listed but not run: another embedder built it, or it
     could not be started. `record.generation` follows the commits. `record.topics` are the
@@ -34,7 +38,7 @@ class RunningIndex:
     """
 
     record: IndexRecord
-    root: WatchedRoot
+    root: WatchedRoot | FollowedRoot
     lexical: LexicalIndex
     graph: CodeGraph
     tasks: anyio.CancelScope
@@ -59,10 +63,36 @@ class RunningIndex:
     task_errors: dict[str, str] = field(
         default_factory=dict
     )  # by task that failed and starts again
-    stamp_reader: SingleFlight[Stamps | None] = field(init=False)
+    stamp_reader: SingleFlight[Stamps | None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.stamp_reader = SingleFlight(lambda: read_stamps(self.record.root), self.root.threads)
+        if not isinstance(self.root, FollowedRoot):
+            self.stamp_reader = SingleFlight(
+                lambda: read_stamps(self.record.root), self.root.threads
+            )
+
+    @property
+    def watched(self) -> WatchedRoot:
+        """The root on a disk of this host. Raises `Refused` with the owner of a followed index."""
+        if isinstance(self.root, FollowedRoot):
+            raise self.root.owner.refusal()
+        return self.root
+
+    @property
+    def host(self) -> str:
+        """The host of the daemon that owns a followed index; "" for an own one."""
+        return self.root.owner.host if isinstance(self.root, FollowedRoot) else ""
+
+    @property
+    def place(self) -> str:
+        """The root for people: of a followed index with its host, so that it is no path here."""
+        root = os.fsdecode(self.record.root)
+        return f"{self.host or '?'}:{root}" if self.record.is_followed else root
+
+    def check_owned(self) -> None:
+        """Raise `Refused` for a followed index, with its owner: only that one changes it."""
+        if isinstance(self.root, FollowedRoot):
+            raise self.root.owner.refusal()
 
     def reporter(self, task: str) -> Callable[[str | None], None]:
         """Make a callback for `supervise`, which records the failure of a task."""
@@ -77,7 +107,9 @@ class RunningIndex:
 
     def sync_at_once(self) -> Freshness | None:
         """Return how fresh the index is where nothing has to be waited for, else None."""
-        if self.error is not None or not self.root.local or not self.root.availability.available:
+        if self.error is not None or isinstance(self.root, FollowedRoot):
+            return None
+        if not self.root.local or not self.root.availability.available:
             return None
         freshness = self.root.sync_at_once()
         if freshness is None or read_stamps(self.record.root) != self.settings.stamps:
@@ -90,16 +122,21 @@ class RunningIndex:
         Waits at most `within_s` seconds for the file system; one that does not answer counts as
         unchanged.
         """
-        current = None
-        availability = self.root.availability
-        if self.error is None and availability.available and self.root.local:
-            current = read_stamps(self.record.root)
-        elif self.error is None and availability.available:
-            with anyio.move_on_after(within_s):
-                await availability.wait_response()
-                # single flight: a root that never answers blocks one thread only
-                current = await self.stamp_reader.run()
+        if self.error is not None or isinstance(self.root, FollowedRoot):
+            return False
+        current = await self._read_stamps(self.root, within_s)
         return current is not None and current != self.settings.stamps
+
+    async def _read_stamps(self, root: WatchedRoot, within_s: float) -> Stamps | None:
+        if not root.availability.available or self.stamp_reader is None:
+            return None
+        if root.local:
+            return read_stamps(self.record.root)
+        with anyio.move_on_after(within_s):
+            await root.availability.wait_response()
+            # single flight: a root that never answers blocks one thread only
+            return await self.stamp_reader.run()
+        return None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import anyio
+
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import (
@@ -18,7 +20,7 @@ from cocosearchd.errors import (
 from cocosearchd.filters.filter_fields import make_relative
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
-from cocosearchd.search.answers.context import Context
+from cocosearchd.search.answers.context import Context, ExpandedHits
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.ranked_answer import (
@@ -29,6 +31,7 @@ from cocosearchd.search.answers.ranked_answer import (
     SharedPlans,
     make_ranking,
 )
+from cocosearchd.search.answers.stored_contents import StoredContentReader
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
@@ -104,6 +107,7 @@ class Pipeline:
         self._retriever = Retriever(db, find_lexical_index, weights, split)
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
+        self.stored_contents = StoredContentReader(db)
         self._fingerprint: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (
             None,
             (),
@@ -219,6 +223,10 @@ class Pipeline:
         if not ranking.hits or count == 0:
             return _make_answer(ranked, (), (), 0)
         with trace.stage("expand"):
+            if ranked.record.is_followed:
+                expanded = await self._expand_followed(ranked, count)
+                omitted = len(ranking.hits[:count]) - len(expanded.hits)
+                return _make_answer(ranked, expanded.hits, (), omitted)
             view = ranked.view
             overlay = ranked.overlay
             root = ranked.record.root
@@ -230,6 +238,22 @@ class Pipeline:
             )
         omitted = len(hits[:count]) - len(expanded.hits)
         return _make_answer(ranked, expanded.hits, expanded.changed_paths, omitted)
+
+    async def _expand_followed(self, ranked: RankedAnswer, count: int | None) -> ExpandedHits:
+        """Add context from stored contents that are as the hits were ranked."""
+        hits = ranked.ranking.hits
+        files = {file.path: file for file in ranked.ranking.files}
+        stored = await self.stored_contents.read(
+            ranked.record, {hit.path for hit in hits[:count]} & files.keys()
+        )
+        contents = {
+            path: content.contents
+            for path, content in stored.items()
+            if content.has_places and content.content_hash == files[path].content_hash
+        }
+        return await anyio.to_thread.run_sync(
+            self._context.expand_followed, hits, ranked.ranking.files, ranked.view, contents, count
+        )
 
     async def embed(
         self, embedder_pairs: tuple[tuple[str, str], ...], text: str, trace: Trace

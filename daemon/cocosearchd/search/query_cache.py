@@ -8,12 +8,10 @@ throughout, so no caller can change what another gets.
 """
 
 import hashlib
-from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from time import monotonic
 from typing import Literal
 
@@ -27,7 +25,7 @@ from cocosearchd.store.chunks.file_states import FileState
 Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
-IndexKey = tuple[str, int]  # `IndexRecord.key`
+IndexKey = Hashable  # `IndexRecord.key`
 _Question = tuple[bytes, bytes]  # digests of a plan, and of indexes with their states
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
@@ -197,9 +195,7 @@ class QueryCache:
         )
 
     def _question(self, plan: Plan, states: Sequence[tuple[IndexKey, State]]) -> _Question:
-        schemas = "\0".join(schema for (schema, _), _ in states)
-        numbers = array("q", chain.from_iterable((number, *state) for (_, number), state in states))
-        question = hashlib.sha256(schemas.encode() + b"\0" + numbers.tobytes())
+        question = hashlib.sha256(repr(states).encode())
         return self._plan_keys(plan).digest, question.digest()
 
     def _plan_keys(self, plan: Plan) -> "_PlanKeys":

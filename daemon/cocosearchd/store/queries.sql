@@ -992,3 +992,12 @@ select exists (
       and database = (select oid from pg_database where datname = current_database())
       and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1
 )
+
+-- name: stored_texts
+-- The texts of files by position. Each file is looked up separately, as in few_texts.
+select f.filename, f.content_hash, p.start, p.start + c.byte_count, p.line, c.content_text
+from {files} f
+cross join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c
+cross join {place_in_file}
+where f.filename = any(%(filenames)s::text[])
+order by f.filename, p.start

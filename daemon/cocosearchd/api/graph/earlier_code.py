@@ -43,7 +43,7 @@ class EarlierCodeReader:
         Raises as `git_changes.read_texts`.
         """
         paths = [change.path for change in selected if _may_remove_code(change)]
-        texts = await index.root.threads.run(
+        texts = await index.watched.threads.run(
             read_texts, index.record.root, changes.base, paths[:MAX_FILES]
         )
         files = dict[str, EarlierFile]()

@@ -174,7 +174,7 @@ class GraphQuestions:
     ) -> RunningIndex:
         """Select the named index, else that around `cwd`, else that with the path of the target."""
         lookup = self._indexes.lookup
-        running = lookup.all()
+        running = lookup.own()
         is_chosen = request.index is not None or len(running) < 2
         if is_chosen or not target.is_path:
             return await lookup.select(request.index, request.cwd)

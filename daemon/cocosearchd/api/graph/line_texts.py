@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
+from cocosearchd.search.answers.stored_contents import StoredContentReader
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
@@ -26,9 +27,10 @@ class FileLines:
 class LineTexts:
     """Reads lines of files of an index."""
 
-    def __init__(self, db: Database, disk: VerifiedFiles) -> None:
+    def __init__(self, db: Database, disk: VerifiedFiles, stored: StoredContentReader) -> None:
         self._db = db
         self._disk = disk
+        self._stored = stored
 
     async def read(
         self,
@@ -59,11 +61,30 @@ class LineTexts:
             for path, state in states.items()
             if state.generation <= generation
         }
+        if record.is_followed:
+            return await self._read_stored(record, lines, hashes)
         contents = await self._disk.run_bounded(
             record.root, lambda: self._read_all(record.root, lines, hashes)
         )
         missing = FileLines({}, changed=contents is not None)
         return {path: (contents or {}).get(path, missing) for path in lines}
+
+    async def _read_stored(
+        self,
+        record: IndexRecord,
+        lines: Mapping[str, Collection[int]],
+        hashes: Mapping[str, bytes],
+    ) -> dict[str, FileLines]:
+        """Read lines of a followed index from its rows."""
+        stored = await self._stored.read(record, hashes)
+        texts = dict[str, FileLines]()
+        for path, numbers in lines.items():
+            content = stored.get(path)
+            if content is not None and content.content_hash == hashes[path]:
+                texts[path] = FileLines(_pick(content.contents, numbers))
+            else:
+                texts[path] = FileLines({}, changed=path not in hashes)
+        return texts
 
     def _read_all(
         self,

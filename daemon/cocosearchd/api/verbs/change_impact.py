@@ -98,7 +98,7 @@ class ImpactVerbs:
     ) -> ChangeSource:
         """Read a change from git, with the earlier versions of its files."""
         with _git_errors(index):
-            changes = await index.root.threads.run(read_changes, index.record.root, revisions)
+            changes = await index.watched.threads.run(read_changes, index.record.root, revisions)
             selected = [item for item in changes.files if is_selected(item.path, target)]
             earlier = await self._earlier_code.read(index, changes, selected)
         has_untracked = changes.head is None and index.settings.indexing.respect_gitignore

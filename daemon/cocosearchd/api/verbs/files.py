@@ -96,8 +96,12 @@ class FileVerbs:
         """A file or some of its lines; from the disk if it is unchanged since it was indexed."""
         check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
+        freshness: dict[str, Freshness] = {}
 
         async def read(indexes: tuple[RunningIndex, ...], path: str) -> file_content.FileContent:
+            followed = [index for index in indexes if index.record.is_followed]
+            waited = await self._sync.wait_all(followed, deadline)
+            freshness.update(zip((index.record.name for index in followed), waited, strict=True))
             with suppress(NotFound):
                 content = await self._read(request, indexes, path)
                 if content.source != "index":
@@ -111,6 +115,8 @@ class FileVerbs:
         if request.budget_tokens is not None:
             content = file_content.fit_content(content, request.budget_tokens)
         stale = stale_reason("content_outdated") if content.source == "index" else None
+        if content.source == "rows":
+            stale = freshness[content.index].stale
         return w.GetFileReply(
             index=content.index,
             path=content.path,

@@ -290,6 +290,11 @@ def _notes(request: w.GrepRequest, answer: _IndexAnswer) -> list[str]:
             f"{matches.unsearched} of {matches.searched} files were not searched in time: "
             "a path or a language narrows the search"
         )
+    if matches.approximate:
+        notes.append(
+            f"{matches.approximate} files were searched as stored: bytes that are not UTF-8, and "
+            "blanks between chunks, may differ"
+        )
     if not matches.searched and (request.under or request.paths or request.languages):
         notes.append(f"no file of {answer.index.record.name} passes the filters")
     return notes

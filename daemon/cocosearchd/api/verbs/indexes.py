@@ -96,7 +96,7 @@ class IndexVerbs:
             failures = await index_records.parse_failures(self._db, record, FAILURES_SHOWN)
         reply = replies.stats(record, statistics, failures, freshness)
         warnings = await self._reports.outdated_warning(index)
-        return replace(reply, notes=(*index.warnings, *warnings))
+        return replace(reply, root=index.place, notes=(*index.warnings, *warnings))
 
     async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
         """Forget an index and its root. The name is required: a wrong guess could cost hours."""
@@ -119,7 +119,7 @@ class IndexVerbs:
         Waits for all indexes when none is named and `cwd` is in none.
         """
         surrounding = await self._indexes.lookup.around(request.cwd) if request.cwd else None
-        count = len(self._indexes.lookup.all())
+        count = len(self._indexes.lookup.own())
         deadline = self._sync.deadline(request.timeout_ms)
         if request.index is None and surrounding is None and count > 1:
             return await self._sync_all(deadline)
@@ -129,7 +129,7 @@ class IndexVerbs:
         return replies.sync(index.record.name, await self._sync.wait(index, deadline))
 
     async def _sync_all(self, deadline: float | None) -> p.SyncReply:
-        indexes = self._indexes.lookup.all()
+        indexes = self._indexes.lookup.own()
         pairs = zip(indexes, await self._sync.wait_all(indexes, deadline), strict=True)
         # An index that does not run stays so: it is reported only when all others are fresh.
         index, freshness = min(pairs, key=lambda pair: (pair[1].fresh, pair[0].error is not None))

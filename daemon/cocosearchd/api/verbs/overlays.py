@@ -31,7 +31,7 @@ class OverlayVerbs:
         index, path = await file_references.unsaved_file(
             self._indexes.lookup, request.path, request.index, request.cwd
         )
-        if (rule := await index.root.exclusions.rule(path)) is not None:
+        if (rule := await index.watched.exclusions.rule(path)) is not None:
             raise not_searchable(path, rule)
         change = await self._sessions.put(
             request.session, index.record, path, request.text.encode(), self._rules(index)
@@ -44,11 +44,14 @@ class OverlayVerbs:
         """Forget unsaved text: of one file, of an index, or of the whole session."""
         if request.path is None:
             index = None if request.index is None else self._indexes.lookup.get(request.index)
+            if index is not None:
+                index.check_owned()
             change = self._sessions.clear(request.session, index.record if index else None)
             return w.OverlayReply(change.files, change.bytes, request.index)
         index, path = await file_references.unsaved_file(
             self._indexes.lookup, request.path, request.index, request.cwd
         )
+        index.check_owned()
         change = self._sessions.clear(request.session, index.record, path)
         return w.OverlayReply(change.files, change.bytes, index.record.name, path)
 

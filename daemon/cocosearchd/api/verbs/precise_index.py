@@ -60,6 +60,7 @@ class PreciseIndexVerbs:
     async def scip(self, request: g.ScipRequest) -> g.ScipReply:
         """Import a SCIP index, or remove what was imported."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
+        index.check_owned()
         if index.error is not None:
             raise index.error
         if request.remove:

@@ -109,7 +109,8 @@ class Context:
             saved_paths = {hit.path for hit in shown_hits} - unsaved.keys()
             if self._all_unchanged(root, saved_paths, files_by_path):
                 return cached[1]
-        expanded = self._expand(root, shown_hits, files_by_path, view, unsaved)
+        texts = self._read_texts(root, shown_hits, files_by_path, unsaved)
+        expanded = self._expand(texts, shown_hits, files_by_path, view, unsaved)
         if not expanded.changed_paths:
             self._expansions.put(key, (hits, expanded))
         return expanded
@@ -128,17 +129,36 @@ class Context:
     ) -> ExpandedHits:
         """Expand hits where no file can be read: stored text, marked stale."""
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
-        return self._expand(b"", hits[:count], {}, view, unsaved)
+        texts = {hit.path: unsaved.get(hit.path) for hit in hits[:count]}
+        return self._expand(texts, hits[:count], {}, view, unsaved)
+
+    def expand_followed(
+        self,
+        hits: tuple[Hit, ...],
+        files: Sequence[FileState],
+        view: ViewOptions,
+        contents: Mapping[str, FileContents],
+        count: int | None,
+    ) -> ExpandedHits:
+        """Expand hits of a followed index from stored contents: none is marked stale.
+
+        A hit of a file that is not in `contents` gets no context.
+        """
+        states = {file.path: file for file in files}
+        texts = {hit.path: contents.get(hit.path) for hit in hits[:count]}
+        expanded = self._expand(texts, hits[:count], states, view, {})
+        unmarked = tuple(replace(hit, stale=False) if hit.stale else hit for hit in expanded.hits)
+        return ExpandedHits(unmarked, ())
 
     def _expand(
         self,
-        root: bytes,
+        texts: Mapping[str, FileContents | None],
         hits: tuple[Hit, ...],
         states: Mapping[str, FileState],
         view: ViewOptions,
         unsaved: Mapping[str, FileContents],
     ) -> ExpandedHits:
-        texts = self._read_texts(root, hits, states, unsaved)
+        """Expand hits with the texts of their files; None: the file cannot be shown as indexed."""
         changed_paths = tuple(path for path, text in texts.items() if text is None)
         if _is_bundled(hits, view):
             bundle = self._bundle(hits, states, texts, view, unsaved)

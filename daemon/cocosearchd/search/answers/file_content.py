@@ -7,6 +7,7 @@ stored chunks and marked so. So nothing outside of a root is ever returned, wher
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from cocosearchd.errors import InvalidInput, NotFound
@@ -17,11 +18,13 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.context import cut_line
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.answers.file_listing import MAX_FILES, list_files
+from cocosearchd.search.answers.stored_contents import assemble_contents
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.following.stored_texts import PlacedText, StoredTexts
 
 MAX_SUGGESTIONS = 3  # files of the same name
 MAX_TOKEN_CHARS = 10  # characters of a token in text, at most on average
@@ -34,9 +37,10 @@ GAP = "…"
 class FileContent:
     """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` counts all its lines.
 
-    `source` is `disk` when the file is unchanged since it was indexed. It is `index` when the file
-    has changed, is gone or cannot be read: then the content is assembled from chunks, with a line
-    `…` for each gap. `overlay`: a client's unsaved text.
+    `source` is `disk` when the file is unchanged since it was indexed, and `rows` for a followed
+    index, whose disk is out of reach. It is `index` when the file has changed, is gone or cannot be
+    read: then the content is assembled from chunks, with a line `…` for each gap. `overlay`: a
+    client's unsaved text.
     """
 
     index: str
@@ -46,7 +50,7 @@ class FileContent:
     first_line: int
     last_line: int
     lines: int
-    source: Literal["disk", "index", "overlay"]
+    source: Literal["disk", "index", "overlay", "rows"]
 
 
 async def get_file(
@@ -57,7 +61,7 @@ async def get_file(
     *,
     first_line: int = 1,
     last_line: int | None = None,
-    overlays: Mapping[str, Overlay] | None = None,
+    overlays: Mapping[str, Overlay] = MappingProxyType({}),
 ) -> FileContent:
     """Read a file of one of the indexes, with its unsaved text if the index's overlay has it.
 
@@ -65,16 +69,13 @@ async def get_file(
     """
     path = path.removeprefix("./")
     _check_range(first_line, last_line)
-    overlays = overlays or {}
     lines = (first_line, last_line)
     name, content_hash = await _locate(db, indexes, path, overlays)
     if content_hash is None:
         file = overlays[name].files[path]
         return _content(name, path, file.language, file.text, lines, "overlay")
     record = next(index for index in indexes if index.name == name)
-    text = await disk.run_bounded(
-        record.root, partial(disk.verified, record.root, path, content_hash)
-    )
+    text = await _read_disk(disk, record, path, content_hash)
     stored = [file async for file in queries.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
     chunks = stored[0].chunks if stored else ()
@@ -82,7 +83,32 @@ async def get_file(
         await _check_text(db, record, path, readable=text is not None)
     if text is not None:
         return _content(name, path, language, text, lines, "disk")
-    return _assemble_content(name, path, language, chunks, lines)
+    if not record.is_followed:
+        return _assemble_content(name, path, language, chunks, lines)
+    contents = _assemble_rows(path, content_hash, chunks)
+    return _content(name, path, language, contents, lines, "rows")
+
+
+async def _read_disk(
+    disk: VerifiedFiles, record: IndexRecord, path: str, content_hash: bytes
+) -> FileContents | None:
+    """Read a file that is as it was indexed; None of a followed index, whose disk is elsewhere."""
+    if record.is_followed:
+        return None
+    return await disk.run_bounded(
+        record.root, partial(disk.verified, record.root, path, content_hash)
+    )
+
+
+def _assemble_rows(
+    path: str, content_hash: bytes, chunks: Sequence[queries.StoredChunk]
+) -> FileContents:
+    """Assemble the content of a file of a followed index."""
+    texts = (
+        PlacedText(chunk.start_byte, chunk.end_byte, chunk.start_line, chunk.content)
+        for chunk in chunks
+    )
+    return assemble_contents(StoredTexts(path, content_hash, tuple(texts))).contents
 
 
 def fit_content(content: FileContent, budget_tokens: int) -> FileContent:
@@ -120,7 +146,7 @@ def _content(
     language: str,
     text: FileContents,
     lines: tuple[int, int | None],
-    source: Literal["disk", "overlay"],
+    source: Literal["disk", "overlay", "rows"],
 ) -> FileContent:
     """Return lines of a text; without a last line, the whole text, line ends included."""
     first, last = lines

@@ -212,7 +212,7 @@ def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
 
 
 def _slashed_roots(records: Iterable[IndexRecord]) -> list[bytes]:
-    return [record.root.rstrip(b"/") + b"/" for record in records]
+    return [record.location.rstrip(b"/") + b"/" for record in records]
 
 
 def _are_nested(roots: Sequence[bytes]) -> bool:

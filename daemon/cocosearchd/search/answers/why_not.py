@@ -91,6 +91,9 @@ def _explain_missing(
         }
     if record_of_file is not None:
         return {"status": "empty", "reason": "the file has nothing to search"}
+    if record.is_followed:
+        reason = f"there is no such file in the rows of {record.name}"
+        return {"status": "not_indexed", "reason": reason, "on_disk": False}
     on_disk = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
     reason = "it is on disk, but not in the index" if on_disk else "there is no such file"
     return {"status": "not_indexed", "reason": reason, "on_disk": on_disk}

@@ -4,8 +4,9 @@ The lines come from disk, or from unsaved text. A file that has changed since it
 searched as it is now and marked; its definitions are not known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -13,6 +14,7 @@ import anyio
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import IndexRecord
 from cocosearchd.sandbox.worker_process import WorkerLost
+from cocosearchd.search.answers.stored_contents import StoredContentReader
 from cocosearchd.search.grep.bloom_cache import BloomCache, FileBloom
 from cocosearchd.search.grep.enclosing_definitions import (
     EnclosingDefinition,
@@ -33,7 +35,9 @@ from cocosearchd.store.connection.database import Database
 
 BATCH_FILES = 256  # of a task: some 10 ms
 MIN_BATCH_FILES = 32
-MAX_TASK_BYTES = 8 << 20  # of unsaved text
+MAX_TASK_BYTES = 8 << 20  # of unsaved or stored text
+
+ReadTexts = Callable[[Sequence["SelectedFile"]], Awaitable[Sequence["SelectedFile"]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,19 @@ class IndexMatches:
     searched: int
     problems: tuple[tuple[str, str], ...] = ()
     unsearched: int = 0
+    approximate: int = 0  # files of a followed index whose very bytes are not stored
 
 
 class Grep:
     """Finds lines in the files of indexes. For one event loop."""
 
-    def __init__(self, db: Database, processes: GrepProcesses) -> None:
+    def __init__(
+        self, db: Database, processes: GrepProcesses, stored: StoredContentReader | None = None
+    ) -> None:
+        """`stored` reads the files of followed indexes; without it there are none."""
         self._db = db
         self._processes = processes
+        self._stored = stored
         self._blooms = WeakKeyDictionary[LexicalIndex, BloomCache]()
 
     async def search(
@@ -115,7 +124,9 @@ class Grep:
         literals = required_literals(pattern.expression, ignore_case=pattern.ignore_case)
         grep_filter = replace(query.files, literals=literals)
         selection = await select_files(self._db, record, lexical, blooms, grep_filter, overlay)
-        run = _GrepRun(self._db, self._processes, record, query, blooms)
+        approximate = set[str]()
+        read = partial(self._read_texts, record, approximate) if record.is_followed else None
+        run = _GrepRun(self._db, self._processes, record, query, blooms, read)
         await run.search(selection.files)
         files = await self._describe(record, run, query, overlay)
         return IndexMatches(
@@ -125,6 +136,22 @@ class Grep:
             searched=selection.total,
             problems=tuple(run.problems),
             unsearched=len(selection.files) - run.done,
+            approximate=len(approximate),
+        )
+
+    async def _read_texts(
+        self, record: IndexRecord, approximate: set[str], files: Sequence[SelectedFile]
+    ) -> tuple[SelectedFile, ...]:
+        """Return files with their stored texts; nothing but blanks has none.
+
+        The paths of those that are not exact are added to `approximate`.
+        """
+        assert self._stored is not None, "a daemon that follows reads stored contents"
+        contents = await self._stored.read(record, [file.path for file in files])
+        approximate.update(path for path, content in contents.items() if not content.is_exact)
+        return tuple(
+            replace(file, text=contents[file.path].contents.data if file.path in contents else b"")
+            for file in files
         )
 
     async def _describe(
@@ -149,7 +176,7 @@ class Grep:
                     DescribedLine(line, definitions.get((file.path, line.number)))
                     for line in searched.matches.lines
                 ),
-                changed=file.text is None and file.path not in unchanged,
+                changed=not record.is_followed and file.text is None and file.path not in unchanged,
                 overlay=file.text is not None,
             )
             for file, searched in described_matches
@@ -183,8 +210,11 @@ class _GrepRun:
         record: IndexRecord,
         query: GrepQuery,
         blooms: BloomCache,
+        read_texts: ReadTexts | None = None,
     ) -> None:
+        """`read_texts` gives files the texts that are searched in place of the disk."""
         self._db = db
+        self._read_texts = read_texts
         self._processes = processes
         self._record = record
         self._query = query
@@ -220,8 +250,12 @@ class _GrepRun:
 
     async def _search_batch(self, number: int, batch: Sequence[SelectedFile]) -> None:
         try:
-            searched = await self._processes.search(self._task(batch))
-            results = [(batch[result.number], result) for result in searched]
+            results = list[tuple[SelectedFile, SearchedFile]]()
+            first = 0
+            for part in await self._parts(batch):
+                searched = await self._processes.search(self._task(part))
+                results += [(batch[first + result.number], result) for result in searched]
+                first += len(part)
             await self._keep_blooms(results)
         except CocoSearchError as error:
             self._error = error
@@ -235,6 +269,12 @@ class _GrepRun:
         self._results[number] = [match for match in results if match[1].matches.count]
         self.done += len(batch)
 
+    async def _parts(self, batch: Sequence[SelectedFile]) -> Iterable[Sequence[SelectedFile]]:
+        """Return what is searched at once: of a followed index with texts, in bounded tasks."""
+        if self._read_texts is None or not batch:
+            return (batch,)
+        return _split(await self._read_texts(batch), 1)
+
     def _task(self, batch: Sequence[SelectedFile]) -> GrepTask:
         query = self._query
         described = sum(
@@ -243,7 +283,8 @@ class _GrepRun:
             for _, searched in results
         )
         return GrepTask(
-            root=self._record.root,
+            # All files of a followed index come with their texts: no directory is read.
+            root=b"/" if self._record.is_followed else self._record.root,
             pattern=query.pattern,
             options=LineOptions(
                 max(0, query.max_lines - described), query.context, query.first_only

@@ -52,6 +52,12 @@ async def read_registry(db: Database, schema: str) -> FollowedRegistry:
     return FollowedRegistry(host=owner[1], incarnation=owner[0], records=records)
 
 
+async def read_records(db: Database, schema: str) -> tuple[IndexRecord, ...]:
+    """Read the current indexes of a schema that `read_registry` has accepted."""
+    async with db.connection() as connection:
+        return await registered_indexes(connection, role="current", schema=schema)
+
+
 async def quote_schema(connection: Connection, schema: str) -> str:
     """Return a schema as SQL writes it, by which locks and channels are named."""
     cursor = await connection.execute(statement("quoted_schema"), {"schema": schema})

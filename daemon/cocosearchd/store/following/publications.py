@@ -18,7 +18,7 @@ from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.instance_lock import own_schema, schema_key
 from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.followed_schemas import quote_schema
+from cocosearchd.store.following.followed_registry import quote_schema
 
 LIVENESS_INTERVAL_S = 10.0
 

@@ -24,15 +24,13 @@ from cocosearchd.store.chunks.queries import (
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import is_write, named_statements, statement
 from cocosearchd.store.file_facts import file_code, searched_generations
-from cocosearchd.store.followed_schemas import (
+from cocosearchd.store.following.followed_registry import (
     FollowedRegistry,
     all_paths,
     changed_files,
     read_registry,
 )
-from cocosearchd.store.index_roles import promote_index
-from cocosearchd.store.precise_use_rows import count_precise_uses, delete_precise_uses
-from cocosearchd.store.publications import (
+from cocosearchd.store.following.publications import (
     owner_channel,
     publish,
     read_moment,
@@ -40,6 +38,8 @@ from cocosearchd.store.publications import (
     read_publications,
     set_host,
 )
+from cocosearchd.store.index_roles import promote_index
+from cocosearchd.store.precise_use_rows import count_precise_uses, delete_precise_uses
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 

@@ -1,0 +1,68 @@
+"""The rows of a followed index: finds the files that changed, and has them applied as a commit."""
+
+from collections.abc import Awaitable, Callable
+
+from cocosearchd.indexes.following.coalesced_calls import CoalescedCalls
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.following.followed_registry import all_paths, changed_files
+
+ApplyCommit = Callable[[Commit], Awaitable[None]]
+
+
+class FollowedRows:
+    """Compares the files of an index with those of its last look, by their generations.
+
+    It has the path and the generation of each file in memory: some 150 bytes a file.
+    """
+
+    def __init__(self, db: Database, record: IndexRecord, apply: ApplyCommit) -> None:
+        """`apply` applies a commit to the index in memory; it may fail, and is called again."""
+        self._db = db
+        self._record = record
+        self._apply = apply
+        self._generations: dict[str, int] = {}
+        self._unapplied: dict[str, None] = {}
+        self._read_generation = -1
+        self.generation = -1  # all changes up to it are applied
+        self._catch_ups = CoalescedCalls(self._catch_up)
+
+    @property
+    def file_count(self) -> int:
+        """The number of files, also of those that are not searched."""
+        return len(self._generations)
+
+    async def start(self) -> None:
+        """Read the generations of all files: what is built from now on has them."""
+        await self._read()
+        self._unapplied.clear()
+        self.generation = self._read_generation
+
+    async def catch_up(self) -> int:
+        """Apply every change that was committed before this call; returns the generation.
+
+        Raises `NotFound` and `StoreUnavailable`.
+        """
+        return await self._catch_ups.run()
+
+    async def _catch_up(self) -> int:
+        await self._read()
+        if self.generation < self._read_generation:
+            paths = tuple(self._unapplied)
+            await self._apply(Commit(self._record.name, self._read_generation, paths))
+            self._unapplied.clear()
+            self.generation = self._read_generation
+        return self.generation
+
+    async def _read(self) -> None:
+        """Find the files that changed since the last look, and those that are gone."""
+        changes = await changed_files(self._db, self._record, self._read_generation)
+        gone = set[str]()
+        self._generations |= changes.generations
+        if len(self._generations) != changes.file_count:
+            # Read a moment later: what is gone by then may as well be applied now.
+            gone = self._generations.keys() - await all_paths(self._db, self._record)
+        for path in gone:
+            del self._generations[path]
+        self._unapplied |= dict.fromkeys((*changes.generations, *gone))
+        self._read_generation = changes.generation

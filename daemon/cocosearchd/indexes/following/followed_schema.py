@@ -1,0 +1,282 @@
+"""Follows one schema: its indexes come and go, and their rows change, as its daemon commits."""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from cocosearchd.config.index_settings import IndexSettings
+from cocosearchd.config.settings import LoadedSettings
+from cocosearchd.errors import CocoSearchError, Conflict, NotFound, StoreUnavailable
+from cocosearchd.graph.code_graph import CodeGraph
+from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.following.chunk_budget import ChunkBudget, describe_memory
+from cocosearchd.indexes.following.followed_root import FollowedRoot
+from cocosearchd.indexes.following.followed_rows import FollowedRows
+from cocosearchd.indexes.following.index_owner import IndexOwner
+from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.runtime.supervise import supervise
+from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.following.followed_registry import (
+    FollowedRegistry,
+    read_records,
+    read_registry,
+)
+from cocosearchd.store.following.publications import OwnerChannel, owner_channel, read_publications
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.5  # a commit is found within it; two reads of some 0.3 ms
+REGISTRY_S = 5.0  # between looks for another host, version or database
+# To catch up costs in proportion to the files, so it takes at most a fifth of the time.
+REST_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingParts:
+    """All that schemas share. `is_taken` tells whether this daemon has an own index of a name."""
+
+    db: Database
+    loaded: Callable[[], LoadedSettings]
+    lexical_dir: Path
+    analyser: ProcessAnalyser
+    tasks: TaskGroup
+    commits: CommitFeed
+    notifier: ChangeNotifier
+    budget: ChunkBudget
+    is_taken: Callable[[str], bool]
+    note_removal: Callable[[], None]
+
+
+class FollowedSchema:
+    """Follows the daemon of one schema; `run` is supervised. `error` says why it cannot."""
+
+    def __init__(
+        self, schema: str, parts: FollowingParts, indexes: dict[str, RunningIndex]
+    ) -> None:
+        """`indexes` are those of all schemas, by name; this one adds and removes its own."""
+        self.schema = schema
+        self.error: CocoSearchError | None = None
+        self._parts = parts
+        self._indexes = indexes
+        self._owned: dict[int, RunningIndex] = {}  # by number
+        self._registry: FollowedRegistry | None = None
+        self._channel: OwnerChannel | None = None
+
+    async def run(self) -> None:
+        """Follow for ever."""
+        checked_at: float | None = None
+        while True:
+            began = anyio.current_time()
+            is_due = checked_at is None or began - checked_at >= REGISTRY_S
+            try:
+                await (self._check_registry() if is_due else self._poll())
+                checked_at = began if is_due else checked_at
+            except StoreUnavailable:
+                self._registry = None  # questions say so; another server may come back
+            except CocoSearchError as error:
+                checked_at = None  # the registry says more about a failed poll
+                if is_due:
+                    self._fail(error)
+            await anyio.sleep(max(POLL_S, REST_FACTOR * (anyio.current_time() - began)))
+
+    async def _check_registry(self) -> None:
+        registry = await read_registry(self._parts.db, self.schema)
+        self._channel = self._channel or await owner_channel(self._parts.db, self.schema)
+        is_owned = await self._channel.is_owned(self._parts.db)
+        previous = self._registry
+        self._registry = registry
+        if previous is not None and previous.incarnation != registry.incarnation:
+            await self._drop(*self._owned.values())
+        self._recover()
+        await self._follow(registry.records)
+        for index in self._owned.values():
+            root = _root(index)
+            root.owner.host = registry.host
+            root.trouble = None if is_owned else f"{root.owner.place} does not run"
+            index.settings = IndexSettings(self._parts.loaded())
+            if not _is_admitted(index):
+                await self._admit(index)  # it may fit now
+
+    async def _poll(self) -> None:
+        if self._registry is None:
+            await self._check_registry()
+        else:
+            await self._follow(await read_records(self._parts.db, self.schema))
+
+    async def _follow(self, records: tuple[IndexRecord, ...]) -> None:
+        """Take new indexes, drop those that are gone, and apply the commits of the others."""
+        current = {record.number: record for record in records}
+        await self._drop(
+            *(
+                index
+                for number, index in self._owned.items()
+                if number not in current or _is_replaced(index, current[number])
+            )
+        )
+        for record in records:
+            index = self._owned.get(record.number)
+            if index is None:
+                await self._take(record)
+            elif index.error is None:
+                await self._catch_up(index, record)
+        publications = await read_publications(self._parts.db, self.schema)
+        for number, index in self._owned.items():
+            _root(index).owner.note(publications.get(number))
+
+    async def _catch_up(self, index: RunningIndex, record: IndexRecord) -> None:
+        root = _root(index)
+        index.record = replace(index.record, topics=record.topics)
+        root.is_read = index.lexical.warm
+        if record.generation != root.rows.generation:
+            with suppress(NotFound):  # cleared meanwhile: the next look drops it
+                await root.rows.catch_up()
+
+    async def _take(self, record: IndexRecord) -> None:
+        """List an index, and begin to follow it if it can be."""
+        assert self._registry is not None
+        assert self._channel is not None
+        owner = IndexOwner(self._parts.db, record, self._channel, self._registry.host)
+        index = self._create(record, owner)
+        self._owned[record.number] = index
+        await self._admit(index)
+        self._parts.notifier.notify()
+
+    async def _admit(self, index: RunningIndex) -> None:
+        """Begin to follow an index, unless its name is taken or it does not fit."""
+        record = index.record
+        name = record.name
+        try:
+            chunks = (await index_records.counts(self._parts.db, record)).chunks
+            if self._parts.is_taken(name) or self._indexes.get(name, index) is not index:
+                raise Conflict(f"there is another index {name}", "give one of them another name")
+            self._indexes[name] = index
+            self._parts.budget.check(name, chunks)
+            await _root(index).rows.start()
+        except CocoSearchError as error:
+            if index.error is None or index.error.message != error.message:
+                log.warning("follow_refused", extra={"error": error.message, "hint": error.hint})
+            index.error = error
+            return
+        self._parts.budget.take(record.key, chunks)
+        index.error = None
+        index.record = replace(record, generation=_root(index).rows.generation)
+        _root(index).memory = describe_memory(chunks)
+        self._parts.tasks.start_soon(self._run, index)
+        size = {"chunks": chunks, "memory": describe_memory(chunks)}
+        log.info("index_followed", extra={"index": name, **size})
+
+    def _create(self, record: IndexRecord, owner: IndexOwner) -> RunningIndex:
+        db = self._parts.db
+        digest = hashlib.blake2b(self.schema.encode(), digest_size=6).hexdigest()
+        folder = self._parts.lexical_dir / f"{record.slug}@{digest}"
+
+        async def apply(commit: Commit) -> None:
+            await self._apply(index, commit)
+
+        index = RunningIndex(
+            record=record,
+            root=FollowedRoot(owner, FollowedRows(db, record, apply)),
+            lexical=LexicalIndex(db, record, folder, self._parts.analyser),
+            graph=CodeGraph(db, record),
+            tasks=anyio.CancelScope(),
+            explicit_topics=record.topics,
+            settings=IndexSettings(self._parts.loaded()),
+        )
+        return index
+
+    async def _apply(self, index: RunningIndex, commit: Commit) -> None:
+        """Apply a commit: the lexical index first, then the generation that keys the caches."""
+        index.graph.note(commit)
+        await index.lexical.apply(commit)
+        index.record = replace(
+            index.record, generation=max(index.record.generation, commit.generation)
+        )
+        root = _root(index)
+        root.record_commit(commit)
+        self._parts.commits.publish(replace(commit, as_of=root.clock()))
+        self._parts.notifier.notify()
+
+    async def _run(self, index: RunningIndex) -> None:
+        with index.tasks:
+            async with anyio.create_task_group() as tasks:
+                runs: dict[str, Callable[[], Awaitable[object]]] = {
+                    "words": index.lexical.run,
+                    "code graph": index.graph.run,
+                }
+                for task, run in runs.items():
+                    name = f"{task} of {index.record.name}"
+                    tasks.start_soon(partial(supervise, name, run, index.reporter(task)))
+
+    async def _drop(self, *indexes: RunningIndex) -> None:
+        """Stop following indexes, and forget what was built from their rows."""
+        for index in indexes:
+            del self._owned[index.record.number]
+            if self._indexes.get(index.record.name) is index:
+                del self._indexes[index.record.name]
+            self._parts.budget.free(index.record.key)
+            index.tasks.cancel()
+            await index.lexical.discard()
+            await index.graph.discard()
+            log.info("index_not_followed", extra={"index": index.record.name})
+            self._parts.note_removal()
+            self._parts.notifier.notify()
+
+    def _fail(self, error: CocoSearchError) -> None:
+        """List the indexes of a schema that cannot be followed now, with the reason."""
+        previous = self.error
+        if previous is not None and previous.message == error.message:
+            return
+        log.warning("schema_not_followed", extra={"error": error.message, "hint": error.hint})
+        self.error = error
+        for index in self._owned.values():
+            if index.error is None or index.error is previous:
+                index.error = error
+        self._parts.notifier.notify()
+
+    def _recover(self) -> None:
+        """Answer again for the indexes of a schema that is back."""
+        for index in self._owned.values():
+            if index.error is self.error:
+                index.error = None
+        self.error = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about what cannot be followed now, without the indexes that are listed."""
+        unlisted = [
+            index.error
+            for index in self._owned.values()
+            if index.error is not None and self._indexes.get(index.record.name) is not index
+        ]
+        errors = [self.error] if self.error is not None else unlisted
+        return tuple(f"database.follow: {error.message}: {error.hint}" for error in errors)
+
+
+def _root(index: RunningIndex) -> FollowedRoot:
+    assert isinstance(index.root, FollowedRoot)
+    return index.root
+
+
+def _is_admitted(index: RunningIndex) -> bool:
+    return _root(index).rows.generation >= 0
+
+
+def _is_replaced(index: RunningIndex, record: IndexRecord) -> bool:
+    """Return True if the rows are not those that were read: an older database is back."""
+    return (
+        record.identity != index.record.identity
+        or record.slug != index.record.slug
+        or record.name != index.record.name
+        or record.generation < _root(index).rows.generation
+    )

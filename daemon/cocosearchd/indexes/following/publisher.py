@@ -1,0 +1,79 @@
+"""The owner's side of following: questions of followers are answered by publications."""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.freshness import Freshness
+from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.following.publications import open_questions, publish, read_moment, set_host
+
+log = logging.getLogger(__name__)
+
+# The time for which a comparison waits: after it, a follower learns why the index is behind.
+SYNC_S = 1.0
+# The shortest time between two publications of an index: one row each, which dies with the next.
+REST_S = 0.05
+
+WaitForChanges = Callable[[RunningIndex, float], Awaitable[Freshness]]
+
+
+class Publisher:
+    """Publishes when an index equals its disk, whenever a follower asks. `run` is supervised."""
+
+    def __init__(self, db: Database, lookup: IndexLookup, wait: WaitForChanges) -> None:
+        """`wait` waits so many seconds for the pending changes of an index."""
+        self._db = db
+        self._lookup = lookup
+        self._wait = wait
+        self._asked: dict[int, anyio.Event] = {}
+
+    async def run(self) -> None:
+        """Answer for ever. Raises `StoreUnavailable`."""
+        await set_host(self._db, socket.gethostname())
+        async with anyio.create_task_group() as tasks, open_questions(self._db) as questions:
+            async for number in questions:
+                self._note(number, tasks)
+
+    def _note(self, number: int, tasks: TaskGroup) -> None:
+        """Note a question. Those that come while an answer is made share the next one."""
+        if self._find(number) is None:
+            return
+        if number not in self._asked:
+            self._asked[number] = anyio.Event()
+            tasks.start_soon(partial(self._answer, number))
+        self._asked[number].set()
+
+    def _find(self, number: int) -> RunningIndex | None:
+        return next((index for index in self._lookup.own() if index.record.number == number), None)
+
+    async def _answer(self, number: int) -> None:
+        """Answer questions about an index until none is left."""
+        try:
+            while self._asked[number].is_set():
+                self._asked[number] = anyio.Event()
+                index = self._find(number)
+                if index is not None:
+                    await self._publish(index)
+                    await anyio.sleep(REST_S)
+        finally:
+            del self._asked[number]
+
+    async def _publish(self, index: RunningIndex) -> None:
+        record = index.record
+        try:
+            # Before the comparison, which so covers every change before this moment.
+            begun = await read_moment(self._db)
+            freshness = await self._wait(index, SYNC_S)
+            code, reason = freshness.code, freshness.reason
+            stale = None if code is None or reason is None else (code, reason)
+            await publish(self._db, record, begun, stale)
+        except CocoSearchError as error:  # the follower says that there is no answer
+            log.warning("not_published", extra={"index": record.name, "error": error.message})

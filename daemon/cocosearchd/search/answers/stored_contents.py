@@ -1,0 +1,126 @@
+"""Contents of files from stored chunks, for an index whose disk is out of reach.
+
+Chunks cover all that is not blank. The blanks between them are filled in so that each byte and each
+line is at its place; the hash of the content tells whether they are the very ones.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.answers.disk_files import FileContents, make_contents
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.following.stored_texts import PlacedText, StoredTexts, stored_texts
+
+MAX_CONTENTS = 128
+MAX_CONTENT_BYTES = 32 << 20
+_NEWLINES = ("\n", "\r\n")
+_ENDS = ("\n", "", "\r\n", "\n\n")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContents:
+    """The content of a file as it was indexed, whose hash is `content_hash`.
+
+    `contents` may have other blanks where chunks have none. `has_places`: its bytes are where they
+    were in the file, which is not known of a file that is not UTF-8.
+    """
+
+    content_hash: bytes
+    contents: FileContents
+    has_places: bool = True
+
+    @property
+    def is_exact(self) -> bool:
+        """True if the contents are the very bytes that were indexed."""
+        return self.contents.content_hash == self.content_hash
+
+
+class StoredContentReader:
+    """Reads contents of followed indexes, with a cache by their hashes. For one event loop."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._cache: OrderedDict[bytes, StoredContents] = OrderedDict()
+        self._bytes = 0
+
+    async def read(self, record: IndexRecord, paths: Iterable[str]) -> dict[str, StoredContents]:
+        """Read contents by path, as of one moment; files without any text are left out."""
+        files = await stored_texts(self._db, record, sorted(set(paths)))
+        contents = dict[str, StoredContents]()
+        for file in files:
+            content = self._cache.get(file.content_hash)
+            if content is None:
+                content = await anyio.to_thread.run_sync(assemble_contents, file)
+            contents[file.path] = content
+            self._keep(file.content_hash, content)
+        return contents
+
+    def _keep(self, content_hash: bytes, content: StoredContents) -> None:
+        if content_hash not in self._cache:
+            self._bytes += len(content.contents.data)
+        self._cache[content_hash] = content
+        self._cache.move_to_end(content_hash)
+        while len(self._cache) > MAX_CONTENTS or (
+            self._bytes > MAX_CONTENT_BYTES and len(self._cache) > 1
+        ):
+            _, dropped = self._cache.popitem(last=False)
+            self._bytes -= len(dropped.contents.data)
+
+
+def assemble_contents(file: StoredTexts) -> StoredContents:
+    """Assemble a content from its chunks."""
+    bodies = [body for newline in _NEWLINES if (body := _join(file.chunks, newline)) is not None]
+    for body in bodies:
+        for end in _ENDS:
+            contents = make_contents(body + end.encode())
+            if contents.content_hash == file.content_hash:
+                return StoredContents(file.content_hash, contents)
+    if bodies:
+        return StoredContents(file.content_hash, make_contents(bodies[0] + b"\n"))
+    contents = make_contents(_join_lines(file.chunks).encode())
+    return StoredContents(file.content_hash, contents, has_places=False)
+
+
+def _join_lines(chunks: Sequence[PlacedText]) -> str:
+    """Join chunks by their lines alone; what two of them share is taken once."""
+    lines = dict[int, str]()
+    end = 0
+    for chunk in chunks:
+        texts = chunk.text.split("\n")
+        for number, text in enumerate(texts, chunk.start_line):
+            is_continued = number == chunk.start_line and chunk.start_byte >= end
+            lines[number] = lines.get(number, "") + text if is_continued else text
+        end = chunk.end_byte
+    return "".join(f"{lines.get(number, '')}\n" for number in range(1, max(lines, default=0) + 1))
+
+
+def _join(chunks: Sequence[PlacedText], newline: str) -> bytes | None:
+    """Join chunks at their places. None if a text has not as many bytes as its place."""
+    parts = list[bytes]()
+    end = 0
+    line = 1
+    for chunk in chunks:
+        data = chunk.text.encode()
+        if len(data) != chunk.end_byte - chunk.start_byte:
+            return None
+        if chunk.start_byte > end:
+            parts.append(_blanks(chunk.start_byte - end, chunk.start_line - line, newline))
+        parts.append(data[max(0, end - chunk.start_byte) :])
+        if chunk.end_byte > end:
+            end = chunk.end_byte
+            line = chunk.start_line + data.count(b"\n")
+    return b"".join(parts)
+
+
+def _blanks(size: int, lines: int, newline: str) -> bytes:
+    """Return so many bytes with so many line ends: other blanks are on the first blank line."""
+    breaks = min(max(0, lines), size // len(newline))
+    blanks = b" " * (size - breaks * len(newline))
+    end = newline.encode()
+    if breaks < 2:
+        return blanks + end * breaks
+    return end + blanks + end * (breaks - 1)
