@@ -65,6 +65,9 @@ async def _select(
     if any((*names, *topics)):
         return indexes.intersect(names, topics)
     if request.all_indexes:
-        usable = tuple(index for index in indexes.all() if index.error is None)
+        apart = indexes.apart()
+        usable = tuple(
+            index for index in indexes.all() if index.error is None and index not in apart
+        )
         return usable or indexes.all()
     return (await indexes.select(None, request.cwd),)

@@ -38,6 +38,20 @@ class IndexLookup:
         """Every own index, then every followed one, each by name, also one that does not run."""
         return (*self.own(), *(self._followed[name] for name in sorted(self._followed)))
 
+    def apart(self) -> tuple[RunningIndex, ...]:
+        """Followed indexes that no question asks together with the others.
+
+        Their embedder is another one, and one query vector could not be compared with all.
+        """
+        embedders = [index.record.identity.embedder for index in self.all() if index.error is None]
+        return tuple(
+            index
+            for index in self.all()
+            if index.record.is_followed
+            and index.error is None
+            and index.record.identity.embedder != embedders[0]
+        )
+
     def find(self, name: str) -> RunningIndex | None:
         """The index of a name, None if there is none."""
         return self._running.get(name) or self._followed.get(name)

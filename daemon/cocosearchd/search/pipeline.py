@@ -242,14 +242,13 @@ class Pipeline:
     async def _expand_followed(self, ranked: RankedAnswer, count: int | None) -> ExpandedHits:
         """Add context from stored contents that are as the hits were ranked."""
         hits = ranked.ranking.hits
-        files = {file.path: file for file in ranked.ranking.files}
-        stored = await self.stored_contents.read(
-            ranked.record, {hit.path for hit in hits[:count]} & files.keys()
-        )
+        paths = {hit.path for hit in hits[:count]}
+        hashes = {
+            file.path: file.content_hash for file in ranked.ranking.files if file.path in paths
+        }
+        stored = await self.stored_contents.read_versions(ranked.record, hashes)
         contents = {
-            path: content.contents
-            for path, content in stored.items()
-            if content.has_places and content.content_hash == files[path].content_hash
+            path: content.contents for path, content in stored.items() if content.has_places
         }
         return await anyio.to_thread.run_sync(
             self._context.expand_followed, hits, ranked.ranking.files, ranked.view, contents, count

@@ -44,6 +44,14 @@ async def delete_precise_uses(db: Database, record: IndexRecord) -> int:
         return (await connection.execute(statement("delete_precise_uses", record))).rowcount
 
 
+async def precise_use_state(db: Database, record: IndexRecord) -> tuple[int, int]:
+    """Read a value that differs after each import or removal of precise uses."""
+    async with db.connection() as connection:
+        row = await (await connection.execute(statement("precise_use_state", record))).fetchone()
+    assert row, "an aggregate has a row"
+    return row[0], row[1]
+
+
 async def count_precise_uses(db: Database, record: IndexRecord) -> PreciseUseCounts:
     """Count the files with precise uses."""
     async with db.connection() as connection:

@@ -687,6 +687,10 @@ from {precise_uses} p
 left join {files} f on f.filename = p.filename
 where p.index_number = {number}
 
+-- name: precise_use_state
+-- Another one after each import or removal of precise uses: the count of rows, and the transactions that wrote them.
+select count(*), coalesce(sum(xmin::text::bigint), 0)::bigint from {precise_uses} where index_number = {number}
+
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,

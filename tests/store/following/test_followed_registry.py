@@ -5,9 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from psycopg.conninfo import make_conninfo
 
-from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import CocoSearchError, NotFound, Refused
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
@@ -41,6 +39,7 @@ from cocosearchd.store.following.publications import (
 from cocosearchd.store.index_roles import promote_index
 from cocosearchd.store.precise_use_rows import count_precise_uses, delete_precise_uses
 from cocosearchd.store.words.words_table import fill_words
+from tests.store.owner import open_schema
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 
 SCHEMA = 'Team "B"'
@@ -49,28 +48,9 @@ TEXTS = {"a.py": ("connect: opens a socket", "close: ends it"), "b.py": ("retry:
 
 @pytest.fixture
 async def owner(dsn: str, db: Database) -> AsyncIterator[Database]:
-    """The database as the daemon of another schema sees it, with a registry of its own."""
-    async with db.connection() as connection:
-        await connection.execute('create schema "Team ""B"""')
-    path = '"Team\\ ""B""",public'
-    owner_dsn = make_conninfo(dsn, options=f"-c search_path={path}")
-    async with Database.open(owner_dsn, DatabaseSettings(pool_min=1, pool_max=4)) as database:
-        await make_registry(database)
+    """The database as the daemon of the other schema sees it."""
+    async with open_schema(dsn, db, SCHEMA) as database:
         yield database
-
-
-async def make_registry(database: Database) -> None:
-    """Make a registry in the first schema of the search path, beside the one in `public`."""
-    async with database.connection() as connection:
-        for name in ("registry", "indexes", "precise_uses", "publications"):
-            await connection.execute(
-                f'create table "Team ""B""".cocosearch_{name} '
-                f"(like public.cocosearch_{name} including all)"
-            )
-        await connection.execute(
-            'insert into "Team ""B""".cocosearch_registry (version)'
-            " select version from public.cocosearch_registry"
-        )
 
 
 async def followed(db: Database) -> IndexRecord:

@@ -76,15 +76,13 @@ class LineTexts:
         hashes: Mapping[str, bytes],
     ) -> dict[str, FileLines]:
         """Read lines of a followed index from its rows."""
-        stored = await self._stored.read(record, hashes)
-        texts = dict[str, FileLines]()
-        for path, numbers in lines.items():
-            content = stored.get(path)
-            if content is not None and content.content_hash == hashes[path]:
-                texts[path] = FileLines(_pick(content.contents, numbers))
-            else:
-                texts[path] = FileLines({}, changed=path not in hashes)
-        return texts
+        stored = await self._stored.read_versions(record, hashes)
+        return {
+            path: FileLines(_pick(stored[path].contents, numbers))
+            if path in stored
+            else FileLines({}, changed=True)
+            for path, numbers in lines.items()
+        }
 
     def _read_all(
         self,

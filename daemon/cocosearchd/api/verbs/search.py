@@ -17,6 +17,7 @@ from cocosearchd.api.requests import (
     searched_indexes,
     wants_explanation,
 )
+from cocosearchd.errors import IdentityMismatch
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
@@ -170,7 +171,18 @@ class SearchVerbs:
             for index in self._indexes.lookup.all()
             if index.error is not None
         ]
+        failed += [
+            FailedIndex(index.record.name, _apart_error(index))
+            for index in self._indexes.lookup.apart()
+        ]
         return {failure.warning: failure.error.hint for failure in failed}
+
+
+def _apart_error(index: RunningIndex) -> IdentityMismatch:
+    return IdentityMismatch(
+        f"its embedder is {index.record.identity.model}, unlike that of the others",
+        f"search it by its name, {index.record.name}",
+    )
 
 
 async def _explain_absence(index: RunningIndex, details: dict[str, Any]) -> None:

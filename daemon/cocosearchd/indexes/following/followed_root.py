@@ -42,6 +42,7 @@ class FollowedRoot:
         self._seq = 0
         self.memory = ""  # an estimate of what the rows take in memory, for people
         self.is_read = False  # all rows are in memory
+        self.precise_uses = (0, 0)  # their state when they were looked at last
         self.trouble: str | None = None  # why the owner is not followed as it should be
 
     def record_commit(self, commit: Commit) -> None:

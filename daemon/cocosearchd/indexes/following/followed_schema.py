@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from cocosearchd.store.following.followed_registry import (
     read_registry,
 )
 from cocosearchd.store.following.publications import OwnerChannel, owner_channel, read_publications
+from cocosearchd.store.precise_use_rows import precise_use_state
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class FollowedSchema:
             await anyio.sleep(max(POLL_S, REST_FACTOR * (anyio.current_time() - began)))
 
     async def _check_registry(self) -> None:
+        generations = self._generations()
         registry = await read_registry(self._parts.db, self.schema)
         self._channel = self._channel or await owner_channel(self._parts.db, self.schema)
         is_owned = await self._channel.is_owned(self._parts.db)
@@ -99,29 +101,53 @@ class FollowedSchema:
         if previous is not None and previous.incarnation != registry.incarnation:
             await self._drop(*self._owned.values())
         self._recover()
-        await self._follow(registry.records)
+        await self._follow(registry.records, generations)
         for index in self._owned.values():
             root = _root(index)
             root.owner.host = registry.host
             root.trouble = None if is_owned else f"{root.owner.place} does not run"
             index.settings = IndexSettings(self._parts.loaded())
-            if not _is_admitted(index):
-                await self._admit(index)  # it may fit now
+            await (self._check(index) if _is_admitted(index) else self._admit(index))
+
+    async def _check(self, index: RunningIndex) -> None:
+        """Follow what makes no generation: imported uses; and count the chunks that there are."""
+        root = _root(index)
+        if index.lexical.warm:
+            self._parts.budget.take(index.record.key, index.lexical.sizes()["chunks"])
+        with suppress(NotFound):  # cleared meanwhile
+            precise_uses = await precise_use_state(self._parts.db, index.record)
+            if precise_uses != root.precise_uses:
+                index.graph.forget_files()
+            root.precise_uses = precise_uses
 
     async def _poll(self) -> None:
         if self._registry is None:
             await self._check_registry()
         else:
-            await self._follow(await read_records(self._parts.db, self.schema))
+            generations = self._generations()
+            records = await read_records(self._parts.db, self.schema)
+            await self._follow(records, generations)
 
-    async def _follow(self, records: tuple[IndexRecord, ...]) -> None:
-        """Take new indexes, drop those that are gone, and apply the commits of the others."""
+    def _generations(self) -> dict[int, int]:
+        """The generations that are applied, by number of index."""
+        return {number: _root(index).rows.generation for number, index in self._owned.items()}
+
+    async def _follow(
+        self, records: tuple[IndexRecord, ...], generations: Mapping[int, int]
+    ) -> None:
+        """Take new indexes, drop those that are gone, and apply the commits of the others.
+
+        `generations` are from before the records were read: a record of an earlier one is from an
+        older database.
+        """
         current = {record.number: record for record in records}
         await self._drop(
             *(
                 index
                 for number, index in self._owned.items()
-                if number not in current or _is_replaced(index, current[number])
+                if number not in current
+                or current[number].generation < generations.get(number, -1)
+                or _is_replaced(index, current[number])
             )
         )
         for record in records:
@@ -273,10 +299,9 @@ def _is_admitted(index: RunningIndex) -> bool:
 
 
 def _is_replaced(index: RunningIndex, record: IndexRecord) -> bool:
-    """Return True if the rows are not those that were read: an older database is back."""
+    """Return True if a record is of other rows than those that were read."""
     return (
         record.identity != index.record.identity
         or record.slug != index.record.slug
         or record.name != index.record.name
-        or record.generation < _root(index).rows.generation
     )

@@ -5,7 +5,7 @@ line is at its place; the hash of the content tells whether they are the very on
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -58,6 +58,21 @@ class StoredContentReader:
             contents[file.path] = content
             self._keep(file.content_hash, content)
         return contents
+
+    async def read_versions(
+        self, record: IndexRecord, hashes: Mapping[str, bytes]
+    ) -> dict[str, StoredContents]:
+        """Read contents by path that have these hashes still; those in the cache cost no query."""
+        cached = {
+            path: self._cache[value] for path, value in hashes.items() if value in self._cache
+        }
+        missing = hashes.keys() - cached.keys()
+        stored = await self.read(record, missing) if missing else {}
+        return cached | {
+            path: content
+            for path, content in stored.items()
+            if content.content_hash == hashes[path]
+        }
 
     def _keep(self, content_hash: bytes, content: StoredContents) -> None:
         if content_hash not in self._cache:

@@ -1,0 +1,66 @@
+"""The rows of an index, followed: each change is applied once, and again after a failure."""
+
+import pytest
+
+from cocosearchd.errors import NotFound, StoreUnavailable
+from cocosearchd.indexes.following.followed_rows import FollowedRows
+from cocosearchd.model import Commit
+from cocosearchd.store.chunks.queries import delete_file, replace_file, replace_files
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.index_records import drop_index
+from tests.store.support import file_write, new_index
+
+
+class Recorder:
+    """Records commits; fails as often as it is told."""
+
+    def __init__(self) -> None:
+        self.commits: list[Commit] = []
+        self.failures = 0
+
+    async def apply(self, commit: Commit) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("PostgreSQL is away")
+        self.commits.append(commit)
+
+
+async def test_changed_and_removed_files_are_one_commit(db: Database) -> None:
+    record = await new_index(db)
+    await replace_files(db, record, [file_write(f"{name}.py", f"{name}: 1") for name in "abc"])
+    recorder = Recorder()
+    rows = FollowedRows(db, record, recorder.apply)
+    await rows.start()
+    assert (rows.generation, rows.file_count) == (1, 3)
+    assert await rows.catch_up() == 1
+    assert recorder.commits == []
+    await replace_file(db, record, file_write("a.py", "a: 2"))
+    await delete_file(db, record, "b.py")
+    await replace_file(db, record, file_write("d.py", "d: 1"))
+    assert await rows.catch_up() == 4
+    (commit,) = recorder.commits
+    assert commit.generation == 4
+    assert sorted(commit.paths) == ["a.py", "b.py", "d.py"]
+    assert rows.file_count == 3
+    await delete_file(db, record, "d.py")
+    await rows.catch_up()
+    assert recorder.commits[1:] == [Commit(record.name, 5, ("d.py",))]
+
+
+async def test_what_could_not_be_applied_comes_again(db: Database) -> None:
+    record = await new_index(db)
+    recorder = Recorder()
+    rows = FollowedRows(db, record, recorder.apply)
+    await rows.start()
+    await replace_file(db, record, file_write("a.py", "a: 1"))
+    recorder.failures = 1
+    with pytest.raises(StoreUnavailable):
+        await rows.catch_up()
+    assert rows.generation == 0
+    await replace_file(db, record, file_write("b.py", "b: 1"))
+    assert await rows.catch_up() == 2
+    (commit,) = recorder.commits
+    assert sorted(commit.paths) == ["a.py", "b.py"]
+    await drop_index(db, record)
+    with pytest.raises(NotFound):
+        await rows.catch_up()
