@@ -28,6 +28,7 @@ DOCUMENTS = (
     "benchmarks/README.md",
     "docs/graph.md",
     "docs/observability.md",
+    "docs/operations.md",
     "docs/settings.md",
     "docs/sizing.md",
     "docs/design/freshness.md",

@@ -151,6 +151,11 @@ def test_every_key_has_a_value() -> None:
         ),
         ({"COCOSEARCH_INDEXING_NICE": "-5"}, "COCOSEARCH_INDEXING_NICE is -5", "use 0 to 19"),
         (
+            {"COCOSEARCH_DATABASE_FOLLOW": "team_a,team_b"},
+            "database.follow in COCOSEARCH_DATABASE_FOLLOW needs database.url",
+            "set database.url",
+        ),
+        (
             {"COCOSEARCH_DATABASE_POOL_MAX": "1"},
             "pool_min in COCOSEARCH_DATABASE_POOL_MAX is 2, more than",
             "use",

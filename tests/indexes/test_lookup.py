@@ -165,3 +165,45 @@ async def test_a_directory_that_does_not_answer_holds_up_nobody_else(
         assert await name_around(index_lookup, home / "outer") == "outer"
     finally:
         back.set()
+
+
+def followed_index(name: str, root: Path, model: str, error: object = None) -> RunningIndex:
+    """An index of another daemon, whose root is a path of its host."""
+    record = SimpleNamespace(
+        name=name,
+        root=os.fsencode(root),
+        topics=("theirs",),
+        is_followed=True,
+        identity=SimpleNamespace(embedder=(("model", model),)),
+    )
+    return cast(RunningIndex, SimpleNamespace(record=record, error=error))
+
+
+async def test_an_index_of_another_daemon_is_chosen_by_name_and_topic_alone(
+    roots: tuple[IndexLookup, Path],
+) -> None:
+    lookup, home = roots
+    (home / "elsewhere").mkdir()
+    followed = followed_index("code@team", home / "elsewhere", "small")
+    lookup.add_followed({"code@team": followed})
+    assert lookup.get("code@team") is followed
+    assert lookup.with_topics(["theirs"]) == (followed,)
+    assert [index.record.name for index in lookup.all()] == ["inner", "outer", "code@team"]
+    assert [index.record.name for index in lookup.own()] == ["inner", "outer"]
+    assert await lookup.around(str(home / "elsewhere")) is None
+    only_followed = IndexLookup({})
+    only_followed.add_followed({"code@team": followed})
+    with pytest.raises(NotFound, match="no index of its own") as missing:
+        await only_followed.select(None, str(home / "elsewhere"))
+    assert "code@team" in missing.value.hint
+
+
+def test_an_index_with_another_embedder_is_apart(tmp_path: Path) -> None:
+    lookup = IndexLookup({})
+    small, large, away = (
+        followed_index("a@team", tmp_path, "small"),
+        followed_index("b@team", tmp_path, "large"),
+        followed_index("c@team", tmp_path, "large", error=Refused("", "")),
+    )
+    lookup.add_followed({index.record.name: index for index in (small, large, away)})
+    assert lookup.apart() == (large,)

@@ -65,9 +65,9 @@ async def _select(
     if any((*names, *topics)):
         return indexes.intersect(names, topics)
     if request.all_indexes:
-        apart = indexes.apart()
+        separate = indexes.apart()
         usable = tuple(
-            index for index in indexes.all() if index.error is None and index not in apart
+            index for index in indexes.all() if index.error is None and index not in separate
         )
         return usable or indexes.all()
     return (await indexes.select(None, request.cwd),)

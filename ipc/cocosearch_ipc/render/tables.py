@@ -87,6 +87,8 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
 
 
 def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+    if index.get("schema") and index.get("watcher"):
+        yield f"  {index['name']}: {_line(index['watcher'])}"
     for note in index.get("notes") or ():
         yield style.paint(f"  {index['name']}: {_line(note)}", output.YELLOW)
     if index.get("reason"):

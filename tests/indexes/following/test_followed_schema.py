@@ -34,7 +34,7 @@ async def owner(dsn: str, db: Database) -> AsyncIterator[Database]:
 
 @asynccontextmanager
 async def following(
-    db: Database, folder: Path, limit: int, taken: tuple[str, ...] = ()
+    db: Database, folder: Path, limit: int, own_names: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[FollowedSchema, dict[str, RunningIndex]]]:
     """Follow the schema as a daemon does, with room for so many chunks."""
     indexes: dict[str, RunningIndex] = {}
@@ -49,7 +49,7 @@ async def following(
             commits=CommitFeed(),
             notifier=ChangeNotifier(),
             budget=ChunkBudget(limit),
-            is_taken=taken.__contains__,
+            is_taken=own_names.__contains__,
             note_removal=lambda: None,
         )
         schema = FollowedSchema(SCHEMA, parts, indexes)
@@ -92,7 +92,7 @@ async def test_the_name_of_an_own_index_is_its_own(
     db: Database, owner: Database, tmp_path: Path
 ) -> None:
     await fill(owner)
-    async with following(db, tmp_path, 1000, taken=(NAME,)) as (schema, indexes):
+    async with following(db, tmp_path, 1000, own_names=(NAME,)) as (schema, indexes):
         await until(lambda: bool(schema.warnings))
         assert "there is another index code@team" in schema.warnings[0]
         assert indexes == {}

@@ -11,9 +11,10 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.publications import OwnerChannel, Publication, read_publication
 
-# The pauses between looks for the answer double: an idle owner answers within some milliseconds.
+# The pauses between looks for the answer grow: an idle owner answers within some milliseconds.
 FIRST_PAUSE_S = 0.002
 LAST_PAUSE_S = 0.05
+GROWTH = 1.3
 # An owner that has not answered by then may have ended, which its lock tells.
 OWNER_CHECK_S = 0.1
 # An owner that lives answers within `publisher.SYNC_S`, even if only why it is behind. One that
@@ -64,7 +65,7 @@ class IndexOwner:
         is_checked = False
         while (waited_s := anyio.current_time() - began) < ANSWER_S:
             await anyio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+            pause_s = min(GROWTH * pause_s, LAST_PAUSE_S)
             publication = await read_publication(self._db, self._record)
             if publication is not None and question.is_before(publication.begun):
                 self.note(publication)
