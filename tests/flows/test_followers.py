@@ -256,6 +256,18 @@ def test_a_frozen_owner_is_not_waited_for_in_vain(pair: Pair) -> None:
     assert "written_beside_a_frozen_owner" in contents(reply)
 
 
+def test_lost_sessions_are_replaced(pair: Pair) -> None:
+    with psycopg.connect(pair.server.admin, dbname=DATABASE, autocommit=True) as connection:
+        (ended,) = connection.execute(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = %s",
+            (USER,),
+        ).fetchall()[0]
+    assert ended > 4
+    write(pair.root, "file_9.py", "after_the_sessions_ended")
+    wait_until(lambda: pair.ask("after_the_sessions_ended")["fresh"], 30)
+    assert "after_the_sessions_ended" in contents(pair.ask("after_the_sessions_ended"))
+
+
 def test_a_cleared_index_and_a_vanished_schema_come_back(pair: Pair) -> None:
     pair.owner.call("clear_index", index="project")
     wait_until(lambda: INDEX not in names(pair.follower), 10)

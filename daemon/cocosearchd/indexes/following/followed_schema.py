@@ -38,6 +38,7 @@ from cocosearchd.store.precise_use_rows import precise_use_state
 log = logging.getLogger(__name__)
 
 POLL_S = 0.5  # a commit is found within it; two reads of some 0.3 ms
+ERROR_POLL_S = 2.0  # between looks at a schema that cannot be followed
 REGISTRY_S = 5.0  # between looks for another host, version or database
 # To catch up costs in proportion to the files, so it takes at most a fifth of the time.
 REST_FACTOR = 4
@@ -89,7 +90,8 @@ class FollowedSchema:
                 checked_at = None  # the registry says more about a failed poll
                 if is_due:
                     self._fail(error)
-            await anyio.sleep(max(POLL_S, REST_FACTOR * (anyio.current_time() - began)))
+            pause_s = POLL_S if self.error is None else ERROR_POLL_S
+            await anyio.sleep(max(pause_s, REST_FACTOR * (anyio.current_time() - began)))
 
     async def _check_registry(self) -> None:
         generations = self._generations()

@@ -8,7 +8,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from cocosearchd.errors import CocoSearchError
+from cocosearchd.errors import CocoSearchError, StoreUnavailable
 from cocosearchd.freshness import Freshness
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.running_index import RunningIndex
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 SYNC_S = 1.0
 # The shortest time between two publications of an index: one row each, which dies with the next.
 REST_S = 0.05
+RETRY_S = 1.0  # after a lost session
 
 WaitForChanges = Callable[[RunningIndex, float], Awaitable[Freshness]]
 
@@ -36,9 +37,18 @@ class Publisher:
         self._asked: dict[int, anyio.Event] = {}
 
     async def run(self) -> None:
-        """Answer for ever. Raises `StoreUnavailable`."""
+        """Answer for ever; listen again after a lost session."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    await self._listen(tasks)
+                except StoreUnavailable as error:
+                    log.warning("questions_not_heard", extra={"error": error.message})
+                    await anyio.sleep(RETRY_S)
+
+    async def _listen(self, tasks: TaskGroup) -> None:
         await set_host(self._db, socket.gethostname())
-        async with anyio.create_task_group() as tasks, open_questions(self._db) as questions:
+        async with open_questions(self._db) as questions:
             async for number in questions:
                 self._note(number, tasks)
 
