@@ -101,11 +101,13 @@ def parts(daemon: Daemon) -> dict[str, float]:
     children = benchmark.children()
     worker = [child for child in children if child.pid == texts["pid"]]
     servers = {process.pid for process in postgres}
-    others = [child for child in children if child not in worker and child.pid not in servers]
+    analysis_processes = [
+        child for child in children if child not in worker and child.pid not in servers
+    ]
     alone = sum(map(own_seconds, worker))
     return {
         "daemon": own_seconds(benchmark),
-        "analysis": cpu_seconds([benchmark, *others]) - own_seconds(benchmark),
+        "analysis": cpu_seconds([benchmark, *analysis_processes]) - own_seconds(benchmark),
         "worker": alone,
         "workers": cpu_seconds(
             [*worker, *(child for process in worker for child in process.children())]

@@ -4,6 +4,7 @@ plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expan
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -31,7 +32,7 @@ from cocosearchd.search.answers.ranked_answer import (
     SharedPlans,
     make_ranking,
 )
-from cocosearchd.search.answers.stored_contents import StoredContentReader
+from cocosearchd.search.answers.stored_contents import StoredContentReader, StoredContents
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
@@ -246,7 +247,9 @@ class Pipeline:
         hashes = {
             file.path: file.content_hash for file in ranked.ranking.files if file.path in paths
         }
-        stored = await self.stored_contents.read_versions(ranked.record, hashes)
+        stored: dict[str, StoredContents] = {}
+        with suppress(StoreUnavailable):  # an earlier answer: its hits have their own texts
+            stored = await self.stored_contents.read_versions(ranked.record, hashes)
         contents = {
             path: content.contents for path, content in stored.items() if content.has_places
         }

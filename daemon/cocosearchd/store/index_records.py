@@ -198,6 +198,18 @@ async def generation(db: Database, record: IndexRecord) -> int:
     return int(row[0])
 
 
+async def rows_state(db: Database, record: IndexRecord) -> tuple[int, int | None]:
+    """Read the generation of an index, and the identity of its table of files.
+
+    Restored rows are in another table. Raises `NotFound`.
+    """
+    async with db.connection() as connection:
+        row = await (await connection.execute(statement("rows_state", record))).fetchone()
+    if row is None:
+        raise index_not_found(record)
+    return row[0], row[1]
+
+
 async def file_records(
     db: Database, record: IndexRecord, under: str = ""
 ) -> tuple[FileRecord, ...]:

@@ -949,6 +949,11 @@ from {registry}
 -- name: registry_owner
 select incarnation::text, host from {registry}
 
+-- name: rows_state
+-- The generation of an index, and the identity of its table of files: restored rows are in another table. No row: the index is
+-- gone.
+select generation, to_regclass({files_name})::oid::bigint from {indexes} where number = {number}
+
 -- name: changed_files
 -- The generation of an index, the number of its files, and those that changed after a generation: as of one moment. One row
 -- at least; none: the index is gone.
@@ -970,8 +975,12 @@ select pg_current_xact_id()::text::bigint, clock_timestamp(), pg_notify(%(channe
 -- name: moment
 select pg_current_xact_id()::text::bigint, clock_timestamp()
 
+-- name: set_quick_commit
+-- For one transaction, which is not worth a wait for the disk: a lost publication is asked for again.
+select set_config('synchronous_commit', 'off', true)
+
 -- name: publish
--- No row: the index is gone. Publications are not worth a wait for the disk.
+-- Writes nothing if the index is gone.
 insert into {publications} (index_number, transaction, begun, generation, stale_code, stale_reason, clean_at)
 select {number}, %(transaction)s, %(begun)s, generation, %(stale_code)s, %(stale_reason)s,
        case when %(stale_code)s::text is null then %(begun)s::timestamptz end

@@ -93,6 +93,14 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint(f"  {index['name']}: {_line(note)}", output.YELLOW)
     if index.get("reason"):
         yield style.paint(f"  {index['name']}: {_line(index['reason'])}", output.YELLOW)
+    yield from _failed(index, style)
+    yield from _precise(index, style)
+    yield from _unparsed(index, style)
+    yield from _excluded(index, style)
+
+
+def _failed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+    """Yield the files that could not be indexed, with their errors."""
     troubled = index.get("failed") or ()
     for failed in troubled[:FAILURES_SHOWN]:
         again = (
@@ -108,9 +116,6 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
         more = f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}"
         yield style.paint(more, output.RED)
-    yield from _precise(index, style)
-    yield from _unparsed(index, style)
-    yield from _excluded(index, style)
 
 
 def _precise(index: dict[str, Any], style: output.Style) -> Iterator[str]:

@@ -7,6 +7,7 @@ from cocosearchd.indexes.following.followed_rows import FollowedRows
 from cocosearchd.model import Commit
 from cocosearchd.store.chunks.queries import delete_file, replace_file, replace_files
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import drop_index
 from tests.store.support import file_write, new_index
 
@@ -45,6 +46,22 @@ async def test_changed_and_removed_files_are_one_commit(db: Database) -> None:
     await delete_file(db, record, "d.py")
     await rows.catch_up()
     assert recorder.commits[1:] == [Commit(record.name, 5, ("d.py",))]
+
+
+async def test_restored_rows_are_not_taken_for_those_that_were_read(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "a: 1"))
+    rows = FollowedRows(db, record, Recorder().apply)
+    await rows.start()
+    files = compose("{files}", record).as_string()
+    async with db.connection() as connection:
+        await connection.execute(f"create table copy (like {files} including all)")
+        await connection.execute(f"drop table {files}")
+        await connection.execute(f"alter table copy rename to {files}")
+    # the generation of the backup has caught up with that of the rows that were read
+    with pytest.raises(NotFound):
+        await rows.catch_up()
+    assert rows.is_replaced
 
 
 async def test_what_could_not_be_applied_comes_again(db: Database) -> None:

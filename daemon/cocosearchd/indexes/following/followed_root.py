@@ -79,9 +79,7 @@ class FollowedRoot:
                 return self.owner.silence()
             if publication.stale_code is not None:
                 return self.owner.behind(publication)
-            if self.rows.generation < publication.generation:
-                await self.rows.catch_up()
-            if self.rows.generation < publication.generation:
+            if await self.rows.catch_up() < publication.generation:
                 return stale_reason("rows_unread", owner=self.owner.place)
         except CocoSearchError as error:
             return stale_reason("index_unavailable", error=error.message)

@@ -6,6 +6,7 @@ from cocosearchd.indexes.following.coalesced_calls import CoalescedCalls
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.followed_registry import all_paths, changed_files
+from cocosearchd.store.index_records import index_not_found, rows_state
 
 ApplyCommit = Callable[[Commit], Awaitable[None]]
 
@@ -24,6 +25,8 @@ class FollowedRows:
         self._generations: dict[str, int] = {}
         self._unapplied: dict[str, None] = {}
         self._read_generation = -1
+        self._table: int | None = None
+        self.is_replaced = False  # other rows have taken the place of those that were read
         self.generation = -1  # all changes up to it are applied
         self._catch_ups = CoalescedCalls(self._catch_up)
 
@@ -41,7 +44,8 @@ class FollowedRows:
     async def catch_up(self) -> int:
         """Apply every change that was committed before this call; returns the generation.
 
-        Raises `NotFound` and `StoreUnavailable`.
+        Raises `NotFound`, also for an index whose rows were replaced by those of a backup, and
+        `StoreUnavailable`.
         """
         return await self._catch_ups.run()
 
@@ -56,6 +60,14 @@ class FollowedRows:
 
     async def _read(self) -> None:
         """Find the files that changed since the last look, and those that are gone."""
+        generation, table = await rows_state(self._db, self._record)
+        if self._table is None:
+            self._table = table
+        self.is_replaced |= table != self._table or generation < self._read_generation
+        if self.is_replaced:
+            raise index_not_found(self._record)
+        if generation == self._read_generation:
+            return
         changes = await changed_files(self._db, self._record, self._read_generation)
         gone = set[str]()
         self._generations |= changes.generations

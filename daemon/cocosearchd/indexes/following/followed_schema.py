@@ -116,7 +116,8 @@ class FollowedSchema:
         root = _root(index)
         if index.lexical.warm:
             self._parts.budget.take(index.record.key, index.lexical.sizes()["chunks"])
-        with suppress(NotFound):  # cleared meanwhile
+        with suppress(NotFound):  # cleared or replaced meanwhile
+            await root.rows.catch_up()
             precise_uses = await precise_use_state(self._parts.db, index.record)
             if precise_uses != root.precise_uses:
                 index.graph.forget_files()
@@ -149,6 +150,7 @@ class FollowedSchema:
                 for number, index in self._owned.items()
                 if number not in current
                 or current[number].generation < generations.get(number, -1)
+                or _root(index).rows.is_replaced
                 or _is_replaced(index, current[number])
             )
         )

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 # The time for which a comparison waits: after it, a follower learns why the index is behind.
 SYNC_S = 1.0
 # The shortest time between two publications of an index: one row each, which dies with the next.
-REST_S = 0.05
+REST_S = 0.01
 RETRY_S = 1.0  # after a lost session
 
 WaitForChanges = Callable[[RunningIndex, float], Awaitable[Freshness]]

@@ -440,9 +440,11 @@ class LexicalIndex:
     async def _snapshot_owner(self) -> dict[str, str]:
         """Identity of a saved snapshot.
 
-        Another database, index or identity has other generations or rows.
+        Another database, index or identity has other generations or rows, and so has a backup.
         """
+        _, table = await index_records.rows_state(self._db, self._record)
         return {
+            "table": str(table),
             "database": await index_records.incarnation(self._db, self._record),
             "number": str(self._record.number),
             "identity": repr(self._record.identity),

@@ -132,8 +132,10 @@ async def publish(
         "stale_code": code,
         "stale_reason": reason,
     }
-    async with db.connection() as connection:
-        await connection.execute(statement("publish", record), values)
+    query = statement("publish", record)
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(statement("set_quick_commit"))
+        await connection.execute(query, values)
 
 
 async def set_host(db: Database, host: str) -> None:
