@@ -6,7 +6,8 @@ If cuts move, also by another release of CocoIndex, raise `chunker.RECURSIVE_VER
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
-from cocosearchd.languages.parse import Parsed
+from cocosearchd.languages import syntax
+from cocosearchd.languages.parse import Parsed, grammar_of
 
 
 def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], ...]:
@@ -25,7 +26,7 @@ def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], 
     language = (
         detect_code_language(filename=parsed.path.rpartition("/")[2]) or parsed.language or None
     )
-    if parsed.tree is None and parsed.report.status == "error":
+    if not _can_parse(parsed):
         # Our parsers fail or take too long on this file, and this splitter has no limits.
         language = None
     parts = RecursiveSplitter().split(
@@ -34,3 +35,16 @@ def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], 
     if by_bytes:
         return tuple((part.start.byte_offset, part.end.byte_offset) for part in parts)
     return tuple((part.start.char_offset, part.end.char_offset) for part in parts)
+
+
+def _can_parse(parsed: Parsed) -> bool:
+    """Return true if our parser stands a file, also one that `parse` had no need to parse."""
+    if parsed.tree is not None:
+        return True
+    if parsed.report.status != "ok":
+        return parsed.report.status != "error"
+    grammar = grammar_of(parsed.path, parsed.language)
+    return (
+        not syntax.nests_too_deep(grammar, parsed.data)
+        and syntax.parse_tree(grammar, parsed.data) is not None
+    )
