@@ -62,7 +62,7 @@ select md5(string_agg(row::text, e'\\n' order by row::text collate "C")) from de
 
 
 class DatabasePool:
-    """The copies of one template on one server: `take` one, `give_back` what a test has left."""
+    """The copies of one template on one server. `database` lends one to a test."""
 
     def __init__(self, server: str, template: str) -> None:
         self._server = server
@@ -78,7 +78,7 @@ class DatabasePool:
         try:
             yield self._dsn(name)
         finally:
-            if uses + 1 < MAX_USES and self._empty(name):
+            if uses + 1 < MAX_USES and self._try_to_empty(name):
                 self._spares.append((name, uses + 1))
             else:
                 self._drop(name)
@@ -111,6 +111,13 @@ class DatabasePool:
             connection.execute(
                 sql.SQL("drop database {} with (force)").format(sql.Identifier(name))
             )
+
+    def _try_to_empty(self, name: str) -> bool:
+        """Like `_empty`; False also where the server refuses it, since the database is then dropped."""
+        try:
+            return self._empty(name)
+        except psycopg.Error:
+            return False
 
     def _empty(self, name: str) -> bool:
         """Make a database as the template is; return whether it is."""
