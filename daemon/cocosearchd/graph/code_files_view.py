@@ -82,14 +82,7 @@ class CodeFilesView:
         return files
 
     def _load_stored(self, generations: Mapping[str, int]) -> dict[str, CodeFile]:
-        rows = dict[str, StoredCode]()
-        for path, generation in generations.items():
-            row = self._cache.get_packed(path, generation)
-            if row is not None:
-                rows[path] = row
-        unread = [path for path in generations if path not in rows]
-        if unread:
-            rows |= self._read_rows(unread)
+        rows = self._find_rows(generations)
         changed = [
             path
             for path, generation in generations.items()
@@ -101,6 +94,16 @@ class CodeFilesView:
         for path, file in files.items():
             self._cache.put(file, generations[path])
         return files
+
+    def _find_rows(self, generations: Mapping[str, int]) -> dict[str, StoredCode]:
+        """Return packed files: those that are cached at their generation, the others as stored."""
+        rows = dict[str, StoredCode]()
+        for path, generation in generations.items():
+            row = self._cache.get_packed(path, generation)
+            if row is not None:
+                rows[path] = row
+        unread = [path for path in generations if path not in rows]
+        return rows | self._read_rows(unread) if unread else rows
 
     def _read_rows(self, paths: Sequence[str]) -> dict[str, StoredCode]:
         """Read files from the store, and others of their directories for later."""
