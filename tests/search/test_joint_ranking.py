@@ -24,9 +24,9 @@ WORDS = (
     "mail", "send", "parse", "header", "close", "socket", "queue", "retry", "token", "cache", "config", "path",
     "error", "value", "render", "route", "session", "index", "schema", "table", "merge", "split", "encode",
 )  # fmt: skip
-INDEXES = 8
-QUESTIONED = 20  # indexes that get random questions
-QUESTIONS = 60
+INDEXES = 6
+QUESTIONED = 12  # indexes that get random questions
+QUESTIONS = 50
 
 
 def make_file(rng: random.Random, words: Sequence[str]) -> str:

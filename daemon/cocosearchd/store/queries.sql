@@ -51,7 +51,8 @@ select set_config('statement_timeout', '0', true), set_config('lock_timeout', '6
 select pg_advisory_xact_lock(109356061589506)
 
 -- name: registry_exists
-select (to_regclass('cocosearch_registry') is not null)::int
+-- In the first schema of the search_path: one further behind is that of another daemon.
+select (to_regclass(quote_ident(current_schema()) || '.cocosearch_registry') is not null)::int
 
 -- name: registry_version
 select version from {registry}
@@ -68,11 +69,8 @@ select set_config('application_name', %(name)s, false), set_config('tcp_keepaliv
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 
 -- name: registry_schema
--- The schema of the registry, or the one in which it will be created.
-select coalesce(
-    (select relnamespace::regnamespace::text from pg_class where oid = to_regclass('cocosearch_registry')),
-    current_schema()
-)
+-- The schema of the registry, which need not exist yet.
+select current_schema()
 
 -- name: try_instance_lock
 select pg_try_advisory_lock(%(key)s)

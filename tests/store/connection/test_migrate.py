@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
@@ -88,6 +89,26 @@ async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
                 await connection.execute("select version from cocosearch_registry")
             ).fetchall()
     assert rows == [(len(statements.migrations("registry")),)]
+
+
+async def test_a_schema_has_a_registry_of_its_own_beside_one_in_public(
+    db: Database, dsn: str
+) -> None:
+    record = await new_index(db)
+    async with db.connection() as connection:
+        await connection.execute('create schema "Team b"')
+    own = make_conninfo(dsn, options='-c search_path="Team\\ b",public')
+    async with Database.open(own, DatabaseSettings()) as team:
+        await migrate_registry(team)
+        await migrate_registry(team)
+        assert await index_records.list_indexes(team) == ()
+        second = await new_index(team, "second")
+        assert [index.name for index in await index_records.list_indexes(team)] == ["second"]
+        assert [index.name for index in await index_records.list_indexes(db)] == [record.name]
+        assert await catalogue(team, '"Team b"')
+        await index_records.drop_index(team, second)
+        assert await index_records.list_indexes(team) == ()
+    assert [index.name for index in await index_records.list_indexes(db)] == [record.name]
 
 
 async def test_a_newer_schema_is_refused(db: Database) -> None:
