@@ -69,8 +69,8 @@ select set_config('application_name', %(name)s, false), set_config('tcp_keepaliv
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 
 -- name: registry_schema
--- The schema of the registry, which need not exist yet.
-select current_schema()
+-- The schema of the registry, which need not exist yet: its name, and the name as SQL writes it.
+select current_schema(), quote_ident(current_schema())
 
 -- name: try_instance_lock
 select pg_try_advisory_lock(%(key)s)
@@ -149,7 +149,9 @@ select version from {indexes} where number = {number}
 update {indexes} set version = %(version)s where number = {number} and version <> %(version)s
 
 -- name: drop_index_tables
-drop table if exists {chunks}, {files}, {parses}, {retained_chunks}, {words}
+-- With the schema: tables of these names in a schema further behind in the search_path are those of another daemon.
+drop table if exists
+    {own_schema}.{chunks}, {own_schema}.{files}, {own_schema}.{parses}, {own_schema}.{retained_chunks}, {own_schema}.{words}
 
 -- name: generation
 select generation from {indexes} where number = {number}

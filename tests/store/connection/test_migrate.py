@@ -1,6 +1,7 @@
 """Migrations: the sum of them is the schema; they run once, under a lock, and never backwards."""
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
-from cocosearchd.store.connection.migrate import migrate_registry
+from cocosearchd.store.connection.migrate import drop_tables, migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
 from cocosearchd.store.words.words_table import fill_words
@@ -97,18 +98,37 @@ async def test_a_schema_has_a_registry_of_its_own_beside_one_in_public(
     record = await new_index(db)
     async with db.connection() as connection:
         await connection.execute('create schema "Team b"')
-    own = make_conninfo(dsn, options='-c search_path="Team\\ b",public')
-    async with Database.open(own, DatabaseSettings()) as team:
+    team_dsn = make_conninfo(dsn, options='-c search_path="Team\\ b",public')
+    async with Database.open(team_dsn, DatabaseSettings()) as team:
         await migrate_registry(team)
         await migrate_registry(team)
         assert await index_records.list_indexes(team) == ()
-        second = await new_index(team, "second")
-        assert [index.name for index in await index_records.list_indexes(team)] == ["second"]
+        second = await new_index(team, record.name)
+        assert len(await index_records.list_indexes(team)) == 1
         assert [index.name for index in await index_records.list_indexes(db)] == [record.name]
         assert await catalogue(team, '"Team b"')
+        async with team.connection() as connection:
+            await drop_tables(connection, second)  # those of the same names in public stay
+            await drop_tables(connection, second)
         await index_records.drop_index(team, second)
         assert await index_records.list_indexes(team) == ()
     assert [index.name for index in await index_records.list_indexes(db)] == [record.name]
+    await replace_file(db, record, file_write("a.py", "def send(): ..."))
+
+
+def test_statements_are_split_where_they_end() -> None:
+    text = """-- one; with a 'quote
+    select ';', 'it''s', "odd;name" /* ; */ from t; -- the end's end
+    do $body$ begin perform 1; end $body$;;
+    """
+    assert [part.split()[0] for part in statements.split_statements(text)] == ["select", "do"]
+    assert statements.split_statements(text)[1] == "do $body$ begin perform 1; end $body$"
+    for family in ("registry", "index"):
+        for migration in statements.migrations(family):
+            parts = statements.split_statements(migration)
+            assert "".join("".join(parts).split()) == "".join(
+                "".join(re.sub(r"--[^\n]*", "", migration).replace(";", " ").split())
+            )
 
 
 async def test_a_newer_schema_is_refused(db: Database) -> None:

@@ -101,7 +101,7 @@ async def lock_key(connection: Connection) -> int:
 async def own_schema(connection: Connection) -> str:
     """Read the schema of the registry as SQL writes it, "" if there is none to create one in."""
     row = await (await connection.execute(statement("registry_schema"))).fetchone()
-    return row[0] if row and row[0] else ""
+    return row[1] if row and row[1] else ""
 
 
 def schema_key(schema: str) -> int:

@@ -3,10 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from psycopg import sql
+
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.statements import compose, migrations, statement
+from cocosearchd.store.connection.statements import (
+    compose,
+    migrations,
+    split_statements,
+    statement,
+)
 
 # A minute for queries that hold the tables (`begin_schema_change`), and one for the change itself.
 CHANGE_S = 120.0
@@ -23,7 +30,7 @@ async def migrate_registry(db: Database) -> None:
         if await _fetch_int(connection, "registry_exists"):
             version = await _fetch_int(connection, "registry_version")
         for text in _pending("registry", version):
-            await connection.execute(compose(text))
+            await _apply(connection, text)
         await connection.execute(
             statement("set_registry_version"), {"version": len(migrations("registry"))}
         )
@@ -81,15 +88,28 @@ async def upgrade_tables(connection: Connection, record: IndexRecord) -> None:
     row = await cursor.fetchone()
     assert row, f"index {record.name} is not in the registry"
     for text in _pending("index", row[0]):
-        await connection.execute(compose(text, record))
+        await _apply(connection, text, record)
     version = {"version": len(migrations("index"))}
     await connection.execute(statement("set_index_version", record), version)
 
 
+async def _apply(connection: Connection, text: str, record: IndexRecord | None = None) -> None:
+    """Apply a migration statement by statement, as some servers take only one at a time."""
+    for part in split_statements(text):
+        await connection.execute(compose(part, record))
+
+
 async def drop_tables(connection: Connection, record: IndexRecord) -> None:
     """Drop the tables of `record` and reset their schema version."""
-    await connection.execute(statement("drop_index_tables", record))
+    schema = sql.Identifier(await fetch_schema(connection))
+    await connection.execute(statement("drop_index_tables", record, own_schema=schema))
     await connection.execute(statement("set_index_version", record), {"version": 0})
+
+
+async def fetch_schema(connection: Connection) -> str:
+    """Return the schema of the registry, which need not exist yet; "" without any schema."""
+    row = await (await connection.execute(statement("registry_schema"))).fetchone()
+    return str(row[0]) if row and row[0] else ""
 
 
 def _pending(family: str, version: int) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from cocosearchd.model import IndexRecord
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
 SHARED = ("columns", "live", "place", "place_in_file", "requested")
+_LEXEME = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1|[^-/'\"$;]+|.", re.DOTALL
+)
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 # A statement with one of these words changes rows or tables, or takes a lock that writers wait for.
@@ -44,6 +47,21 @@ def migrations(family: str) -> tuple[str, ...]:
 def is_write(text: str) -> bool:
     """Return True for a statement that changes rows or tables, or takes a lock of writers."""
     return _WRITE.search(_COMMENT.sub("", text)) is not None
+
+
+def split_statements(text: str) -> tuple[str, ...]:
+    """Split SQL into its statements, without comments between them.
+
+    A semicolon in a comment, a quoted text or name, or a body between dollars ends none.
+    """
+    parts = [""]
+    for match in _LEXEME.finditer(text):
+        lexeme = match[0]
+        if lexeme == ";":
+            parts.append("")
+        elif not lexeme.startswith(("--", "/*")):
+            parts[-1] += lexeme
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def statement(
