@@ -5,7 +5,7 @@ from typing import cast
 
 import anyio
 
-from cocosearchd.api.index_sync import IndexSync
+from cocosearchd.api.index_sync import CHECKED_TOGETHER, IndexSync
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
@@ -42,9 +42,18 @@ def sync_over(indexes: SlowRegistry, pause_reason: str | None = None) -> IndexSy
     return IndexSync(cast(IndexRegistry, indexes), SearchSettings(), lambda: pause_reason)
 
 
-def index_of(root: RecordingRoot) -> RunningIndex:
-    record = SimpleNamespace(is_followed=False)
-    return cast(RunningIndex, SimpleNamespace(root=root, watched=root, record=record, error=None))
+def index_of(root: RecordingRoot, at_once: Freshness | None = None) -> RunningIndex:
+    """`at_once` is what is known of the index without waiting."""
+    return cast(
+        RunningIndex,
+        SimpleNamespace(
+            root=root,
+            watched=root,
+            record=SimpleNamespace(is_followed=False),
+            error=None,
+            sync_at_once=lambda: at_once,
+        ),
+    )
 
 
 async def test_settings_and_changes_share_the_deadline_of_a_request() -> None:
@@ -68,3 +77,22 @@ async def test_a_pause_of_indexing_is_named_in_the_reason() -> None:
     freshness = await sync.wait(index_of(RecordingRoot()), sync.deadline(100))
     assert freshness.reason == "not compared with the disk; the disk is full"
     assert freshness.code == "indexing_paused"
+
+
+async def test_only_indexes_that_may_have_changed_are_waited_for() -> None:
+    roots = [RecordingRoot() for _ in range(CHECKED_TOGETHER + 2)]
+    unchanged = Freshness(Clock("epoch", 7), None)
+    indexes = [
+        index_of(root, None if number % 3 == 0 else unchanged) for number, root in enumerate(roots)
+    ]
+    sync = sync_over(SlowRegistry())
+    results = await sync.wait_all(indexes, sync.deadline(400))
+    assert [freshness.fresh for freshness in results] == [
+        number % 3 != 0 for number in range(len(roots))
+    ]
+    assert [len(root.timeouts_s) for root in roots] == [
+        int(number % 3 == 0) for number in range(len(roots))
+    ]
+    assert not any(freshness.fresh for freshness in await sync.wait_all(indexes, None)), (
+        "who does not wait is told nothing"
+    )
