@@ -29,12 +29,11 @@ from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_in
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 
-SCHEMA = statements.STORE / "schema"
 CATALOGUE = """
 select c.relname, c.relkind, c.reloptions,
     -- Numbered by order: a column that a migration drops leaves a gap.
     (select array_agg(row(attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
-        attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
+        attcollation, attstorage, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
      from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
      where attrelid = c.oid and attnum > 0 and not attisdropped),
     (select array_agg(replace(pg_get_constraintdef(k.oid), 'other.', '') order by pg_get_constraintdef(k.oid))
@@ -60,11 +59,13 @@ async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
     record = await new_index(db)
     async with db.connection() as connection, connection.transaction():
         await connection.execute("create schema other; set local search_path = other, public")
-        await connection.execute(compose((SCHEMA / "registry.sql").read_text()))
-        await connection.execute(compose((SCHEMA / "index.sql").read_text(), record))
-    migrated = await catalogue(db)
-    assert len(migrated) > 10
-    assert await catalogue(db, "other") == migrated
+        for text in statements.migrations("registry"):
+            await connection.execute(compose(text))
+        for text in statements.migrations("index"):
+            await connection.execute(compose(text, record))
+    created = await catalogue(db)
+    assert len(created) > 10
+    assert await catalogue(db, "other") == created
 
 
 async def test_a_change_waits_for_one_that_takes_longer_than_a_search_may(db: Database) -> None:

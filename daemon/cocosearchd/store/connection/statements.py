@@ -49,6 +49,12 @@ def is_write(text: str) -> bool:
     return _WRITE.search(_COMMENT.sub("", text)) is not None
 
 
+@cache
+def newest_schema(family: str) -> str:
+    """Read the sum of all migrations of a family, for what does not exist yet."""
+    return (STORE / "schema" / f"{family}.sql").read_text("utf-8")
+
+
 def split_statements(text: str) -> tuple[str, ...]:
     """Split SQL into its statements, without comments between them.
 
