@@ -6,8 +6,7 @@ from pathlib import Path
 from cocosearchd.store.chunks.rows import COPY_TYPES
 
 STORE = Path(__file__).resolve().parents[3] / "daemon" / "cocosearchd" / "store"
-# names of types in the schema -> of the driver; vectors are packed without it
-SHORT = {"integer": "int4", "bigint": "int8", "halfvec": "bytea"}
+SHORT = {"integer": "int4", "bigint": "int8"}  # names of types in the schema -> of the driver
 
 
 def copied_columns() -> list[str]:

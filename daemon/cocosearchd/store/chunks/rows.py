@@ -1,6 +1,5 @@
 """Converts between rows of the tables of one index and values of the project. Pure."""
 
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pgvector import HalfVector
 
 from cocosearchd.model import NO_CODE, Chunk, Fingerprint, PackedCode, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
@@ -24,9 +24,9 @@ from cocosearchd.store.index_records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
-# Column types of the statement copy_chunks. Vectors are written as `_pack_vectors` packs them.
+# Column types of the statement copy_chunks.
 COPY_TYPES = (
-    *("text", "int8", "text", "bytea", *["text"] * 6, "int4", "int4"),
+    *("text", "int8", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
 # Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
@@ -176,7 +176,8 @@ class FileRows:
         if write.vectors.shape != shape and write.chunks:
             raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {shape}")
         self.write = write
-        self._packed_vectors = _pack_vectors(write.vectors)  # by chunk
+        self._float16_vectors = write.vectors.astype(np.float16)
+        self._has_vector: Any = self._float16_vectors.any(axis=-1).tolist()  # by chunk
         # position in the file -> index in `write.chunks`
         self._chunk_at: Mapping[int, int]
         if write.diff is not None:
@@ -232,8 +233,8 @@ class FileRows:
         index = self._chunk_at[position]
         size, digest = self._manifest.contents[position]
         chunk = self.write.chunks[index]
+        vector = HalfVector(self._float16_vectors[index]) if self._has_vector[index] else None
         text, *columns = _columns(chunk, size)
-        vector = self._packed_vectors[index]
         return (self.write.path, chunk_number, text, vector, *columns, digest)
 
     def _words(self, diff: ManifestDiff) -> Iterator[tuple[int, str]]:
@@ -305,21 +306,6 @@ def stored_chunk_from_row(row: Sequence[Any]) -> StoredChunk:
     *columns, definitions, symbol_type, symbol_name, stored = row
     vector = None if stored is None else stored.to_numpy()
     return StoredChunk(*(*columns, tuple(definitions), symbol_type, symbol_name, vector))
-
-
-def _pack_vectors(vectors: NDArray[np.float32]) -> list[bytes | None]:
-    """Pack each row as a halfvec of pgvector in binary; None for a row of zeros.
-
-    A halfvec is its dimension and a zero, 16 bits each, then half floats, all big-endian
-    (`halfvec_recv` of pgvector).
-    """
-    halves = vectors.astype(">f2")
-    header = struct.pack(">HH", halves.shape[-1], 0)
-    has_vector: list[bool] = np.any(halves, axis=-1).tolist()
-    return [
-        header + row.tobytes() if has_values else None
-        for row, has_values in zip(halves, has_vector, strict=True)
-    ]
 
 
 def _columns(chunk: Chunk, size: int) -> Row:
