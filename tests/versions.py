@@ -14,7 +14,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-from pgvector import HalfVector
 
 from cocosearchd.indexing import row_shape
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
@@ -203,14 +202,10 @@ def row_columns() -> dict[str, Part]:
     nothing = StoredFile((None,) * 9, (None,) * 4, b"")
     change = rows.FileRows(write, 4).change(nothing)
     (row,) = change.new
-    path, number, text, vector, *columns, _ = row  # the digest has the version in it
-    # a vector is stored as PostgreSQL's type reads its bytes
-    columns = [path, number, text, HalfVector.from_binary(vector), *columns]
-    types = tuple("halfvec" if kind == "bytea" else kind for kind in rows.COPY_TYPES[:-1])
-    types = (*types, rows.COPY_TYPES[-1])
+    *columns, _ = row  # the digest has the version in it
     return {
         "words": Part("", digest(chunker.chunk_keywords(chunk))),
-        "chunk": Part("", digest([str(column) for column in columns], types)),
+        "chunk": Part("", digest([str(column) for column in columns], rows.COPY_TYPES)),
     }
 
 
