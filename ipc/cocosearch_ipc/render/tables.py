@@ -83,12 +83,17 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
         state = style.paint(index["state"], _STATES.get(index["state"], output.CYAN))
         yield row[:width] + row[width:].replace(index["state"], state, 1)
     for index in entries:
+        yield from _owner(index)
         yield from _trouble(index, style)
 
 
-def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+def _owner(index: dict[str, Any]) -> Iterator[str]:
+    """Yield the owner of a followed index."""
     if index.get("schema") and index.get("watcher"):
         yield f"  {index['name']}: {_line(index['watcher'])}"
+
+
+def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     for note in index.get("notes") or ():
         yield style.paint(f"  {index['name']}: {_line(note)}", output.YELLOW)
     if index.get("reason"):

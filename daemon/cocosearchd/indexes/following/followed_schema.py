@@ -148,10 +148,7 @@ class FollowedSchema:
             *(
                 index
                 for number, index in self._owned.items()
-                if number not in current
-                or current[number].generation < generations.get(number, -1)
-                or _root(index).rows.is_replaced
-                or _is_replaced(index, current[number])
+                if _is_replaced(index, current.get(number), generations.get(number, -1))
             )
         )
         for record in records:
@@ -302,10 +299,16 @@ def _is_admitted(index: RunningIndex) -> bool:
     return _root(index).rows.generation >= 0
 
 
-def _is_replaced(index: RunningIndex, record: IndexRecord) -> bool:
-    """Return True if a record is of other rows than those that were read."""
+def _is_replaced(index: RunningIndex, record: IndexRecord | None, generation: int) -> bool:
+    """Return True if an index is gone, or has other rows than those that were read.
+
+    `generation` was applied before the record was read.
+    """
     return (
-        record.identity != index.record.identity
+        record is None
+        or record.generation < generation
+        or record.identity != index.record.identity
         or record.slug != index.record.slug
         or record.name != index.record.name
+        or _root(index).rows.is_replaced
     )
