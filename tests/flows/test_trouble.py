@@ -186,7 +186,7 @@ def test_a_removal_that_fails_changes_nothing(survivor: Daemon, project: Path) -
     dsn = daemon.call("status")["store"]["dsn"]
     blocked = (
         "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where wait_event_type = 'Lock' and query ~* '^drop'"
+        " where wait_event_type = 'Lock' and query ~* 'drop table'"
     )
     with psycopg.connect(dsn, autocommit=True) as ending, psycopg.connect(dsn) as reading:
         reading.execute("select count(*) from codeindex_project__project_chunks")

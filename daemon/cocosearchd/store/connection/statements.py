@@ -14,9 +14,6 @@ from cocosearchd.model import IndexRecord
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
 SHARED = ("columns", "live", "place", "place_in_file", "requested")
-_LEXEME = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1|[^-/'\"$;]+|.", re.DOTALL
-)
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 # A statement with one of these words changes rows or tables, or takes a lock that writers wait for.
@@ -56,18 +53,19 @@ def newest_schema(family: str) -> str:
 
 
 def split_statements(text: str) -> tuple[str, ...]:
-    """Split SQL into its statements, without comments between them.
+    """Split the text of a file of the store into its statements, without comments.
 
-    A semicolon in a comment, a quoted text or name, or a body between dollars ends none.
+    In those files, a comment is a line of its own, and a semicolon at the end of a line ends a
+    statement.
     """
-    parts = [""]
-    for match in _LEXEME.finditer(text):
-        lexeme = match[0]
-        if lexeme == ";":
-            parts.append("")
-        elif not lexeme.startswith(("--", "/*")):
-            parts[-1] += lexeme
-    return tuple(part.strip() for part in parts if part.strip())
+    statements = [""]
+    for line in text.splitlines():
+        if line.lstrip().startswith("--"):
+            continue
+        statements[-1] += f"{line}\n"
+        if line.endswith(";"):
+            statements.append("")
+    return tuple(part.strip() for part in statements if part.strip())
 
 
 def statement(
