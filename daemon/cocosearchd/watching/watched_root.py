@@ -468,8 +468,6 @@ class WatchedRoot:
         if not hints.exact:
             return (b"",)
         unwatched = hints.blind()
-        if hints.batches_sent() == self._absorbed:
-            return unwatched  # nothing is left that a cookie would wait for
         try:
             await self._cookies.sync()
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie
