@@ -318,8 +318,8 @@ class IndexStatus:
     # Files with uses from a SCIP index, and those of them that have changed since: see `scip`.
     precise_files: int = 0
     changed_precise_files: int = 0
-    # Of an index of another daemon, which this one follows: the schema and the host of that daemon,
-    # "" for an own index. `root` then begins with the host and a colon.
+    # The schema and the host of the daemon that owns a followed index, whose `root` begins with the
+    # host and a colon; "" for an own index.
     schema: str = ""
     host: str = ""
 

@@ -416,7 +416,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("names", nargs="*")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGPROF, _stop)
-    for name, pattern in expressions().items():
+    patterns = expressions()
+    attacked = [name for name in patterns if not is_excepted(name)]
+    print(json.dumps(options.names or attacked), flush=True)
+    for name, pattern in patterns.items():
         if name in options.names if options.names else not is_excepted(name):
             print(json.dumps({"name": name}), flush=True)
             for finding in findings(name, pattern, LONG if options.long else SHORT):

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from cocosearchd.indexes.following.coalesced_calls import CoalescedCalls
 from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.followed_registry import all_paths, changed_files
 from cocosearchd.store.index_records import index_not_found, rows_state

@@ -6,8 +6,8 @@ import anyio
 
 from cocosearchd.errors import Refused
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.indexes.following.coalesced_calls import CoalescedCalls
 from cocosearchd.model import IndexRecord
+from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.publications import OwnerChannel, Publication, read_publication
 

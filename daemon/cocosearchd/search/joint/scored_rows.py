@@ -26,19 +26,19 @@ async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[Rank
     Raises if any of the indexes is gone or cannot be read.
     """
     candidates = await _read_results(db, indexes, [None] * len(indexes))
-    lacking = [
+    incomplete = [
         number
         for number, index in enumerate(indexes)
         if lacks_results(index.code_query.plan, candidates[number], index.code_query.limit)
     ]
-    if lacking:
+    if incomplete:
         # every file of a small index is compared, so its scores are those for more results as well
         deeper = [
             replace(indexes[number], code_query=deeper_query(indexes[number].code_query))
-            for number in lacking
+            for number in incomplete
         ]
-        more = await _read_results(db, deeper, [candidates[number] for number in lacking])
-        for number, of_index in zip(lacking, more, strict=True):
+        more = await _read_results(db, deeper, [candidates[number] for number in incomplete])
+        for number, of_index in zip(incomplete, more, strict=True):
             candidates[number] = of_index
     return candidates
 

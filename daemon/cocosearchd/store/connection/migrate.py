@@ -133,7 +133,7 @@ def _pending(family: str, version: int) -> tuple[str, ...]:
             f"(schema {version}, this one knows {len(texts)})",
             "upgrade cocosearchd, or use another database",
         )
-    # What a distributed schema refuses, such as to rename a constraint, is in early migrations only.
+    # A distributed schema refuses statements of early migrations, such as to rename a constraint.
     return texts[version:] if version else (newest_schema(family),)
 
 

@@ -1,10 +1,10 @@
 """Calls that may never return, such as those to a file server, sharing one thread."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.watching.root_threads import RootThreads
 
 Result = TypeVar("Result")
@@ -20,32 +20,24 @@ class SingleFlight(Generic[Result]):
     def __init__(self, call: Callable[[], Result], threads: RootThreads | None = None) -> None:
         self._call = call
         self._threads = threads or RootThreads()
-        self._running: asyncio.Task[Result] | None = None
-        self._next: asyncio.Task[Result] | None = None
-        self._began = 0.0
+        self._calls = CoalescedCalls(self._run)
+        self._began: float | None = None  # while a call is running
 
     @property
     def unresponsive(self) -> bool:
         """True while the running call takes longer than `UNRESPONSIVE_S`."""
-        return (
-            self._running is not None
-            and not self._running.done()
-            and time.monotonic() - self._began > UNRESPONSIVE_S
-        )
+        return self._began is not None and time.monotonic() - self._began > UNRESPONSIVE_S
 
     async def run(self) -> Result:
         """Return the result of a call that begins after this one.
 
         A cancelled caller leaves the call to its end.
         """
-        if self._next is None:
-            self._next = asyncio.create_task(self._run_after(self._running))
-        return await asyncio.shield(self._next)
+        return await self._calls.run()
 
-    async def _run_after(self, previous: asyncio.Task[Result] | None) -> Result:
-        if previous is not None:
-            await asyncio.wait({previous})
-        self._running = self._next
-        self._next = None
+    async def _run(self) -> Result:
         self._began = time.monotonic()
-        return await self._threads.run(self._call)
+        try:
+            return await self._threads.run(self._call)
+        finally:
+            self._began = None

@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from cocosearchd.indexes.following.coalesced_calls import CoalescedCalls
+from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 
 
 class Counter:
