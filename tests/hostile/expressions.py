@@ -1,9 +1,9 @@
 """Finds every regular expression of both packages and attacks it with strings made from its own
 parse tree.
 
-`python -m tests.hostile.expressions [--long] [NAME...]` prints one line for each attack that grows
-faster than its text, as a JSON object. It runs in a process of its own: an exponential expression
-does not come back by itself.
+`python -m tests.hostile.expressions [--long] [NAME...]` prints lines of JSON: the names of all that
+are attacked, each name when its turn comes, and each attack that grows faster than its text. It
+runs in a process of its own: an exponential expression does not come back by itself.
 """
 
 import argparse
