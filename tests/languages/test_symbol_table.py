@@ -92,3 +92,44 @@ def test_kinds_of_terraform_can_be_asked_for() -> None:
         f'{kind} "a" "b" {{}}' for kind in ("resource", "data", "variable", "output", "module")
     )
     assert {symbol.kind for symbol in parse("main.tf", text.encode()).symbols} <= KINDS
+
+
+def test_definitions_around_a_line_are_read_alone_the_innermost_first() -> None:
+    rows = [
+        Symbol("class", "A", "A", "class A", None, 0, 90, 1, 9),
+        Symbol("method", "f", "A.f", "def f()", "A", 10, 20, 2, 3),
+        Symbol("method", "g", "A.g", "def g()", "A", 30, 80, 5, 8),
+        Symbol("function", "h", "A.g.h", "def h()", "A.g", 40, 50, 6, 6),
+        Symbol("function", "k", "k", "def k()", None, 91, 99, 10, 10),
+    ]
+    table = symbol_table.PackedSymbols(symbol_table.pack(rows))
+    around = {line: [symbol.name for symbol in table.around(line)] for line in range(12)}
+    assert around == {
+        0: [],
+        1: ["A"],
+        2: ["f", "A"],
+        3: ["f", "A"],
+        4: ["A"],
+        5: ["g", "A"],
+        6: ["h", "g", "A"],
+        7: ["g", "A"],
+        8: ["g", "A"],
+        9: ["A"],
+        10: ["k"],
+        11: [],
+    }
+
+
+@given(st.lists(symbols, max_size=8), numbers)
+def test_definitions_around_a_line_are_those_of_the_whole_table(
+    rows: list[Symbol], line: int
+) -> None:
+    ordered = sorted(rows, key=lambda symbol: symbol.start_line)
+    expected = [symbol for symbol in ordered if symbol.start_line <= line <= symbol.end_line]
+    packed = symbol_table.pack(ordered)
+    assert symbol_table.PackedSymbols(packed).around(line) == tuple(reversed(expected))
+
+
+@pytest.mark.parametrize("packed", [b"x", zlib.compress(b"nothing"), zlib.compress(b"a,1,1]")])
+def test_bytes_of_anything_else_have_no_definitions_around_a_line(packed: bytes) -> None:
+    assert symbol_table.PackedSymbols(packed).around(1) == ()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.config.settings import DatabaseSettings, SearchSettings
+from cocosearchd.config.settings import DatabaseSettings, Profile, SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
@@ -514,3 +514,48 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
         (1, "def far_too_long(value)"),
         (125, "def far_too_long(a, b)"),
     ]
+
+
+PACKED = '''class Store:
+    """Rows."""
+
+    limit = 10
+
+    def delete(self, key):
+        del self.rows[key]
+
+
+def brand_new_thing(): return 1
+
+
+def close_quietly(store):
+    store.close()
+'''
+
+
+@pytest.mark.parametrize("profile", ["code", "classic"])
+@pytest.mark.parametrize("lexical", [True, False])
+@pytest.mark.parametrize(
+    ("text", "symbol", "line"),
+    [
+        ("brand_new_thing", ("function", "brand_new_thing", "def brand_new_thing()"), 10),
+        ("close_quietly", ("function", "close_quietly", "def close_quietly(store)"), 13),
+        ("Store.limit", ("class", "Store", "class Store"), 1),
+        ("Store delete", ("method", "Store.delete", "def delete(self, key)"), 6),
+        ("rows", ("class", "Store", "class Store"), 2),
+    ],
+)
+async def test_a_hit_is_named_by_the_definition_of_its_line(
+    db: Database,
+    tmp_path: Path,
+    profile: Profile,
+    lexical: bool,
+    text: str,
+    symbol: tuple[str, str, str],
+    line: int,
+) -> None:
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": PACKED}, lexical=tmp_path / "words" if lexical else None
+    )
+    (hit,) = (await corpus.ask(parse_query(text, profile=profile))).hits
+    assert ((hit.symbol_type, hit.symbol_name, hit.symbol_signature), hit.line) == (symbol, line)

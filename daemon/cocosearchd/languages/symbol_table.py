@@ -5,8 +5,10 @@ They are stored with the file, so that symbols are listed with their lines witho
 
 import json
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
+from functools import cached_property
 from itertools import accumulate, product, takewhile
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
@@ -16,6 +18,8 @@ from cocosearchd.model import Symbol
 # Characters of an unpacked table: 20,000 symbols of 200 characters. A file with more is generated;
 # its last symbols are not listed.
 MAX_TABLE = 4_000_000
+# Rows before a line that are searched for definitions around it: half a millisecond.
+MAX_SKIPPED = 1_000
 
 # One encoder: `json.dumps` makes one for each call with other separators.
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -43,15 +47,59 @@ def _first_rows(symbols: Iterable[Symbol]) -> Iterator[str]:
 
 def unpack(packed: bytes) -> tuple[Symbol, ...] | None:
     """Unpack symbols; None for bytes that `pack` did not make."""
-    if not packed:
-        return ()
-    unpacker = zlib.decompressobj()
     try:
-        text = unpacker.decompress(packed, MAX_TABLE)
-        rows = text.decode("ascii").split("\n")
-        return tuple(_read_symbols(rows)) if unpacker.eof else None
+        return tuple(_read_symbols(_rows(packed)))
     except (zlib.error, ValueError, TypeError, RecursionError):
         return None
+
+
+class PackedSymbols:
+    """The symbols of a file, unpacked as far as somebody asks for them."""
+
+    def __init__(self, packed: bytes) -> None:
+        """`packed` is what `pack` made; of other bytes there are no symbols."""
+        self._packed = packed
+
+    def around(self, line: int) -> tuple[Symbol, ...]:
+        """Return the definitions around a line, from 1: the innermost first.
+
+        The last of those that begin on one line comes first. Left out are those that more than
+        `MAX_SKIPPED` others separate from the line.
+        """
+        try:
+            after = bisect_right(self._rows, line, key=_first_line)
+            nearest = self._rows[max(0, after - MAX_SKIPPED) : after]
+            return tuple(
+                _read_symbols([row for row in reversed(nearest) if _last_line(row) >= line])
+            )
+        except (zlib.error, ValueError, TypeError, IndexError, RecursionError):
+            return ()
+
+    @cached_property
+    def _rows(self) -> list[str]:
+        return _rows(self._packed)
+
+
+NO_SYMBOLS = PackedSymbols(b"")
+
+
+def _rows(packed: bytes) -> list[str]:
+    """Return the packed rows, by first line. Raises `zlib.error`, `ValueError`."""
+    if not packed:
+        return []
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(packed, MAX_TABLE)
+    if not unpacker.eof:
+        raise ValueError("a table of symbols is cut, or larger than any that is packed")
+    return text.decode("ascii").split("\n")
+
+
+def _first_line(row: str) -> int:
+    return int(row.rsplit(",", 2)[1])
+
+
+def _last_line(row: str) -> int:
+    return int(row.rsplit(",", 1)[1].removesuffix("]"))
 
 
 def _read_symbols(packed_rows: Sequence[str]) -> Iterator[Symbol]:

@@ -58,7 +58,9 @@ class Overlay:
     def states(self) -> Mapping[str, FileState]:
         """The states of the files, as the index would have them."""
         return {
-            path: FileState(path, file.text.content_hash, 0, file.code.scopes or None)
+            path: FileState(
+                path, file.text.content_hash, 0, file.code.scopes or None, file.code.symbols
+            )
             for path, file in self.files.items()
         }
 

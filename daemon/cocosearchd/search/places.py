@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from cocosearchd.languages import identifiers
-from cocosearchd.model import Hit, Place
+from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
+from cocosearchd.model import Hit, Place, Symbol
 from cocosearchd.search.alike import AlikeGroup, Text, group_alike, group_copies
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.store.chunks.queries import Candidate
 
 MAX_OTHER_PLACES = (
     9  # of one result, each a line: an answer of ten results has at most ten places of a file
@@ -148,10 +150,20 @@ def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
     return replace(group.representative, similar_lines=lines) if lines else group.representative
 
 
-def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()) -> Hit:
-    """Convert a result into a hit, without context. `words` choose the line to open."""
+def to_hit(
+    index: str,
+    result: ScoredResult,
+    words: frozenset[str] = frozenset(),
+    symbols: PackedSymbols = NO_SYMBOLS,
+) -> Hit:
+    """Convert a result into a hit, without context.
+
+    `words` choose the line to open. `symbols` are those of the file: the definition on that line
+    names the hit.
+    """
     scored = result.best
     candidate = scored.candidate
+    heading = _make_heading(candidate, words, symbols)
     return Hit(
         index=index,
         path=candidate.path,
@@ -164,9 +176,9 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
         match_type=scored.match_type,
         block_type=candidate.block_type,
         hierarchy=candidate.hierarchy,
-        symbol_type=candidate.symbol_type,
-        symbol_name=candidate.symbol_name,
-        symbol_signature=candidate.symbol_signature,
+        symbol_type=heading.symbol_type,
+        symbol_name=heading.symbol_name,
+        symbol_signature=heading.symbol_signature,
         content=candidate.content,
         scores=(
             ("relevance", scored.relevance),
@@ -178,8 +190,8 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
         ),
         symbol_parent=candidate.symbol_parent,
         relevance=scored.relevance,
-        line=candidate.start_line + best_line(candidate.content, words),
-        also=tuple(_to_place(entry, words) for entry in result.more_places),
+        line=heading.line,
+        also=tuple(_to_place(entry, words, symbols) for entry in result.more_places),
         similar_paths=result.similar_paths,
         similar_lines=scored.similar_lines,
         counterparts=result.counterparts,
@@ -187,22 +199,76 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
     )
 
 
-def _to_place(entry: ScoredCandidate, words: frozenset[str]) -> Place:
+def _to_place(entry: ScoredCandidate, words: frozenset[str], symbols: PackedSymbols) -> Place:
     candidate = entry.candidate
-    offset = best_line(candidate.content, words)
+    heading = _make_heading(candidate, words, symbols)
     return Place(
         start_line=candidate.start_line,
         end_line=candidate.end_line,
         start_byte=candidate.start_byte,
         end_byte=candidate.end_byte,
-        symbol_type=candidate.symbol_type,
-        symbol_name=candidate.symbol_name,
-        symbol_signature=candidate.symbol_signature,
+        symbol_type=heading.symbol_type,
+        symbol_name=heading.symbol_name,
+        symbol_signature=heading.symbol_signature,
         relevance=entry.relevance,
-        line=candidate.start_line + offset,
-        text=candidate.content.split("\n")[offset].strip()[:MAX_LINE_CHARACTERS],
+        line=heading.line,
+        text=heading.text,
         similar_lines=entry.similar_lines,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    """The line to open in a chunk, from 1, its text, and the definition that names the place."""
+
+    line: int
+    text: str
+    symbol_type: str | None
+    symbol_name: str | None
+    symbol_signature: str | None
+
+
+def _make_heading(candidate: Candidate, words: frozenset[str], symbols: PackedSymbols) -> _Heading:
+    """Choose the line to open in a chunk, and the definition that names the place.
+
+    A chunk packs small definitions together, and is named by one of them. Where the line to open
+    has words of the question and lies in another definition, that one names the place.
+    """
+    offset = best_line(candidate.content, words)
+    text = candidate.content.split("\n", offset + 1)[offset].strip()[:MAX_LINE_CHARACTERS]
+    line = candidate.start_line + offset
+    names = (candidate.symbol_type, candidate.symbol_name, candidate.symbol_signature)
+    if _packs_definitions(candidate) and _has_word(text, words):
+        around = symbols.around(line)
+        if around and _names_place(around, candidate.symbol_name, words):
+            names = (around[0].kind, around[0].qualified_name, around[0].signature)
+    return _Heading(line, text, *names)
+
+
+def _packs_definitions(candidate: Candidate) -> bool:
+    """Return True if definitions begin in a chunk beside the one that names it."""
+    own_name = (candidate.symbol_name or "").rpartition(".")[2]
+    return any(name != own_name for name in candidate.definitions)
+
+
+def _names_place(around: Sequence[Symbol], chunk_symbol: str | None, words: frozenset[str]) -> bool:
+    """Return True if the innermost definition names a place better than the one of its chunk.
+
+    A definition of one line within that of the chunk, as a field of a class, names it only where
+    the question has a word of its name.
+    """
+    innermost = around[0]
+    if innermost.start_line < innermost.end_line:
+        return True
+    if all(symbol.qualified_name != chunk_symbol for symbol in around[1:]):
+        return True
+    return _has_word(innermost.name, words)
+
+
+def _has_word(text: str, words: frozenset[str]) -> bool:
+    """Return True if a text has a word, also as a part of a longer one, as `best_line` counts."""
+    lowered = text.lower()
+    return any(word in lowered for word in words)
 
 
 def query_words(plan: Plan) -> frozenset[str]:

@@ -226,7 +226,7 @@ class Retriever:
         states = ranked.states
         if states is None:
             with trace.stage("verify"):
-                states = await file_states(db, record, saved_paths)
+                states = await file_states(db, record, saved_paths, with_symbols=True)
         if not _is_consistent(ranked, states, generation, saved_paths):
             return states.generation
         return RetrievalAttempt(

@@ -480,7 +480,7 @@ lateral (
 -- a file begin at the same byte.
 unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as requested(filename, a, b, turn)
 cross join lateral (
-    select filename, content_hash, generation, scopes, chunk_numbers[width_bucket(a, starts)] as chunk_number,
+    select filename, content_hash, generation, scopes, symbols, chunk_numbers[width_bucket(a, starts)] as chunk_number,
            starts[width_bucket(a, starts)] as start, first_lines[width_bucket(a, starts)] as line
     from {files} where {files}.filename = requested.filename offset 0
 ) as p
@@ -620,8 +620,9 @@ order by n
 
 -- name: chunks_with_files
 -- Chunks, their files and the generation of the index, as of one moment. A single row of nulls: none of the chunks exists; no
--- row: the index is gone.
-select {columns}, 0::float8, i.generation, p.content_hash, p.generation, p.scopes
+-- row: the index is gone. The first row of a file has its symbols.
+select {columns}, 0::float8, i.generation, p.content_hash, p.generation, p.scopes,
+       case when turn = min(turn) over (partition by p.filename) then p.symbols end
 from {indexes} i
 left join (
     {requested} join {chunks} c
@@ -749,7 +750,9 @@ select generation,
        array(select filename from {files} where filename = any(%(filenames)s::text[]) order by filename),
        array(select content_hash from {files} where filename = any(%(filenames)s::text[]) order by filename),
        array(select f.generation from {files} f where filename = any(%(filenames)s::text[]) order by filename),
-       array(select scopes from {files} where filename = any(%(filenames)s::text[]) order by filename)
+       array(select scopes from {files} where filename = any(%(filenames)s::text[]) order by filename),
+       array(select case when %(with_symbols)s then symbols end
+             from {files} where filename = any(%(filenames)s::text[]) order by filename)
 from {indexes}
 where number = {number}
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.freshness import StaleReason
+from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import query_words, to_hit
@@ -83,10 +84,18 @@ def make_ranking(
 ) -> CachedHits:
     """Make the ranked hits of a retrieval, as they are cached."""
     words = query_words(plan)
+    symbols = (
+        {}
+        if plan.listing
+        else {file.path: PackedSymbols(file.symbols) for file in attempt.files if file.symbols}
+    )
     return CachedHits(
         attempt.generation,
-        tuple(to_hit(record.name, result, words) for result in attempt.selected),
-        attempt.files,
+        tuple(
+            to_hit(record.name, result, words, symbols.get(result.best.candidate.path, NO_SYMBOLS))
+            for result in attempt.selected
+        ),
+        tuple(replace(file, symbols=None) for file in attempt.files),
         tuple(filter(None, (query_vector.warning, attempt.warning))),
         snapshot_count=state[1],
         more=plan.listing and len(attempt.scored) > len(attempt.selected),

@@ -15,14 +15,15 @@ from cocosearchd.store.index_records import index_not_found
 class FileState:
     """A file as indexed.
 
-    `generation` is that of its last change; `scopes` are packed by `languages.scopes`, None if not
-    known.
+    `generation` is that of its last change. `scopes` are packed by `languages.scopes`, `symbols` by
+    `languages.symbol_table`; None: not known, or not read.
     """
 
     path: str
     content_hash: bytes
     generation: int
     scopes: bytes | None = None
+    symbols: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,17 @@ class ChunkSymbols:
     symbols: tuple[tuple[str, str], ...]
 
 
-async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
+async def file_states(
+    db: Database, record: IndexRecord, paths: Sequence[str], *, with_symbols: bool = False
+) -> FileStates:
     """Read the generation of an index and the states of files, in one snapshot.
 
     Raises `NotFound` if the index is gone.
     """
+    values = {"filenames": list(paths), "with_symbols": with_symbols}
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
-        await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
+        await cursor.execute(statement("file_states", record), values)
         row = await cursor.fetchone()
     if row is None:
         raise index_not_found(record)

@@ -251,13 +251,13 @@ def _chunks_with_files(record: IndexRecord, rows: Sequence[Row]) -> RowsWithFile
         raise index_not_found(record)
     hits = list[Candidate]()
     files = dict[str, FileState]()
-    for *columns, content_hash, written, scopes in rows:
+    for *columns, content_hash, written, scopes, symbols in rows:
         path = columns[0]
         if path is not None:
             hits.append(candidate_from_row(columns[:-1]))
         if path not in files and written is not None:
-            files[path] = FileState(path, content_hash, written, scopes)
-    return tuple(hits), FileStates(rows[0][-4], files)
+            files[path] = FileState(path, content_hash, written, scopes, symbols)
+    return tuple(hits), FileStates(rows[0][-5], files)
 
 
 def _key_columns(keys: Sequence[Key]) -> dict[str, str]:
