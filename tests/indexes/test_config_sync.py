@@ -255,6 +255,34 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("older_digests", "count"),
+    [
+        # Files of Python, and files without a known type: their interpreter may be Python's.
+        ({"language.python": "of an older version"}, "3 files"),
+        ({"language.gone": "a language that this version does not know"}, "1 file"),
+        (None, "1 file"),  # a version without such digests
+    ],
+)
+async def test_a_version_that_takes_other_files_for_a_language_reads_them_again(
+    dsn: str, tmp_path: Path, older_digests: Mapping[str, str] | None, count: str
+) -> None:
+    async with shop(dsn, tmp_path) as bench:
+        (bench.root / "tool").write_text("a script of an unknown interpreter\n")
+        await bench.touched()
+        record = bench.index.record
+        older = {
+            name: value
+            for name, value in record.shaping_settings
+            if older_digests is not None or not name.startswith("language.")
+        } | dict(older_digests or {})
+        await invalidate(bench.db, record, record.identity, older, AffectedFiles())
+    async with running(dsn, tmp_path) as bench:
+        assert f" {count} " in f" {bench.index.warnings[0]} "
+        assert dict(bench.index.record.shaping_settings) == dict(record.shaping_settings)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="hints are exact on Linux alone")
 @pytest.mark.timeout(60)
 async def test_files_of_settings_are_followed_when_hints_name_them(

@@ -1,8 +1,8 @@
 """Settings that shape the rows of an index: its identity, and the row settings beside it. Pure.
 
-Row settings hold the settings that differ from the defaults, and a digest of each language's
-queries of this version. So a version that finds other symbols or facts in a language reads the
-files of that language again.
+Row settings hold the settings that differ from the defaults, and for each language digests of its
+queries and of its row in the table of languages. So a version that finds other symbols or facts in
+a language, or takes other files for it, reads the files of that language again.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ RowSettings = Mapping[str, str]
 _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # prefix of a language
+_LANGUAGE = "language."  # prefix of a language, too
 # Raise it when more is stored of symbols or facts, or when the same queries give others: files with
 # symbols are then read again. `tests/versions.py` notices a forgotten raise.
 SYMBOLS_VERSION = 9
@@ -58,7 +59,17 @@ def collect_row_settings(indexing: IndexingSettings, queries: QueryOverrides) ->
         row_settings["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
         row_settings["named"] = _digest(repr((indexing.include, indexing.extend_include)))
-    return row_settings | digest_queries(queries)
+    return row_settings | _digest_languages() | digest_queries(queries)
+
+
+def _digest_languages() -> dict[str, str]:
+    """Return a digest for each language of how its files are recognised and cut."""
+    return {
+        f"{_LANGUAGE}{info.name}": _digest(
+            repr((info.extensions, info.file_names, info.interpreters, info.grammar, info.chunking))
+        )
+        for info in language_table.languages()
+    }
 
 
 def digest_queries(queries: QueryOverrides) -> dict[str, str]:
@@ -79,8 +90,15 @@ def find_affected_files(stored: RowSettings, current: RowSettings) -> AffectedFi
     """
     names = stored.keys() | current.keys()
     changes = {name for name in names if stored.get(name) != current.get(name)}
-    languages = [name.removeprefix(_QUERY) for name in changes if name.startswith(_QUERY)]
+    languages = _names_after(_QUERY, changes)
     skipped = list[str]()
+    if changed_languages := _names_after(_LANGUAGE, changes):
+        skipped.append(
+            "unsupported"
+        )  # a script without extension: its interpreter may be known now
+        languages.append("")  # an unknown file type that the user includes
+        if _names_after(_LANGUAGE, stored):  # else an earlier version wrote them
+            languages += changed_languages
     holding = ""
     limit = NO_LIMIT
     if "named" in changes:
@@ -97,6 +115,10 @@ def find_affected_files(stored: RowSettings, current: RowSettings) -> AffectedFi
         larger_than=limit,
         containing=holding,
     )
+
+
+def _names_after(prefix: str, names: Iterable[str]) -> list[str]:
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
 def _kinds(languages: Iterable[str]) -> Iterable[str]:
