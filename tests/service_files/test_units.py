@@ -17,10 +17,15 @@ import yaml
 from cocosearch_ipc import address
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.running import service_manager
+from cocosearch_ipc.http import guard, serve
+from cocosearchd import __main__ as daemon_main
 from cocosearchd.config.layers import NOT_SETTINGS, load_settings
 from cocosearchd.config.settings import Settings
+from cocosearchd.indexing.coordinator import indexer_process
 from cocosearchd.indexing.pool.boxed_parser import POOL_SIZE
+from cocosearchd.indexing.worker import indexer
 from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.store.server import embedded
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = sorted((ROOT / "systemd" / "user").iterdir())
@@ -56,6 +61,29 @@ SERVICE_KEYS = {
     ),
     *("profiles", "depends_on"),
 }
+
+
+def test_a_stop_ends_before_those_who_wait_for_it_kill_the_daemon() -> None:
+    longest_stop = (
+        serve.GRACE_S
+        + indexer_process.STOP_S
+        + embedded.STOP_LIMIT_S
+        + embedded.QUIT_LIMIT_S
+        + daemon_main.LEAVE_S
+    )
+    assert guard.DRAIN_S < serve.GRACE_S
+    assert indexer.STOP_S < indexer_process.STOP_S
+    assert longest_stop < service_manager.STOP_S
+    limits = [
+        int(value)
+        for path in (*USER, *SYSTEM)
+        for _, key, value in units(path)
+        if key == "TimeoutStopSec"
+    ]
+    limits.append(plistlib.loads(AGENT.read_bytes())["ExitTimeOut"])
+    assert len(limits) == 3
+    assert all(limit > service_manager.STOP_S for limit in limits)
+
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="no systemd on this machine"

@@ -12,6 +12,7 @@ from typing import Any
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
 from cocosearch_ipc.cli.running import service_manager, termination
+from cocosearch_ipc.cli.running.service_manager import STOP_S
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.trust import ownership
 
@@ -19,14 +20,12 @@ Env = Mapping[str, str]
 
 # The first start creates a database; a stop drains and lets PostgreSQL write a checkpoint.
 START_S = 180.0
-STOP_S = 40.0
 # Time for a daemon to confirm its stop. A daemon younger than YOUNG_S may not listen yet.
 ANSWER_S = 5.0
 YOUNG_S = 10.0
 POLL_S = 0.05
 LONG_S = 1.0
 LOCK_S = 10.0  # time for a new process to import its modules and take its lock
-MAX_LOG_BYTES = 8 << 20
 
 
 def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
@@ -99,8 +98,8 @@ def _unresponsive(reason: client.CallFailed) -> client.CallFailed:
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
     """Stop the daemon and wait for the end of its process; return its pid, or None if none runs.
 
-    Report long waits through `say`. A daemon that does not answer, or does not end, is killed
-    within 15 seconds: see `termination.force`.
+    Report long waits through `say`. A daemon that does not answer is ended at once, one that
+    answers and does not end after `STOP_S`: see `termination.force_stop`.
     """
     path = address.rpc_socket(env)
     # first, because a connection makes the service manager start the daemon
@@ -245,7 +244,7 @@ def _record(line: str) -> tuple[str, str] | None:
 
 
 def _prepare(log: Path) -> int:
-    """Create the log's directory, rotate a large log, and return the offset of new records.
+    """Create the log's directory, and return the offset of new records.
 
     Raises `client.CallFailed` if other users can write to the directory.
     """
@@ -255,8 +254,6 @@ def _prepare(log: Path) -> int:
         failed = client.CallFailed(failure.message, failure.hint, code=failure.code)
         failed.exit_code = exits.NOT_RUNNING
         raise failed from None
-    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
-        log.replace(log.with_suffix(".log.1"))
     return log.stat().st_size if log.exists() else 0
 
 
@@ -289,7 +286,8 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
 def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
     log = Path(address.log_file(env))
     with log.open("rb") as stream:
-        stream.seek(offset)
+        is_rotated = os.fstat(stream.fileno()).st_size < offset
+        stream.seek(0 if is_rotated else offset)
         message, hint = last_error(stream.read().decode("utf-8", "replace"))
     failed = client.CallFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
     failed.exit_code = (

@@ -19,7 +19,7 @@ from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
 
-STOP_S = 40.0
+STOP_S = 40.0  # for all that a stop takes: tests/service_files/test_units.py adds it up
 MAY_FAIL = "-"  # prefix of a command that fails if there is nothing to do
 LABEL = "org.cocosearch.cocosearchd"
 _PROPERTIES = ("ActiveState", "SubState", "Result", "ExecMainStatus")
