@@ -200,9 +200,10 @@ def _boost(scored: ScoredCandidate, factor: float) -> ScoredCandidate:
 def with_score(
     scored: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]
 ) -> ScoredCandidate:
-    """Return the same candidate with another score.
+    """Return the same candidate with another score, which compares chunks of all files.
 
-    Every field is written out: `dataclasses.replace` is ten times slower.
+    So it is the score of the place, too. Every field is written out: `dataclasses.replace` is ten
+    times slower.
     """
     return ScoredCandidate(
         candidate=scored.candidate,
