@@ -9,6 +9,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +17,56 @@ from cocosearch_ipc.render.line_range import extent
 from cocosearchd.search.answers.clipped_lines import ELLIPSIS
 
 Lines = Mapping[str, set[int]]  # path -> numbers of lines, from 1
-BUDGETS = (2000, 4000, 8000)  # tokens
+_NUMBER = re.compile(r"#(\d+)")
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ", re.MULTILINE)
 
 
-def changed_lines(repository: Path, number: str, paths: Sequence[str]) -> dict[str, set[int]]:
-    """Return the lines of files that the change with a number has changed."""
-    if not number.isdecimal():
-        return {}
-    command = ("log", "--all", "--format=%H %P", "-E", f"--grep=#{number}([^0-9]|$)")
-    entries = [line.split() for line in _git(repository, *command).splitlines()]
-    merges = [entry for entry in entries if len(entry) == 3]
-    singles = [entry for entry in entries if len(entry) == 2]
+class FixHistory:
+    """The changes of a repository by the numbers that their messages name, read once at first use."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+
+    @cached_property
+    def _changes_by_number(self) -> dict[str, list[list[str]]]:
+        log = _git(self._repository, "log", "--all", "--format=%x01%H %P%x02%B")
+        return _changes_by_number(log)
+
+    def changed_lines(self, number: str, paths: Sequence[str]) -> dict[str, set[int]]:
+        """Return the lines of files that the change with a number has changed."""
+        revisions = _revisions(self._changes_by_number.get(number, []))
+        if not revisions:
+            return {}
+        lines = defaultdict[str, set[int]](set)
+        for path in paths:
+            diff = _git(self._repository, "diff", "-U0", revisions, "--", path)
+            for start, count in _HUNK.findall(diff):
+                first = max(1, int(start))
+                lines[path].update(range(first, first + max(1, int(count or 1))))
+        return dict(lines)
+
+
+def _changes_by_number(log: str) -> dict[str, list[list[str]]]:
+    """Return commits with their parents, in the order of the log, by each number in the message."""
+    changes = defaultdict[str, list[list[str]]](list)
+    for entry in log.split("\x01")[1:]:
+        commits, _, message = entry.partition("\x02")
+        for number in dict.fromkeys(_NUMBER.findall(message)):
+            changes[number].append(commits.split())
+    return dict(changes)
+
+
+def _revisions(changes: Sequence[Sequence[str]]) -> str:
+    """Return the oldest merge or else the oldest commit as revisions to compare; "" without any."""
+    merges = [commits for commits in changes if len(commits) == 3]
+    singles = [commits for commits in changes if len(commits) == 2]
     if merges:
         _, ours, theirs = merges[-1]
-        revisions = f"{ours}...{theirs}"
-    elif singles:
+        return f"{ours}...{theirs}"
+    if singles:
         commit, parent = singles[-1]
-        revisions = f"{parent}..{commit}"
-    else:
-        return {}
-    lines = defaultdict[str, set[int]](set)
-    for path in paths:
-        for start, count in _HUNK.findall(_git(repository, "diff", "-U0", revisions, "--", path)):
-            first = max(1, int(start))
-            lines[path].update(range(first, first + max(1, int(count or 1))))
-    return dict(lines)
+        return f"{parent}..{commit}"
+    return ""
 
 
 def shown_lines(reply: Mapping[str, Any]) -> dict[str, set[int]]:

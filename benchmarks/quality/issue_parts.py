@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import machine
-from benchmarks.quality.issues import DEPTHS, LIMIT, Case, dated_cases, read_cases
+from benchmarks.quality.issue_outcomes import DEPTHS, Case, read_cases
+from benchmarks.quality.issues import LIMIT, dated_cases
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder

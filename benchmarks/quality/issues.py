@@ -1,119 +1,98 @@
 """Share of bug reports whose fix is found, through a running daemon and its public interface.
 
     python -m benchmarks.quality.issues --cases CASES.jsonl --repositories DIR [--only OWNER/NAME ...]
+        [--outcomes FILE] [--turns N]
 
 A case is a line of JSON: `id`, `set`, `snapshot` (the repository), `base` (the commit to index),
 `query` (the text of the issue) and `gold` (the files that its fix changed). DIR has the git
-repositories as OWNER+NAME/repo. Each is checked out into one root, case by case in the order of
-their dates, so that each checkout is indexed as a change of the one before. Nothing but the files
-of the commit is visible: no history, which would hold the fix.
+repositories as OWNER+NAME/repo. Each is checked out into a root of its own, case by case in the
+order of their dates, so that each checkout is indexed as a change of the one before. Nothing but
+the files of the commit is visible: no history, which would hold the fix.
 
-Printed: the share of cases with *all* files among the first k, by set and by length; for answers of
-at most 2,000, 4,000 and 8,000 tokens the share of cases with all files in them, and the mean share
-of the changed lines that they show (`bundles`).
+A run over hundreds of cases takes hours. `--outcomes` keeps each case as it is done, and the same
+command goes on where it was cut off. With `--turns` all repositories are visited N times, and each
+visit asks every N-th case: a run that is cut off has cases of every repository and time.
+
+Printed: the share of cases with *all* files among the first k, by set, length and repository; for
+answers of at most 2,000, 4,000 and 8,000 tokens the share of cases with all files in them, and the
+mean share of the changed lines that they show (`bundles`).
 """
 
 import argparse
-import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.measure import machine
 from benchmarks.quality.__main__ import INDEX_S, index
-from benchmarks.quality.bundles import BUDGETS, Lines, changed_lines, share_shown, shown_lines
+from benchmarks.quality.bundles import FixHistory, Lines, share_shown, shown_lines
+from benchmarks.quality.issue_outcomes import (
+    BUDGETS,
+    Bundle,
+    Case,
+    Outcome,
+    OutcomeFile,
+    print_table,
+    read_cases,
+    take_turns,
+)
 from cocosearch_ipc.address import rpc_socket
 from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
 
 LIMIT = 50
-DEPTHS = (1, 5, 10, 50)
-LONG = 2000  # characters
+_SEED = 20261127  # of the order of repositories
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """An issue, and the files that its fix changed."""
+class RepositoryRun:
+    """The cases of one repository, asked of one index whose root is checked out for each."""
 
-    name: str
-    group: str
-    repository: str
-    base: str
-    query: str
-    gold: tuple[str, ...]
+    def __init__(self, socket: str, repository: Path, name: str, folder: Path) -> None:
+        self._socket = socket
+        self._repository = repository
+        self._index = name.rpartition("/")[2]
+        self._root = folder / name.replace("/", "+") / self._index
+        self._history = FixHistory(repository)
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The rank of each file of a case from 1, None where it is not found; the daemon's time.
-
-    `bundles` are the lines of the answers within `BUDGETS`, `changed` those of the fix.
-    """
-
-    case: Case
-    ranks: tuple[int | None, ...]
-    milliseconds: float
-    bundles: tuple[Lines, ...]
-    changed: Lines
-
-    def has_all(self, depth: int) -> bool:
-        """Return True if all files of the fix are among the first `depth`."""
-        return all(rank is not None and rank <= depth for rank in self.ranks)
-
-
-def read_cases(path: Path) -> list[Case]:
-    """Read the cases of a file."""
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
-    return [_read_case(row) for row in rows]
-
-
-def _read_case(row: dict[str, Any]) -> Case:
-    return Case(
-        row["id"], row["set"], row["snapshot"], row["base"], row["query"], tuple(row["gold"])
-    )
-
-
-def run_repository(daemon: Daemon, repository: Path, cases: Sequence[Case]) -> Iterator[Outcome]:
-    """Check out each case in turn and ask its question."""
-    socket = rpc_socket(daemon.environment)
-    name = cases[0].repository.rpartition("/")[2]
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / name
-        root.mkdir()
-        for number, case in enumerate(dated_cases(repository, cases)):
-            _check_out(repository, case.base, root)
-            if number == 0:
-                index(socket, name, root)
-            call(socket, "sync", {"index": name, "timeout_ms": 600_000}, timeout_s=INDEX_S)
-            request = {"query": case.query, "index": name, "limit": LIMIT, "use_cache": False}
-            reply = call(socket, "search", request)
-            bundles = tuple(
-                shown_lines(call(socket, "search", request | {"budget_tokens": budget}))
-                for budget in BUDGETS
+    def ask(self, case: Case) -> Outcome:
+        """Check out the commit of a case, wait until it is searchable, and ask its question."""
+        is_new = not self._root.exists()
+        self._root.mkdir(parents=True, exist_ok=True)
+        check_out(self._repository, case.base, self._root)
+        if is_new:
+            index(self._socket, self._index, self._root)
+        wait = {"index": self._index, "timeout_ms": 600_000}
+        call(self._socket, "sync", wait, timeout_s=INDEX_S)
+        request = {"query": case.query, "index": self._index, "limit": LIMIT, "use_cache": False}
+        reply = call(self._socket, "search", request)
+        if not reply["fresh"]:
+            sys.stderr.write(f"{case.name}: not fresh: {reply['stale_reason']}\n")
+        changed = self._history.changed_lines(case.name.rpartition("-")[2], case.gold)
+        bundles = tuple(
+            _bundle(
+                case, call(self._socket, "search", request | {"budget_tokens": budget}), changed
             )
-            changed = changed_lines(repository, case.name.rpartition("-")[2], case.gold)
-            yield _outcome(case, reply, bundles, changed)
-        call(socket, "clear_index", {"index": name})
+            for budget in BUDGETS
+        )
+        return Outcome(case, _ranks(case, reply), reply["timings_ms"]["total"], bundles)
 
 
-def _outcome(
-    case: Case, reply: dict[str, Any], bundles: tuple[Lines, ...], changed: Lines
-) -> Outcome:
-    paths = list(dict.fromkeys(hit["path"] for hit in reply["results"]))
-    ranks = {path: rank for rank, path in enumerate(paths, 1)}
-    if not reply["fresh"]:
-        sys.stderr.write(f"{case.name}: not fresh: {reply['stale_reason']}\n")
-    times = reply["timings_ms"]
-    return Outcome(case, tuple(map(ranks.get, case.gold)), times["total"], bundles, changed)
+def _ranks(case: Case, reply: dict[str, Any]) -> tuple[int | None, ...]:
+    paths = dict.fromkeys(hit["path"] for hit in reply["results"])
+    rank_by_path = {path: rank for rank, path in enumerate(paths, 1)}
+    return tuple(map(rank_by_path.get, case.gold))
+
+
+def _bundle(case: Case, reply: dict[str, Any], changed: Lines) -> Bundle:
+    lines = shown_lines(reply)
+    return Bundle(len(lines), set(case.gold) <= lines.keys(), share_shown(changed, lines))
 
 
 def dated_cases(repository: Path, cases: Sequence[Case]) -> list[Case]:
@@ -125,12 +104,27 @@ def _date(repository: Path, commit: str) -> int:
     return int(_git(repository, "show", "-s", "--format=%ct", commit))
 
 
-def _check_out(repository: Path, commit: str, root: Path) -> None:
-    """Make a directory the tree of a commit. The repository's own index is not touched."""
+def check_out(repository: Path, commit: str, root: Path) -> None:
+    """Make a directory the tree of a commit. The repository's own index is not touched.
+
+    A copy of a repository may lack its largest files: they are named and left out. Raises
+    `CalledProcessError` for any other fault.
+    """
     environment = os.environ | {"GIT_INDEX_FILE": str(root.parent / "index")}
-    command = ["git", f"--git-dir={repository}", f"--work-tree={root}"]
-    for arguments in (["read-tree", "--reset", "-u", commit], ["clean", "-qfdx"]):
-        subprocess.run([*command, *arguments], check=True, env=environment, cwd=root)
+    git = ["git", f"--git-dir={repository}", f"--work-tree={root}"]
+    steps = [["read-tree", "--reset", commit], ["checkout-index", "-afuq"], ["clean", "-qfdx"]]
+    for step in steps:
+        process = subprocess.run(
+            [*git, *step], env=environment, cwd=root, stderr=subprocess.PIPE, text=True
+        )
+        sys.stderr.write(process.stderr)
+        if process.returncode and not _lacks_only_files(process.stderr):
+            process.check_returncode()
+
+
+def _lacks_only_files(complaints: str) -> bool:
+    lines = complaints.splitlines()
+    return bool(lines) and all("unable to read sha1 file of" in line for line in lines)
 
 
 def _git(repository: Path, *arguments: str) -> str:
@@ -138,58 +132,65 @@ def _git(repository: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def print_table(outcomes: Sequence[Outcome]) -> None:
-    """Print a row for each set and length."""
-    groups = defaultdict[str, list[Outcome]](list)
-    for outcome in outcomes:
-        is_long = len(outcome.case.query) > LONG
-        for group in ("all", outcome.case.group, f"{'over' if is_long else 'up to'} {LONG:,}"):
-            groups[group].append(outcome)
-    sys.stdout.write(f"| cases | n | {' | '.join(f'@{depth}' for depth in DEPTHS)} |\n")
-    for group, members in groups.items():
-        shares = " | ".join(
-            f"{np.mean([outcome.has_all(depth) for outcome in members]):.3f}" for depth in DEPTHS
-        )
-        sys.stdout.write(f"| {group} | {len(members)} | {shares} |\n")
-    for number, budget in enumerate(BUDGETS):
-        sys.stdout.write(f"{_describe_bundles(outcomes, number, budget)}\n")
-    times = [outcome.milliseconds for outcome in outcomes]
-    sys.stdout.write(f"server time p50 {np.median(times):.0f} ms, max {max(times):.0f} ms\n")
-
-
-def _describe_bundles(outcomes: Sequence[Outcome], number: int, budget: int) -> str:
-    """Return a line about the answers within a budget; `number` is that of the budget."""
-    bundles = [outcome.bundles[number] for outcome in outcomes]
-    in_bundle = [
-        set(outcome.case.gold) <= bundle.keys()
-        for outcome, bundle in zip(outcomes, bundles, strict=True)
-    ]
-    line_shares = [
-        share
-        for outcome, bundle in zip(outcomes, bundles, strict=True)
-        if (share := share_shown(outcome.changed, bundle)) is not None
-    ]
-    return (
-        f"within {budget:,} tokens: all files {np.mean(in_bundle):.3f} (n={len(in_bundle)}), changed "
-        f"lines {np.mean(line_shares):.3f} (n={len(line_shares)}), {np.mean(list(map(len, bundles))):.1f}"
-        " files"
-    )
-
-
-def write_ranks(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write a line of JSON for each case: its name, the ranks of its files, its bundles."""
-    rows = (
-        {
-            "id": outcome.case.name,
-            "ranks": outcome.ranks,
-            "in_bundles": [
-                [file in bundle for file in outcome.case.gold] for bundle in outcome.bundles
-            ],
-            "lines": [share_shown(outcome.changed, bundle) for bundle in outcome.bundles],
+def run_cases(
+    daemon: Daemon, folders: dict[str, Path], cases: Sequence[Case], *, turns: int
+) -> Iterator[Outcome]:
+    """Ask all cases, repository by repository, in `turns`. `folders`: repository -> its git directory."""
+    by_repository = defaultdict[str, list[Case]](list)
+    for case in cases:
+        by_repository[case.repository].append(case)
+    parts = {
+        name: list(take_turns(dated_cases(folders[name], members), turns))
+        for name, members in by_repository.items()
+    }
+    order = sorted(parts)
+    random.Random(_SEED).shuffle(order)
+    with tempfile.TemporaryDirectory() as temporary:
+        runs = {
+            name: RepositoryRun(
+                rpc_socket(daemon.environment), folders[name], name, Path(temporary)
+            )
+            for name in order
         }
-        for outcome in outcomes
-    )
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+        for turn in range(turns):
+            for name in order:
+                yield from map(runs[name].ask, parts[name][turn])
+
+
+def _find_repositories(directory: Path, cases: Sequence[Case]) -> dict[str, Path]:
+    """Return the git directory of each repository of the cases that is there; name the others."""
+    folders = {
+        name: directory / name.replace("/", "+") / "repo"
+        for name in sorted({case.repository for case in cases})
+    }
+    for name, folder in folders.items():
+        if not folder.is_dir():
+            sys.stderr.write(f"{name}: no repository at {folder}\n")
+    return {name: folder.resolve() for name, folder in folders.items() if folder.is_dir()}
+
+
+def _run(arguments: argparse.Namespace, cases: Sequence[Case], file: OutcomeFile | None) -> None:
+    """Ask the cases of a daemon of its own and print the table, with what the file has already."""
+    folders = _find_repositories(arguments.repositories, cases)
+    outcomes = file.read(cases) if file else []
+    names = {outcome.case.name for outcome in outcomes}
+    pending = [case for case in cases if case.repository in folders and case.name not in names]
+    daemon = make_daemon()
+    if arguments.weights is not None:
+        daemon.variables["COCOSEARCH_SEARCH_WEIGHTS_FILE"] = str(arguments.weights.resolve())
+    try:
+        daemon.start()
+        for outcome in run_cases(daemon, folders, pending, turns=arguments.turns):
+            outcomes.append(outcome)
+            if file is not None:
+                file.append(outcome)
+            sys.stderr.write(f"{len(outcomes)} of {len(cases)}: {outcome.case.name}\n")
+        daemon.stop()
+    finally:
+        daemon.sweep()
+        shutil.rmtree(daemon.home, ignore_errors=True)
+        if outcomes:
+            print_table(outcomes)
 
 
 def main() -> int:
@@ -200,36 +201,20 @@ def main() -> int:
     parser.add_argument("--cases", type=Path, required=True)
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=[], metavar="OWNER/NAME")
-    parser.add_argument("--ranks", type=Path, help="write the rank of each file as JSON lines")
+    parser.add_argument("--outcomes", type=Path, help="a file of cases that are done; added to")
+    parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--weights", type=Path, help="weights other than the shipped ones")
     arguments = parser.parse_args()
+    cases = [
+        case
+        for case in read_cases(arguments.cases)
+        if not arguments.only or case.repository in arguments.only
+    ]
+    if not _find_repositories(arguments.repositories, cases):
+        return 1
     sys.stdout.write(f"{machine()}\n")
-    by_repository = defaultdict[str, list[Case]](list)
-    for case in read_cases(arguments.cases):
-        if not arguments.only or case.repository in arguments.only:
-            by_repository[case.repository].append(case)
-    daemon = make_daemon()
-    if arguments.weights is not None:
-        daemon.variables["COCOSEARCH_SEARCH_WEIGHTS_FILE"] = str(arguments.weights.resolve())
-    outcomes = list[Outcome]()
-    try:
-        daemon.start()
-        for name, cases in sorted(by_repository.items()):
-            folder = arguments.repositories / name.replace("/", "+") / "repo"
-            if not folder.is_dir():
-                sys.stderr.write(f"{name}: no repository at {folder}\n")
-                continue
-            outcomes += run_repository(daemon, folder.resolve(), cases)
-            sys.stderr.write(f"{name}: {len(cases)} cases\n")
-            if arguments.ranks is not None:
-                write_ranks(arguments.ranks, outcomes)
-        daemon.stop()
-    finally:
-        daemon.sweep()
-        shutil.rmtree(daemon.home, ignore_errors=True)
-    if outcomes:
-        print_table(outcomes)
-    return 0 if outcomes else 1
+    _run(arguments, cases, OutcomeFile(arguments.outcomes) if arguments.outcomes else None)
+    return 0
 
 
 if __name__ == "__main__":

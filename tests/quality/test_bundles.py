@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality.bundles import changed_lines, share_shown, shown_lines
+from benchmarks.quality.bundles import FixHistory, share_shown, shown_lines
 from tests.daemon import git
 
 
@@ -25,10 +25,11 @@ def test_the_lines_of_the_change_with_a_number(tmp_path: Path) -> None:
     commit(tmp_path, "Mend c, and add e (#12)", "a\nb\nC\nd\ne\n")
     commit(tmp_path, "Mend a (#123)", "A\nb\nC\nd\ne\n")
     repository = tmp_path / ".git"
-    assert changed_lines(repository, "12", ["store.py"]) == {"store.py": {3, 4}}
-    assert changed_lines(repository, "123", ["store.py", "none.py"]) == {"store.py": {1}}
-    assert changed_lines(repository, "7", ["store.py"]) == {}
-    assert changed_lines(repository, "x", ["store.py"]) == {}
+    history = FixHistory(repository)
+    assert history.changed_lines("12", ["store.py"]) == {"store.py": {3, 4}}
+    assert history.changed_lines("123", ["store.py", "none.py"]) == {"store.py": {1}}
+    assert history.changed_lines("7", ["store.py"]) == {}
+    assert history.changed_lines("x", ["store.py"]) == {}
 
 
 def test_a_merge_is_the_change_of_its_branch(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_merge_is_the_change_of_its_branch(tmp_path: Path) -> None:
     git(tmp_path, "checkout", "-q", main)
     commit(tmp_path, "Mend a", "A\nb\nc\nd\ne\nf\ng\n")
     git(tmp_path, "merge", "-q", "--no-ff", "-m", "Merge pull request #5 from fix", "fix")
-    assert changed_lines(tmp_path / ".git", "5", ["store.py"]) == {"store.py": {7}}
+    assert FixHistory(tmp_path / ".git").changed_lines("5", ["store.py"]) == {"store.py": {7}}
 
 
 def hit(**fields: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmarks.quality.issue_outcomes import Case
 from benchmarks.quality.issue_parts import (
     ALIKE,
     SHIPPED,
@@ -11,7 +12,6 @@ from benchmarks.quality.issue_parts import (
     Ranks,
     rank_case,
 )
-from benchmarks.quality.issues import Case
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import make_snapshot
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
