@@ -30,7 +30,7 @@ class SearchRequest:
     log, a stack trace. Nothing inside of several lines is a filter, except for a first line of
     nothing but filters. With `budget_tokens`, and without lines around results that are asked for,
     its answer has much code of the first files, also of their other places, and names the rest:
-    their `content` is "".
+    their `content` is "". One budget is spent on the places of all indexes that are asked.
     """
 
     query: str

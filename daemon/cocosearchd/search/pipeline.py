@@ -21,8 +21,13 @@ from cocosearchd.errors import (
 from cocosearchd.filters.filter_fields import make_relative
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
-from cocosearchd.search.answers.context import Context, ExpandedHits
-from cocosearchd.search.answers.disk_files import VerifiedFiles
+from cocosearchd.search.answers.context import (
+    Context,
+    ExpandedHits,
+    SourcedHits,
+    add_sources,
+)
+from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.ranked_answer import (
     Embed,
@@ -38,7 +43,7 @@ from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Plan, Query
+from cocosearchd.search.plan import Plan, Query, ViewOptions
 from cocosearchd.search.query_cache import (
     CachedHits,
     CacheStatistics,
@@ -222,12 +227,12 @@ class Pipeline:
         """
         ranking = ranked.ranking
         if not ranking.hits or count == 0:
-            return _make_answer(ranked, (), (), 0)
+            return make_answer(ranked, (), (), 0)
         with trace.stage("expand"):
             if ranked.record.is_followed:
                 expanded = await self._expand_followed(ranked, count)
                 omitted = len(ranking.hits[:count]) - len(expanded.hits)
-                return _make_answer(ranked, expanded.hits, (), omitted)
+                return make_answer(ranked, expanded.hits, (), omitted)
             view = ranked.view
             overlay = ranked.overlay
             root = ranked.record.root
@@ -238,24 +243,55 @@ class Pipeline:
                 hits, view, overlay, count
             )
         omitted = len(hits[:count]) - len(expanded.hits)
-        return _make_answer(ranked, expanded.hits, expanded.changed_paths, omitted)
+        return make_answer(ranked, expanded.hits, expanded.changed_paths, omitted)
+
+    async def read_sources(self, ranked: RankedAnswer, trace: Trace, count: int) -> SourcedHits:
+        """Read the files of the first `count` hits, which `pack` shows with those of other indexes."""
+        hits = ranked.ranking.hits[:count]
+        if not hits:
+            return SourcedHits((), ())
+        files = ranked.ranking.files
+        with trace.stage("expand"):
+            if ranked.record.is_followed:
+                contents = await self._read_followed(ranked, count)
+                texts = {hit.path: contents.get(hit.path) for hit in hits}
+                sourced = add_sources(hits, {file.path: file for file in files}, texts, {})
+                return SourcedHits(hits, sourced.sources)  # none is stale
+            root, overlay = ranked.record.root, ranked.overlay
+            read = partial(self._context.read_sources, root, hits, files, overlay)
+            return await self.disk.run_bounded(root, read) or self._context.unsaved_sources(
+                hits, files, overlay
+            )
+
+    async def pack(self, sourced: SourcedHits, view: ViewOptions) -> tuple[Hit, ...]:
+        """Pack the hits of a long question into the budget of `view`; empty where no place fits."""
+        return await anyio.to_thread.run_sync(self._context.pack, sourced, view)
 
     async def _expand_followed(self, ranked: RankedAnswer, count: int | None) -> ExpandedHits:
         """Add context from stored contents that are as the hits were ranked."""
-        hits = ranked.ranking.hits
-        paths = {hit.path for hit in hits[:count]}
+        contents = await self._read_followed(ranked, count)
+        ranking = ranked.ranking
+        return await anyio.to_thread.run_sync(
+            self._context.expand_followed,
+            ranking.hits,
+            ranking.files,
+            ranked.view,
+            contents,
+            count,
+        )
+
+    async def _read_followed(
+        self, ranked: RankedAnswer, count: int | None
+    ) -> dict[str, FileContents]:
+        """Read the stored contents of a followed index's files that are as the hits were ranked."""
+        paths = {hit.path for hit in ranked.ranking.hits[:count]}
         hashes = {
             file.path: file.content_hash for file in ranked.ranking.files if file.path in paths
         }
         stored: dict[str, StoredContents] = {}
         with suppress(StoreUnavailable):  # an earlier answer: its hits have their own texts
             stored = await self.stored_contents.read_versions(ranked.record, hashes)
-        contents = {
-            path: content.contents for path, content in stored.items() if content.has_places
-        }
-        return await anyio.to_thread.run_sync(
-            self._context.expand_followed, hits, ranked.ranking.files, ranked.view, contents, count
-        )
+        return {path: content.contents for path, content in stored.items() if content.has_places}
 
     async def embed(
         self, embedder_pairs: tuple[tuple[str, str], ...], text: str, trace: Trace
@@ -380,9 +416,10 @@ class Pipeline:
             )
 
 
-def _make_answer(
+def make_answer(
     ranked: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...], omitted: int
 ) -> Answer:
+    """Make the answer of one index with these of its hits."""
     ranking = ranked.ranking
     return Answer(
         index=ranked.record.name,

@@ -81,7 +81,7 @@ def tokens_of(hits: tuple[Hit, ...]) -> int:
 
 
 def pack(hits: list[Hit], texts: dict[str, str], budget: int) -> tuple[Hit, ...]:
-    return pack_hits(hits, {path: source_of(text) for path, text in texts.items()}, budget, WIDTH)
+    return pack_hits(hits, [source_of(texts[hit.path]) for hit in hits], budget, WIDTH)
 
 
 def test_the_first_file_shows_more_places_than_the_last_one() -> None:
@@ -160,7 +160,7 @@ def test_files_without_room_are_named() -> None:
 def test_a_changed_file_shows_its_stored_text_alone() -> None:
     text = module(5)
     hit = replace(hit_of("a.py", text, {2: 2.0}), stale=True)
-    (packed,) = pack_hits([hit], {}, 500, WIDTH)
+    (packed,) = pack_hits([hit], [None], 500, WIDTH)
     assert packed.content == hit.content
     assert packed.stale
     assert not packed.also

@@ -1,15 +1,18 @@
 """Answers to long questions within a budget, over real PostgreSQL and files; short ones stay as they were."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cocosearchd.config.settings import SearchSettings
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.model import Hit
+from cocosearchd.search.answers.bundle import name_hit
 from cocosearchd.search.answers.context import fit_budget
-from cocosearchd.search.answers.multi_index import search_several
+from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.search.plan import parse_query
+from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
 
@@ -105,21 +108,89 @@ async def test_a_changed_file_is_marked_and_shows_its_stored_text(
     assert not any(hit.stale for hit in answer.hits[1:])
 
 
-async def test_a_budget_holds_over_several_indexes(db: Database, tmp_path: Path) -> None:
+MAIL = {
+    "mail/outbox.py": module("outbox", 8, COUPON.replace("redeem_coupon", "announce_coupon")),
+    "mail/inbox.py": module("inbox", 8),
+}
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Several indexes with one pipeline."""
+
+    corpora: list[Corpus]
+    pipeline: Pipeline
+
+    async def ask(self, query: Query) -> MergedAnswer:
+        return await search_several(self.pipeline, [c.record for c in self.corpora], query)
+
+
+async def join(db: Database, folder: Path, indexes: dict[str, dict[str, str]]) -> Joint:
     corpora = [
-        await new_corpus(db, tmp_path / name, FILES, name=name, lexical=tmp_path / f"{name}-words")
-        for name in ("one", "two")
+        await new_corpus(db, folder / name, files, name=name, lexical=folder / f"{name}-words")
+        for name, files in indexes.items()
     ]
-    records = [corpus.record for corpus in corpora]
     words = {corpus.record.name: corpus.lexical for corpus in corpora}
-    pipeline = Pipeline(db, corpora[0].embedder, SearchSettings(), words.get)
-    query = parse_query(REPORT, budget_tokens=900, collapse=False)
-    merged = await search_several(pipeline, records, query)
-    unlimited = replace(query, view=replace(query.view, budget_tokens=None))
-    everything = await search_several(pipeline, records, unlimited)
-    assert merged.hits[0].path == "shop/coupons.py"
-    assert merged.hits == fit_budget(merged.hits, None, 900)
+    return Joint(corpora, Pipeline(db, corpora[0].embedder, SearchSettings(), words.get))
+
+
+def code_of(hit: Hit) -> str:
+    """Return all code that a hit shows."""
+    texts = (hit.context_before, hit.content, hit.context_after)
+    return "\n".join((*texts, *(entry.content for entry in hit.also)))
+
+
+def shown_tokens(hits: tuple[Hit, ...]) -> int:
+    return sum(estimate_tokens(name_hit(hit)) + estimate_tokens(code_of(hit)) for hit in hits)
+
+
+async def test_a_budget_is_spent_on_the_best_places_of_all_indexes(
+    db: Database, tmp_path: Path
+) -> None:
+    joint = await join(db, tmp_path, {"shop": FILES, "mail": MAIL})
+    everything = await joint.ask(parse_query(REPORT))
+    merged = await joint.ask(parse_query(REPORT, budget_tokens=1500))
+    assert [(hit.index, hit.path) for hit in merged.hits] == [
+        (hit.index, hit.path) for hit in everything.hits
+    ]
+    assert {hit.index for hit in merged.hits} == {"shop", "mail"}
+    assert merged.omitted == 0
+    code = {hit.path: code_of(hit) for hit in merged.hits}
+    assert "def redeem_coupon" in code["shop/coupons.py"]
+    assert "def announce_coupon" in code["mail/outbox.py"]
+    assert 750 < shown_tokens(merged.hits) <= 1500
+
+
+@pytest.mark.parametrize("budget", [300, 900, 2000])
+async def test_one_index_of_several_that_answers_has_all_of_the_budget(
+    db: Database, tmp_path: Path, budget: int
+) -> None:
+    unrelated = {"zoo.py": "class Elephant:\n    trunk = 1\n"}
+    joint = await join(db, tmp_path, {"shop": FILES, "zoo": unrelated})
+    query = parse_query(REPORT, budget_tokens=budget)
+    merged = await joint.ask(query)
+    alone = await joint.corpora[0].ask(query)
+    assert [code_of(hit) for hit in merged.hits] == [code_of(hit) for hit in alone.hits]
+
+
+async def test_a_budget_for_no_place_shows_the_first_hits(db: Database, tmp_path: Path) -> None:
+    joint = await join(db, tmp_path, {"shop": FILES, "mail": MAIL})
+    everything = await joint.ask(parse_query(REPORT))
+    merged = await joint.ask(parse_query(REPORT, budget_tokens=40))
+    assert merged.hits == fit_budget(everything.hits, None, 40)
     assert len(merged.hits) + merged.omitted == len(everything.hits)
+
+
+async def test_a_file_of_several_indexes_that_changed_shows_its_stored_text(
+    db: Database, tmp_path: Path
+) -> None:
+    joint = await join(db, tmp_path, {"shop": FILES, "mail": MAIL})
+    (tmp_path / "shop/shop/coupons.py").write_text("gone = True\n")
+    merged = await joint.ask(parse_query(REPORT, budget_tokens=1500))
+    assert [hit.path for hit in merged.hits if hit.stale] == ["shop/coupons.py"]
+    assert "coupon" in next(hit.content for hit in merged.hits if hit.stale)
+    changed = {answer.index: answer.changed_paths for answer in merged.answers}
+    assert changed == {"shop": ("shop/coupons.py",), "mail": ()}
 
 
 async def test_a_header_is_named_with_its_source_and_a_test_where_one_asks_for_it(

@@ -7,7 +7,7 @@ place before any other. Pure: the texts of files are given.
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,16 +86,19 @@ class _File:
 
 
 def pack_hits(
-    hits: Sequence[Hit], sources: Mapping[str, SourceText], budget: int, line_width: int
+    hits: Sequence[Hit], sources: Sequence[SourceText | None], budget: int, line_width: int
 ) -> tuple[Hit, ...]:
     """Return the first hits, with code in as many as fit into a budget of tokens.
 
     A hit without room for code has an empty `content`; other places of a file are in `also`, with
-    their `content`. Hits whose file is not in `sources` show their stored text. Empty where the
-    budget has no room for any place. Lines are cut to `line_width` characters.
+    their `content`. `sources` are the texts of the hits' files, in the order of the hits; a hit
+    without one shows its stored text. Empty where the budget has no room for any place. Lines are
+    cut to `line_width` characters.
     """
     listed_hits, room = _fit_names(hits, budget)
-    files = [_File(hit, sources.get(hit.path), line_width) for hit in listed_hits]
+    files = [
+        _File(hit, source, line_width) for hit, source in zip(listed_hits, sources, strict=False)
+    ]
     queues = [_list_pieces(hit, rank, files[rank]) for rank, hit in enumerate(listed_hits)]
     chosen = _choose_pieces(files, queues, room)
     if not any(chosen):

@@ -36,6 +36,18 @@ class ExpandedHits:
 
 
 @dataclass(frozen=True, slots=True)
+class SourcedHits:
+    """Hits without context, marked as expanded ones are, each with the text of its file.
+
+    None where the file cannot be read as it was indexed.
+    """
+
+    hits: tuple[Hit, ...]
+    sources: tuple[SourceText | None, ...]
+    changed_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LineSpan:
     """The lines to show around a match: inclusive ranges, empty when first > last.
 
@@ -115,6 +127,34 @@ class Context:
             self._expansions.put(key, (hits, expanded))
         return expanded
 
+    def read_sources(
+        self,
+        root: bytes,
+        hits: tuple[Hit, ...],
+        files: Sequence[FileState],
+        overlay: Overlay | None,
+    ) -> SourcedHits:
+        """Read the files of hits that are packed later. Not cached: it would hold all of them."""
+        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        states = {file.path: file for file in files}
+        return add_sources(hits, states, self._read_texts(root, hits, states, unsaved), unsaved)
+
+    def unsaved_sources(
+        self, hits: tuple[Hit, ...], files: Sequence[FileState], overlay: Overlay | None
+    ) -> SourcedHits:
+        """Return hits of which no file can be read: stored text, marked stale, but unsaved files."""
+        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        states = {file.path: file for file in files}
+        return add_sources(hits, states, {hit.path: unsaved.get(hit.path) for hit in hits}, unsaved)
+
+    def pack(self, sourced: SourcedHits, view: ViewOptions) -> tuple[Hit, ...]:
+        """Pack hits of a long question, of one index or of several, into the budget of `view`.
+
+        Empty where no place fits.
+        """
+        assert view.budget_tokens is not None, "only a budget of tokens is packed"
+        return pack_hits(sourced.hits, sourced.sources, view.budget_tokens, self._line_width)
+
     def _all_unchanged(
         self, root: bytes, paths: Iterable[str], files: Mapping[str, FileState]
     ) -> bool:
@@ -160,8 +200,8 @@ class Context:
     ) -> ExpandedHits:
         """Expand hits with the texts of their files; None: the file cannot be shown as indexed."""
         changed_paths = tuple(path for path, text in texts.items() if text is None)
-        if _is_bundled(hits, view):
-            bundle = self._bundle(hits, states, texts, view, unsaved)
+        if is_bundled(hits, view):
+            bundle = self.pack(add_sources(hits, states, texts, unsaved), view)
             if bundle:
                 return ExpandedHits(bundle, changed_paths)
         expanded = []
@@ -202,26 +242,6 @@ class Context:
                 None if state is None else self.disk.verified(root, path, state.content_hash)
             )
         return texts
-
-    def _bundle(
-        self,
-        hits: Sequence[Hit],
-        states: Mapping[str, FileState],
-        texts: Mapping[str, FileContents | None],
-        view: ViewOptions,
-        unsaved: Mapping[str, FileContents],
-    ) -> tuple[Hit, ...]:
-        """Pack hits of a long question into the budget of `view`."""
-        assert view.budget_tokens is not None, "only a budget of tokens is packed"
-        sources = {
-            path: SourceText(text, states[path].scopes or b"")
-            for path, text in texts.items()
-            if text is not None and path in states
-        }
-        marked = [
-            replace(hit, stale=texts[hit.path] is None, overlay=hit.path in unsaved) for hit in hits
-        ]
-        return pack_hits(marked, sources, view.budget_tokens, self._line_width)
 
     def _cached_context(
         self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions
@@ -280,7 +300,28 @@ class Context:
         )
 
 
-def _is_bundled(hits: Sequence[Hit], view: ViewOptions) -> bool:
+def add_sources(
+    hits: tuple[Hit, ...],
+    states: Mapping[str, FileState],
+    texts: Mapping[str, FileContents | None],
+    unsaved: Mapping[str, FileContents],
+) -> SourcedHits:
+    """Mark hits by the texts of their files, and put both together."""
+    sources = {
+        path: SourceText(text, states[path].scopes or b"")
+        for path, text in texts.items()
+        if text is not None and path in states
+    }
+    return SourcedHits(
+        tuple(
+            replace(hit, stale=texts[hit.path] is None, overlay=hit.path in unsaved) for hit in hits
+        ),
+        tuple(sources.get(hit.path) for hit in hits),
+        tuple(path for path, text in texts.items() if text is None),
+    )
+
+
+def is_bundled(hits: Iterable[Hit], view: ViewOptions) -> bool:
     """Return True for hits of a long question, a budget, and no wish for particular lines."""
     return (
         view.budget_tokens is not None

@@ -15,15 +15,15 @@ from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.alike import Text, group_alike
-from cocosearchd.search.answers.context import fit_budget
+from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundled
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
 from cocosearchd.search.joint.joint_ranking import IndexBound, JointRanking, Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.pipeline import Answer, Pipeline
+from cocosearchd.search.pipeline import Answer, Pipeline, make_answer
 from cocosearchd.search.places import content_words
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, ViewOptions
 from cocosearchd.search.trace import Trace
 
 # An index whose best hit is less relevant than this share of the best hit of all adds nothing. The first
@@ -151,11 +151,41 @@ async def _merge_ranked(
         if _collapses(query)
         else [SelectedHit(*chosen) for chosen in order_hits(hits_by_index)[:limit]]
     )
+    ranked_hits = (hits_by_index[entry.number][entry.rank - 1] for entry in selected)
+    if is_bundled(ranked_hits, query.view):
+        bundle = await _bundle(pipeline, deduplicated, selected, query.view, traces)
+        if bundle.hits:
+            return bundle
     answers = await _expand_selected(pipeline, deduplicated, selected, traces)
-    merged_hits = merge_hits(answers, selected)
-    fitting = _fit_budget(merged_hits, query)
+    fitting = _fit_budget(merge_hits(answers, selected), query)
     omitted = len(selected) - len(fitting)
     return MergedAnswer(fitting, answers, (), traces, omitted=omitted)
+
+
+async def _bundle(
+    pipeline: Pipeline,
+    ranked_answers: Sequence[RankedAnswer],
+    selected: Sequence[SelectedHit],
+    view: ViewOptions,
+    traces: dict[str, Trace],
+) -> MergedAnswer:
+    """Pack the hits of a long question into one budget: the best places of all indexes.
+
+    Without hits where no place fits.
+    """
+    counts = _count_shown(selected)
+    sourced_by_index = [
+        await pipeline.read_sources(ranked, traces[ranked.record.name], counts[number])
+        for number, ranked in enumerate(ranked_answers)
+    ]
+    answers = tuple(
+        make_answer(ranked, sourced.hits, sourced.changed_paths, omitted=0)
+        for ranked, sourced in zip(ranked_answers, sourced_by_index, strict=True)
+    )
+    merged = merge_hits(answers, selected)
+    sources = tuple(sourced_by_index[entry.number].sources[entry.rank - 1] for entry in selected)
+    packed = await pipeline.pack(SourcedHits(merged, sources), view)
+    return MergedAnswer(packed, answers, (), traces, omitted=len(selected) - len(packed))
 
 
 def _fit_budget(hits: Sequence[Hit], query: Query) -> tuple[Hit, ...]:
@@ -228,15 +258,21 @@ async def _expand_selected(
     traces: Mapping[str, Trace],
 ) -> tuple[Answer, ...]:
     """Add context to the hits of each index, up to the last selected one."""
-    counts = Counter[int]()
-    for hit in selected:
-        counts[hit.number] = max(counts[hit.number], hit.rank)
+    counts = _count_shown(selected)
     return tuple(
         [
             await pipeline.expand(ranked, traces[ranked.record.name], counts[number])
             for number, ranked in enumerate(ranked_answers)
         ]
     )
+
+
+def _count_shown(selected: Sequence[SelectedHit]) -> Counter[int]:
+    """Return the rank of the last selected hit of each index by its number."""
+    counts = Counter[int]()
+    for hit in selected:
+        counts[hit.number] = max(counts[hit.number], hit.rank)
+    return counts
 
 
 async def _rank_all(
@@ -248,10 +284,8 @@ async def _rank_all(
 ) -> list[Outcome]:
     """Rank the hits of every index that may add some; an outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
-    # A budget is for the merged answer, so it is applied after merging. Only for a long question
-    # each index also spends it on its own: which places of a file are shown is decided there.
-    tokens = query.view.budget_tokens if query.report is not None else None
-    view = replace(query.view, budget_chars=None, budget_tokens=tokens)
+    # A budget is for the merged answer, so it is spent after merging.
+    view = replace(query.view, budget_chars=None, budget_tokens=None)
     unlimited = replace(query, view=view)
     joint = await pipeline.begin_joint(
         records, unlimited, traces, embed=embedding.embed, overlays=overlays
