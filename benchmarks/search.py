@@ -2,10 +2,12 @@
 own.
 
     python -m benchmarks.search [--chunks 10000] [--queries 100] [--writer] [--several N] [--home DIR]
+        [--reports CASES.jsonl]
 
 Wall time is from the pipeline's call to its answer, hits widened from disk. CPU is of this process
 (all threads) and of PostgreSQL, each per query. Questions are words of a random file, or a name
-that one defines. With `--home` the index is made once and kept: a million chunks take a quarter of
+that one defines; `--reports` asks bug reports of 3,500 to 4,500 characters as well (the file is
+that of `benchmarks.quality.issues`). With `--home` the index is made once and kept: a million chunks take a quarter of
 an hour.
 """
 
@@ -27,6 +29,7 @@ import psutil
 from numpy.typing import NDArray
 
 from benchmarks.measure import cpu_seconds, machine, percentile
+from benchmarks.quality.issue_outcomes import read_cases
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
@@ -51,6 +54,7 @@ from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.words.words_table import fill_words
 
 RECALL_QUERIES = 40
+REPORT_CHARACTERS = range(3500, 4500)
 
 
 @dataclass
@@ -164,6 +168,12 @@ async def latencies(bench: Bench) -> None:
     )
     phrases = [f'"{" ".join(text.split()[:2])}" {text}' for text in plain[:20]]
     await measure(bench, "code, a phrase in quotes", phrases, row(bench, use_cache=False))
+
+
+async def report_latencies(bench: Bench, cases: Path) -> None:
+    """The row of bug reports."""
+    reports = [case.query for case in read_cases(cases) if len(case.query) in REPORT_CHARACTERS]
+    await measure(bench, "code, a bug report", reports, row(bench, use_cache=False))
 
 
 async def through_postgres(bench: Bench) -> None:
@@ -343,6 +353,8 @@ async def run(options: argparse.Namespace, home: Path) -> None:
     async with opened(Home(home), options.chunks, options.queries) as bench:
         print(dict(bench.lexical.sizes()))
         await latencies(bench)
+        if options.reports is not None:
+            await report_latencies(bench, options.reports)
         if not options.code:
             await through_postgres(bench)
         if options.several:
@@ -367,6 +379,7 @@ def main() -> None:
     parser.add_argument(
         "--several", type=int, default=0, metavar="N", help="also ask N smaller indexes at once"
     )
+    parser.add_argument("--reports", type=Path, metavar="CASES.jsonl")
     parser.add_argument(
         "--code", action="store_true", help="leave out what PostgreSQL ranks: seconds at a million"
     )

@@ -21,17 +21,19 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.quality.corpus import CATEGORIES, CODE_SUFFIXES, Repository, questions, repositories
-from benchmarks.quality.metric import Result, ndcg
+from benchmarks.quality.metric import Result, Target, ndcg
 from cocosearch_ipc.address import rpc_socket
 from cocosearch_ipc.client import call, stream
+from cocosearch_ipc.render.line_range import extent
 from tests.daemon import make_daemon
 
 RESULTS = Path(__file__).parent / "results"
@@ -48,13 +50,19 @@ PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One query's figure under one system: a profile, or `code` without a group of its signals."""
+    """One query's figures under one system: a profile, or `code` without a group of its signals.
+
+    Targets with lines are found by the lines that a result shows (`ndcg`), by those of its chunk
+    alone (`chunk_ndcg`), or by any lines of the file (`file_ndcg`).
+    """
 
     repository: str
     category: str
     system: str
     query: str
     ndcg: float
+    chunk_ndcg: float
+    file_ndcg: float
 
 
 def main() -> int:
@@ -170,12 +178,27 @@ def answers(socket: str, name: str, systems: Mapping[str, str]) -> Iterator[Aske
                 "use_cache": False,
             }
             reply = call(socket, "search", request)
-            results = [
+            targets = question.targets
+            results = [_shown(hit) for hit in reply["results"]]
+            chunks = [
                 Result(hit["path"], hit["start_line"], hit["end_line"]) for hit in reply["results"]
             ]
             yield Asked(
-                name, question.category, system, question.text, ndcg(question.targets, results)
+                name,
+                question.category,
+                system,
+                question.text,
+                ndcg(targets, results),
+                ndcg(targets, chunks),
+                ndcg([Target(target.path) for target in targets], results),
             )
+
+
+def _shown(hit: Mapping[str, Any]) -> Result:
+    """Return a result with the lines that it shows: its chunk, and what is shown around it."""
+    context = (hit["context_before"] or "", hit["context_after"] or "")
+    lines = extent(context[0], hit["start_line"], hit["end_line"], context[1])
+    return Result(hit["path"], *lines)
 
 
 def report(answered: Sequence[Asked], *, cross_validated: bool, all_files: bool) -> None:
@@ -222,15 +245,23 @@ def figures(answered: Sequence[Asked]) -> dict[str, float]:
     repository.
     """
     names = sorted({answer.repository for answer in answered})
-    by_name = {
-        name: float(np.mean([answer.ndcg for answer in answered if answer.repository == name]))
-        for name in names
+    by_name = {name: [answer for answer in answered if answer.repository == name] for name in names}
+    of_lines = {name: _mean(answer.ndcg for answer in by_name[name]) for name in names}
+    of_files = (_mean(answer.file_ndcg for answer in by_name[name]) for name in names)
+    of_chunks = (_mean(answer.chunk_ndcg for answer in by_name[name]) for name in names)
+    means = {
+        "overall": _mean(of_lines.values()),
+        "overall, any lines": _mean(of_files),
+        "overall, lines of chunks": _mean(of_chunks),
     }
-    means = {"overall": float(np.mean(list(by_name.values())))}
     for category in CATEGORIES:
         values = [answer.ndcg for answer in answered if answer.category == category]
         means[category] = float(np.mean(values)) if values else float("nan")
-    return means | by_name
+    return means | of_lines
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
 
 
 if __name__ == "__main__":

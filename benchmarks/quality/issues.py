@@ -1,7 +1,7 @@
 """Share of bug reports whose fix is found, through a running daemon and its public interface.
 
     python -m benchmarks.quality.issues --cases CASES.jsonl --repositories DIR [--only OWNER/NAME ...]
-        [--outcomes FILE] [--turns N]
+        [--outcomes FILE] [--turns N] [--all-indexes]
 
 A case is a line of JSON: `id`, `set`, `snapshot` (the repository), `base` (the commit to index),
 `query` (the text of the issue) and `gold` (the files that its fix changed). DIR has the git
@@ -12,6 +12,7 @@ the files of the commit is visible: no history, which would hold the fix.
 A run over hundreds of cases takes hours. `--outcomes` keeps each case as it is done, and the same
 command goes on where it was cut off. With `--turns` all repositories are visited N times, and each
 visit asks every N-th case: a run that is cut off has cases of every repository and time.
+`--all-indexes` asks each question to the indexes of all repositories at once.
 
 Printed: the share of cases with *all* files among the first k, by set, length and repository; for
 answers of at most 2,000, 4,000 and 8,000 tokens the share of cases with all files in them, and the
@@ -52,17 +53,23 @@ _SEED = 20261127  # of the order of repositories
 
 
 class RepositoryRun:
-    """The cases of one repository, asked of one index whose root is checked out for each."""
+    """The cases of one repository, asked of one index whose root is checked out for each.
 
-    def __init__(self, socket: str, repository: Path, name: str, folder: Path) -> None:
+    With `all_indexes` other indexes are asked as well; only files of this one count.
+    """
+
+    def __init__(
+        self, socket: str, repository: Path, name: str, folder: Path, *, all_indexes: bool
+    ) -> None:
         self._socket = socket
         self._repository = repository
         self._index = name.rpartition("/")[2]
         self._root = folder / name.replace("/", "+") / self._index
         self._history = FixHistory(repository)
+        self._scope = {"all_indexes": True} if all_indexes else {"index": self._index}
 
-    def ask(self, case: Case) -> Outcome:
-        """Check out the commit of a case, wait until it is searchable, and ask its question."""
+    def check_out(self, case: Case) -> None:
+        """Check out the commit of a case, and wait until it is searchable."""
         is_new = not self._root.exists()
         self._root.mkdir(parents=True, exist_ok=True)
         check_out(self._repository, case.base, self._root)
@@ -70,29 +77,33 @@ class RepositoryRun:
             index(self._socket, self._index, self._root)
         wait = {"index": self._index, "timeout_ms": 600_000}
         call(self._socket, "sync", wait, timeout_s=INDEX_S)
-        request = {"query": case.query, "index": self._index, "limit": LIMIT, "use_cache": False}
+
+    def ask(self, case: Case) -> Outcome:
+        """Check out the commit of a case and ask its question."""
+        self.check_out(case)
+        request = {"query": case.query, "limit": LIMIT, "use_cache": False, **self._scope}
         reply = call(self._socket, "search", request)
         if not reply["fresh"]:
             sys.stderr.write(f"{case.name}: not fresh: {reply['stale_reason']}\n")
         changed = self._history.changed_lines(case.name.rpartition("-")[2], case.gold)
         bundles = tuple(
-            _bundle(
+            self._bundle(
                 case, call(self._socket, "search", request | {"budget_tokens": budget}), changed
             )
             for budget in BUDGETS
         )
-        return Outcome(case, _ranks(case, reply), reply["timings_ms"]["total"], bundles)
+        return Outcome(case, self._ranks(case, reply), reply["timings_ms"]["total"], bundles)
 
+    def _ranks(self, case: Case, reply: dict[str, Any]) -> tuple[int | None, ...]:
+        files = dict.fromkeys((hit["index"], hit["path"]) for hit in reply["results"])
+        rank_by_file = {file: rank for rank, file in enumerate(files, 1)}
+        return tuple(rank_by_file.get((self._index, path)) for path in case.gold)
 
-def _ranks(case: Case, reply: dict[str, Any]) -> tuple[int | None, ...]:
-    paths = dict.fromkeys(hit["path"] for hit in reply["results"])
-    rank_by_path = {path: rank for rank, path in enumerate(paths, 1)}
-    return tuple(map(rank_by_path.get, case.gold))
-
-
-def _bundle(case: Case, reply: dict[str, Any], changed: Lines) -> Bundle:
-    lines = shown_lines(reply)
-    return Bundle(len(lines), set(case.gold) <= lines.keys(), share_shown(changed, lines))
+    def _bundle(self, case: Case, reply: dict[str, Any], changed: Lines) -> Bundle:
+        own_hits = [hit for hit in reply["results"] if hit["index"] == self._index]
+        lines = shown_lines({"results": own_hits})
+        has_all = set(case.gold) <= lines.keys()
+        return Bundle(len(reply["results"]), has_all, share_shown(changed, lines))
 
 
 def dated_cases(repository: Path, cases: Sequence[Case]) -> list[Case]:
@@ -133,9 +144,17 @@ def _git(repository: Path, *arguments: str) -> str:
 
 
 def run_cases(
-    daemon: Daemon, folders: dict[str, Path], cases: Sequence[Case], *, turns: int
+    daemon: Daemon,
+    folders: dict[str, Path],
+    cases: Sequence[Case],
+    *,
+    turns: int = 1,
+    all_indexes: bool = False,
 ) -> Iterator[Outcome]:
-    """Ask all cases, repository by repository, in `turns`. `folders`: repository -> its git directory."""
+    """Ask all cases, repository by repository, in `turns`. `folders`: repository -> its git directory.
+
+    With `all_indexes` all repositories are indexed before the first question.
+    """
     by_repository = defaultdict[str, list[Case]](list)
     for case in cases:
         by_repository[case.repository].append(case)
@@ -145,13 +164,17 @@ def run_cases(
     }
     order = sorted(parts)
     random.Random(_SEED).shuffle(order)
+    socket = rpc_socket(daemon.environment)
     with tempfile.TemporaryDirectory() as temporary:
         runs = {
             name: RepositoryRun(
-                rpc_socket(daemon.environment), folders[name], name, Path(temporary)
+                socket, folders[name], name, Path(temporary), all_indexes=all_indexes
             )
             for name in order
         }
+        if all_indexes:
+            for name in order:
+                runs[name].check_out(parts[name][0][0])
         for turn in range(turns):
             for name in order:
                 yield from map(runs[name].ask, parts[name][turn])
@@ -180,7 +203,9 @@ def _run(arguments: argparse.Namespace, cases: Sequence[Case], file: OutcomeFile
         daemon.variables["COCOSEARCH_SEARCH_WEIGHTS_FILE"] = str(arguments.weights.resolve())
     try:
         daemon.start()
-        for outcome in run_cases(daemon, folders, pending, turns=arguments.turns):
+        for outcome in run_cases(
+            daemon, folders, pending, turns=arguments.turns, all_indexes=arguments.all_indexes
+        ):
             outcomes.append(outcome)
             if file is not None:
                 file.append(outcome)
@@ -203,6 +228,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="OWNER/NAME")
     parser.add_argument("--outcomes", type=Path, help="a file of cases that are done; added to")
     parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--all-indexes", action="store_true")
     parser.add_argument("--weights", type=Path, help="weights other than the shipped ones")
     arguments = parser.parse_args()
     cases = [

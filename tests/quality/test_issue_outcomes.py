@@ -84,7 +84,10 @@ def commit(root: Path, text: str, message: str) -> str:
     return output_of_git(root, "rev-parse", "HEAD")
 
 
-def test_each_case_is_asked_of_its_own_commit(tmp_path: Path, shared: Daemon) -> None:
+@pytest.mark.parametrize("all_indexes", [False, True])
+def test_each_case_is_asked_of_its_own_commit(
+    tmp_path: Path, shared: Daemon, all_indexes: bool
+) -> None:
     repository = tmp_path / "shop"
     repository.mkdir()
     git(repository, "init", "-q")
@@ -97,7 +100,10 @@ def test_each_case_is_asked_of_its_own_commit(tmp_path: Path, shared: Daemon) ->
         case("shop-1", first, ("rounding.py",)),
     ]
     folders = {"owner/shop": repository / ".git"}
-    outcomes = {result.case.name: result for result in run_cases(shared, folders, cases, turns=2)}
+    outcomes = {
+        result.case.name: result
+        for result in run_cases(shared, folders, cases, turns=2, all_indexes=all_indexes)
+    }
     assert outcomes["shop-1"].ranks == (None,)
     assert outcomes["shop-2"].ranks == (1,)
     assert all(bundle.has_all for bundle in outcomes["shop-2"].bundles)

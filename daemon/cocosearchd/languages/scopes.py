@@ -39,6 +39,20 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
     return lines
 
 
+def begun(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
+    """Return the lines of the largest definition that starts in a byte range and ends after it, or None.
+
+    Such a range has the head of the definition, behind imports for example, and not its body.
+    """
+    largest = 0
+    lines = None
+    for first, last, first_line, last_line in _SCOPE.iter_unpack(scopes):
+        if start_byte <= first < end_byte < last and last - first > largest:
+            largest = last - first
+            lines = (first_line, last_line)
+    return lines
+
+
 def innermost_start(scopes: bytes, line: int) -> int | None:
     """Return the first line of the smallest definition around a line, or None."""
     around = [

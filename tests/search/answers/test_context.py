@@ -143,6 +143,39 @@ def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
         assert scopes.enclosing(scopes.pack(symbols), data, start, end) == parsed
 
 
+def test_the_head_of_a_definition_is_shown_with_what_follows(tmp_path: Path) -> None:
+    """A short head shares its chunk with the imports above it."""
+    head = PYTHON[: PYTHON.index('    """Reads')].rstrip("\n")
+    hit = shown(tmp_path, PYTHON, head, ViewOptions())
+    assert hit.content == head
+    assert hit.context_before == ""
+    assert hit.context_after == PYTHON[len(head) + 1 : PYTHON.index("\n\n\ndef last")]
+    few = shown(tmp_path, PYTHON, head, ViewOptions(), lines=8)
+    assert few.context_after == '    """Reads users."""\n'
+    alone = shown(tmp_path, PYTHON, head, ViewOptions(smart_context=False))
+    assert alone.context_after == ""
+
+
+@pytest.mark.parametrize(
+    ("part", "lines"),
+    [
+        ("LIMIT = 3", None),
+        ("import os", None),
+        ("class Repository", (6, 18)),
+        ("def first", (14, 18)),
+    ],
+)
+def test_the_largest_definition_that_begins_in_a_range(
+    part: str, lines: tuple[int, int] | None
+) -> None:
+    data = PYTHON.encode()
+    packed = scopes.pack(parse("a.py", data).symbols)
+    start = data.index(part.encode())
+    assert scopes.begun(packed, start, start + len(part)) == lines
+    assert scopes.begun(packed, 0, len(data)) is None, "all of them end inside"
+    assert scopes.begun(packed, 0, data.index(b"one = 1")) == (6, 18)
+
+
 def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:
     hit = shown(tmp_path, PYTHON, "LIMIT = 3", ViewOptions())
     assert (hit.context_before, hit.context_after) == ("", "")

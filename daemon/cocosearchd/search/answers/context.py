@@ -273,9 +273,7 @@ class Context:
                 hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0
             )
         definition = (
-            scopes.enclosing(packed_scopes or b"", text.data, hit.start_byte, hit.end_byte)
-            if view.smart_context
-            else None
+            _find_definition(hit, text, packed_scopes or b"") if view.smart_context else None
         )
         if definition is None:
             return choose_lines(
@@ -298,6 +296,12 @@ class Context:
             join_clipped([*head, *gap, *lines_before], width),
             join_clipped(text.lines(*line_span.below), width),
         )
+
+
+def _find_definition(hit: Hit, text: FileContents, packed_scopes: bytes) -> tuple[int, int] | None:
+    """Return the lines of the definition around a hit, else of the one whose head the hit has."""
+    around = scopes.enclosing(packed_scopes, text.data, hit.start_byte, hit.end_byte)
+    return around or scopes.begun(packed_scopes, hit.start_byte, hit.end_byte)
 
 
 def add_sources(
