@@ -13,8 +13,8 @@ import psycopg
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.connection.statements import statement
 
-# Two segments of the log. Less is not worth the pages that are written in full after a checkpoint.
-FREED_BYTES = 32 << 20
+# Less is not worth the pages that are written in full after a checkpoint.
+FREED_BYTES = 4 << 20
 QUIET_S = 20.0  # without a write: a checkpoint beside bulk work would only cost
 CONNECT_TIMEOUT_S = 5
 

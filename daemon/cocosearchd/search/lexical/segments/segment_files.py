@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
+from cocosearchd.search.lexical.array_types import Array
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, size_bytes
 
 log = logging.getLogger(__name__)
 # Version of the files. Raise it when terms, definitions, comments or fields change: all segments are
@@ -25,6 +26,11 @@ log = logging.getLogger(__name__)
 FORMAT = 12
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
+# The size of a segment up to which its arrays are packed. A larger one is only mapped: to unpack it
+# would take a second of each start, and the kernel could not drop its pages.
+PACKED_BYTES = 256 << 20
+_PACKING_LEVEL = 1  # of zlib: higher ones save 6 % more for twice the time
+_WORTH_PACKING = 0.75  # share of the size; what saves less stays mapped
 _FIELDS = [column.name for column in fields(Segment)]
 
 
@@ -51,6 +57,8 @@ def save(
 ) -> SavedSnapshot:
     """Write new segments and the manifest, remove other files, and return the mapped snapshot.
 
+    Arrays that are packed in their file stay in memory.
+
     `owner` identifies the snapshot; `saved_names` are the file names of segments that are
     already saved; `reduced` is as in `SavedSnapshot`. Raises `OSError`.
     """
@@ -60,7 +68,9 @@ def save(
     names = []
     for view in views:
         name = saved_names.get(view.segment) or _write(folder, view.segment)
-        segment = view.segment if view.segment in saved_names else _map(folder / name)
+        segment = view.segment
+        if segment not in saved_names:
+            segment = _map(folder / name, written=segment)
         names.append(name)
         mapped.append(replace(view, segment=segment))
         dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
@@ -103,7 +113,7 @@ def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
         return SavedSnapshot(manifest["generation"], views, names, reduced)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
         log.warning(
             "lexical_snapshot_unusable", extra={"folder": str(folder), "error": repr(error)}
         )
@@ -132,34 +142,73 @@ def _write(folder: Path, segment: Segment) -> str:
     name = f"{uuid.uuid4().hex}.segment"
     table = {}
     offset = 0
-    arrays = {name: np.ascontiguousarray(getattr(segment, name)) for name in _FIELDS}
-    for key, array in arrays.items():
-        table[key] = (array.dtype.str, array.shape, offset)
-        offset += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+    may_pack = size_bytes(segment) <= PACKED_BYTES
+    blocks = list[tuple[bytes, int]]()  # with the bytes of the gap behind each
+    for key in _FIELDS:
+        array = np.ascontiguousarray(getattr(segment, key))
+        packed = _pack(array) if may_pack else None
+        stored = array.tobytes() if packed is None else packed
+        gap = -len(stored) % _ALIGNMENT
+        blocks.append((stored, gap))
+        size = None if packed is None else len(packed)
+        table[key] = (array.dtype.str, array.shape, offset, size)
+        offset += len(stored) + gap
     head = json.dumps(table).encode()
     head += b" " * (-(len(head) + 8) % _ALIGNMENT)
     with (folder / name).open("wb") as file:
         file.write(len(head).to_bytes(8, "little") + head)
-        for array in arrays.values():
-            file.write(array.tobytes())
-            file.write(b"\0" * (-array.nbytes % _ALIGNMENT))
+        for stored, gap in blocks:
+            file.write(stored)
+            file.write(b"\0" * gap)
         file.flush()
         os.fsync(file.fileno())
     return name
 
 
-def _map(path: Path) -> Segment:
-    """Map a segment file: the kernel may drop the pages of the arrays and read them again."""
+def _map(path: Path, written: Segment | None = None) -> Segment:
+    """Map a segment file: the kernel may drop the pages of the arrays and read them again.
+
+    Packed arrays are unpacked into memory, or taken from the segment that was `written` there.
+    Raises `ValueError` or `zlib.error` if the file is damaged.
+    """
     with path.open("rb") as file:
         raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     size = int.from_bytes(raw[:8], "little")
     table = json.loads(raw[8 : 8 + size])
     arrays: dict[str, Any] = {}
-    for key, (kind, shape, offset) in table.items():
-        count = int(np.prod(shape, dtype=np.int64))
-        column = np.frombuffer(raw, np.dtype(kind), count, 8 + size + offset)
-        arrays[key] = column.reshape(shape)
+    # files of earlier versions have no packed size
+    for key, (kind, shape, offset, *packed_size) in table.items():
+        first = 8 + size + offset
+        if not packed_size or packed_size[0] is None:
+            count = int(np.prod(shape, dtype=np.int64))
+            column = np.frombuffer(raw, np.dtype(kind), count, first).reshape(shape)
+        elif written is not None:
+            column = getattr(written, key)
+        else:
+            column = _unpack(raw[first : first + packed_size[0]], np.dtype(kind), shape)
+        arrays[key] = column
     return Segment(**arrays)
+
+
+def _pack(array: Array) -> bytes | None:
+    """Compress an array, if that pays: the bytes of equal weight of all numbers side by side.
+
+    Most numbers are small or near to their neighbours, so most of these bytes are alike (the
+    "shuffle" of Blosc and HDF5). None: the array stays as it is, as hashes and vectors do.
+    """
+    columns = array.reshape(-1, 1).view(np.uint8)
+    packed = zlib.compress(np.ascontiguousarray(columns.T), _PACKING_LEVEL)
+    return packed if len(packed) <= array.nbytes * _WORTH_PACKING else None
+
+
+def _unpack(packed: bytes, kind: "np.dtype[Any]", shape: Sequence[int]) -> Array:
+    """Return the array that `_pack` has compressed. Raises `ValueError` or `zlib.error`."""
+    expected = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    planes = zlib.decompress(packed, bufsize=expected)
+    columns = np.frombuffer(planes, np.uint8).reshape(kind.itemsize, -1)
+    array = np.ascontiguousarray(columns.T).view(kind).reshape(shape)
+    array.flags.writeable = False
+    return array
 
 
 def _checksum(path: Path) -> int:
