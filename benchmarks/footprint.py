@@ -4,8 +4,8 @@
 
 A daemon indexes a copy of the directory. Printed are the CPU seconds of its processes until the
 copy is searchable, and the bytes that PostgreSQL has written to its write-ahead log (WAL) by then;
-the bytes of the state directory, before the index and after the rest, with all files that
-PostgreSQL keeps (the WAL included); the bytes of a chunk by column and index; and the memory of all
+the bytes of the state directory, of the empty daemon after a rest, and after the index and another
+rest, with all files that PostgreSQL keeps (the WAL included); the bytes of a chunk by column and index; and the memory of all
 processes, the highest seen and the one after the rest (`tests.footprint`).
 
 The stages are measured once more, in this process and without a database: each reads what the stage
@@ -55,7 +55,7 @@ from cocosearchd.store.connection.database import Connection, Database
 from tests.daemon import Daemon, make_daemon
 from tests.footprint import MB, Footprint, measured_footprint, state_bytes
 
-SETTLED_S = 5.0  # the processes of a fresh start are ready by then
+SETTLED_S = 5.0  # the processes of a fresh start are ready by then, if there is no rest
 SAMPLE_S = 1.0  # between two measurements of the memory of all processes
 LARGEST_FILE = 1 << 20
 BATCH_FILES = 64  # files that pass through the stages together
@@ -150,7 +150,7 @@ def say(text: str) -> None:
 def measure_daemon(daemon: Daemon, root: Path, rest_s: float) -> Corpus:
     """Measure the first index of a root by a daemon, which is started and stopped."""
     daemon.start()
-    time.sleep(SETTLED_S)
+    time.sleep(max(SETTLED_S, rest_s))  # the empty daemon is measured at rest as well
     wal_before = asyncio.run(wal_bytes(daemon))
     empty, cpu_before, began = state_bytes(daemon), parts(daemon), time.perf_counter()
     with peak_memory(daemon) as samples:

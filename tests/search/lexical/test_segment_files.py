@@ -67,6 +67,13 @@ def test_postings_are_packed_and_hashes_are_mapped(tmp_path: Path, segment: Segm
     assert next(tmp_path.glob("*.segment")).stat().st_size < size_bytes(segment) * 0.7
 
 
+def test_equal_arrays_share_their_bytes(tmp_path: Path, segment: Segment) -> None:
+    """Each term of a chunk is a term of its file, and the words of a path are in each chunk."""
+    saved_and_loaded(tmp_path, segment)
+    raw = next(tmp_path.glob("*.segment")).read_bytes()
+    assert raw.count(segment.chunk_terms.tobytes()) == 1
+
+
 def test_a_large_segment_is_only_mapped(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

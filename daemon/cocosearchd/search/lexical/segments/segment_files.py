@@ -4,6 +4,7 @@ A saved snapshot only saves time at start. If anything is wrong with one (anothe
 database, a byte that changed), it counts as absent.
 """
 
+import hashlib
 import json
 import logging
 import mmap
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 FORMAT = 12
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
+_HEAD_SIZE = 8  # bytes of the number at the beginning of a file, the length of its head
 # The size of a segment up to which its arrays are packed. A larger one is only mapped: to unpack it
 # would take a second of each start, and the kernel could not drop its pages.
 PACKED_BYTES = 256 << 20
@@ -139,30 +141,48 @@ def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
 
 
 def _write(folder: Path, segment: Segment) -> str:
+    """Write a segment: the length of a head, the head, and the blocks of the arrays.
+
+    The head says for each array its type, shape, first byte behind the head, and the bytes of its
+    block if it is packed there. Equal arrays share a block.
+    """
     name = f"{uuid.uuid4().hex}.segment"
-    table = {}
-    offset = 0
     may_pack = size_bytes(segment) <= PACKED_BYTES
-    blocks = list[tuple[bytes, int]]()  # with the bytes of the gap behind each
+    table = {}
+    places = dict[bytes, int]()  # digest of a block -> its first byte
+    blocks = list[memoryview]()
+    end = 0
     for key in _FIELDS:
         array = np.ascontiguousarray(getattr(segment, key))
         packed = _pack(array) if may_pack else None
-        stored = array.tobytes() if packed is None else packed
-        gap = -len(stored) % _ALIGNMENT
-        blocks.append((stored, gap))
+        block = _bytes_of(array) if packed is None else memoryview(packed)
+        digest = hashlib.blake2b(block, digest_size=16).digest()
+        if digest not in places:
+            places[digest] = end
+            blocks.append(block)
+            end += len(block) + _gap(len(block))
         size = None if packed is None else len(packed)
-        table[key] = (array.dtype.str, array.shape, offset, size)
-        offset += len(stored) + gap
+        table[key] = (array.dtype.str, array.shape, places[digest], size)
     head = json.dumps(table).encode()
-    head += b" " * (-(len(head) + 8) % _ALIGNMENT)
+    head += b" " * _gap(len(head) + _HEAD_SIZE)
     with (folder / name).open("wb") as file:
-        file.write(len(head).to_bytes(8, "little") + head)
-        for stored, gap in blocks:
-            file.write(stored)
-            file.write(b"\0" * gap)
+        file.write(len(head).to_bytes(_HEAD_SIZE, "little") + head)
+        for block in blocks:
+            file.write(block)
+            file.write(b"\0" * _gap(len(block)))
         file.flush()
         os.fsync(file.fileno())
     return name
+
+
+def _bytes_of(array: Array) -> memoryview:
+    """Return the bytes of a contiguous array without a copy of them."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _gap(size: int) -> int:
+    """Return the bytes from the end of a block to where the next one begins."""
+    return -size % _ALIGNMENT
 
 
 def _map(path: Path, written: Segment | None = None) -> Segment:
@@ -173,12 +193,12 @@ def _map(path: Path, written: Segment | None = None) -> Segment:
     """
     with path.open("rb") as file:
         raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    size = int.from_bytes(raw[:8], "little")
-    table = json.loads(raw[8 : 8 + size])
+    first_block = _HEAD_SIZE + int.from_bytes(raw[:_HEAD_SIZE], "little")
+    table = json.loads(raw[_HEAD_SIZE:first_block])
     arrays: dict[str, Any] = {}
     # files of earlier versions have no packed size
     for key, (kind, shape, offset, *packed_size) in table.items():
-        first = 8 + size + offset
+        first = first_block + offset
         if not packed_size or packed_size[0] is None:
             count = int(np.prod(shape, dtype=np.int64))
             column = np.frombuffer(raw, np.dtype(kind), count, first).reshape(shape)
@@ -197,7 +217,7 @@ def _pack(array: Array) -> bytes | None:
     "shuffle" of Blosc and HDF5). None: the array stays as it is, as hashes and vectors do.
     """
     columns = array.reshape(-1, 1).view(np.uint8)
-    packed = zlib.compress(np.ascontiguousarray(columns.T), _PACKING_LEVEL)
+    packed = zlib.compress(columns.T.tobytes(), _PACKING_LEVEL)
     return packed if len(packed) <= array.nbytes * _WORTH_PACKING else None
 
 
