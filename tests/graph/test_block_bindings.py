@@ -1,12 +1,14 @@
 """A variable of a closure or a block shadows the outer one there, and nowhere else."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE, OUTSIDE, BlockBindings
 from cocosearchd.graph.resolution.resolver import Resolver
-from cocosearchd.languages.code_facts import Binding
+from cocosearchd.languages.code_facts import Binding, FactGroups
 from tests.graph.sources import parse_sources
 
 GO = """
@@ -123,26 +125,30 @@ def test_callbacks_with_equal_parameters_likely_have_the_same_type() -> None:
     assert resolved[0].definitions == resolved[1].definitions
 
 
+def block_bindings(items: Sequence[Binding]) -> BlockBindings:
+    return BlockBindings(FactGroups(items, Binding._fields.index("name")))
+
+
 def bind(name: str, text: str, *lines: int, symbol: int = 0) -> Binding:
     return Binding("type", name, text, symbol, *lines)
 
 
 def test_the_innermost_block_wins_and_then_the_symbol() -> None:
     items = [bind("x", "A"), bind("x", "B", 2, 9), bind("x", "C", 4, 5), bind("x", "D", 20, 30)]
-    blocks = BlockBindings([*items, bind("y", "E")])
+    blocks = block_bindings([*items, bind("y", "E")])
     texts = {
-        line: [item.text for item in blocks.find(0, "x", blocks.region("x", line)) or ()]
+        line: [item.text for item in blocks.find(0, "x", blocks.region("x", line))]
         for line in (1, 2, 4, 6, 10, 20, 31)
     }
     assert texts == {1: ["A"], 2: ["B"], 4: ["C"], 6: ["B"], 10: ["A"], 20: ["D"], 31: ["A"]}
     assert [blocks.region("x", line) for line in (0, 1, 5)] == [ANYWHERE, OUTSIDE, 4]
     assert blocks.region("y", 3) == ANYWHERE
-    assert blocks.find(0, "y", 3) is None
+    assert [item.text for item in blocks.find(0, "y", 3)] == ["E"]
     assert blocks.find(1, "x", 4) == ()
 
 
 def test_a_value_of_its_own_name_is_that_of_the_block_around() -> None:
-    blocks = BlockBindings([bind("x", "A", 1, 9), inner := bind("x", "x.next", 3, 5)])
+    blocks = block_bindings([bind("x", "A", 1, 9), inner := bind("x", "x.next", 3, 5)])
     assert blocks.region_of_value(inner, "x") == 1
     assert blocks.region_of_value(inner, "y") == ANYWHERE
 
@@ -151,19 +157,20 @@ def test_a_value_of_its_own_name_is_that_of_the_block_around() -> None:
 def test_any_lines_have_a_region(lines: list[tuple[int, int]], line: int) -> None:
     """Blocks of broken files may overlap: an answer is one of those around the line, or outside."""
     items = [bind("x", "", first, first + length) for first, length in lines]
-    blocks = BlockBindings(items)
+    blocks = block_bindings(items)
     region = blocks.region("x", line)
     around = [item.first_line for item in items if item.first_line <= line <= item.last_line]
     assert region in (*around, OUTSIDE) if items else region == ANYWHERE
-    assert blocks.find(0, "x", region or OUTSIDE) is None or items
+    for item in blocks.find(0, "x", region):
+        assert item.first_line <= line <= item.last_line
 
 
 def test_thousands_of_blocks_are_searched_quickly() -> None:
     """Blocks beside each other, and in each other: no search looks at all of them."""
     beside = [bind("x", "", line, line) for line in range(1, 20_001)]
     nested = [bind("y", "", line, 40_000 - line) for line in range(1, 20_000)]
-    blocks = BlockBindings([*beside, *nested])
+    blocks = block_bindings([*beside, *nested])
     for line in range(1, 20_001):
         region = blocks.region("x", line)
-        assert len(blocks.find(0, "x", region) or ()) == 1
+        assert len(blocks.find(0, "x", region)) == 1
     assert blocks.region("y", 39_999) == OUTSIDE  # too deep to be followed

@@ -81,7 +81,7 @@ def test_the_estimate_is_near_the_memory_of_a_real_file() -> None:
 def arrange_names(code_file: CodeFile) -> None:
     """Look up a name in all parts of the names of a file."""
     names = names_of(code_file)
-    names.named("a"), names.attributes("a"), names.bindings(0, "a"), names.bases(0)
+    names.named("a"), names.bindings(0, "a"), names.bases(0)
     assert not names.wildcards
     assert not list(mentions_of(code_file).find(["a"]))
 

@@ -4,10 +4,12 @@ They are found when a file is parsed and stored with it. `graph` resolves them t
 question asks: a save changes the facts of one file and no row of another.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from operator import itemgetter
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 UseKind = Literal["call", "type", "inherit", "name"]
 BindingKind = Literal["type", "call", "value", "element", "return"]
@@ -107,7 +109,7 @@ class FactTable(Sequence[_Fact]):
     So a file is unpacked in a fraction of the time and of the memory. For any thread.
     """
 
-    __slots__ = ("_columns", "_make", "_values")
+    __slots__ = ("_make", "_pairs")
 
     def __init__(
         self,
@@ -120,19 +122,13 @@ class FactTable(Sequence[_Fact]):
         All numbers must be positions in those values.
         """
         self._make = make
-        self._columns = columns
-        self._values = values
+        self._pairs = list(zip(columns, values, strict=True))
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self._pairs[0][0])
 
     def __iter__(self) -> Iterator[_Fact]:
-        pairs = zip(self._columns, self._values, strict=True)
-        columns = (
-            column if values is None else map(values.__getitem__, column)
-            for column, values in pairs
-        )
-        return map(self._make, zip(*columns, strict=True))
+        return map(self._make, zip(*map(self.values_of, range(len(self._pairs))), strict=True))
 
     @overload
     def __getitem__(self, position: int) -> _Fact: ...
@@ -143,11 +139,10 @@ class FactTable(Sequence[_Fact]):
     def __getitem__(self, position: int | slice) -> _Fact | Sequence[_Fact]:
         if isinstance(position, slice):
             return tuple(self)[position]
-        pairs = zip(self._columns, self._values, strict=True)
         return self._make(
             [
                 column[position] if values is None else values[column[position]]
-                for column, values in pairs
+                for column, values in self._pairs
             ]
         )
 
@@ -160,21 +155,67 @@ class FactTable(Sequence[_Fact]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
+    def values_of(self, field: int) -> Iterable[Any]:
+        """Return the values of a field, by its position, of all facts in order."""
+        column, values = self._pairs[field]
+        return column if values is None else map(values.__getitem__, column)
+
     def select(self, field: int, selected: Collection[str]) -> Iterator[_Fact]:
         """Yield the facts whose field, by its position, has one of some values."""
-        values = self._values[field] or ()
-        numbers = [number for number, value in enumerate(values) if value in selected]
-        rows = (row for number in numbers for row in _find_all(self._columns[field], number))
+        column, values = self._pairs[field]
+        numbers = (number for value in selected for number in _find_all(values or (), value))
+        rows = [row for number in numbers for row in _find_all(column, number)]
         yield from map(self.__getitem__, sorted(rows))
 
 
-def _find_all(column: Sequence[int], number: int) -> Iterator[int]:
-    """Yield the rows of a column that have a number, without a step of the interpreter for others."""
-    row = -1
+def _find_all(items: Sequence[Any], item: object) -> Iterator[int]:
+    """Yield the positions of an item, without a step of the interpreter for others."""
+    position = -1
     with suppress(ValueError):  # there is no further one
         while True:
-            row = column.index(number, row + 1)
-            yield row
+            position = items.index(item, position + 1)
+            yield position
+
+
+def values_of(facts: Sequence[_Fact], field: int) -> Iterable[Any]:
+    """Return the values of a field, by its position, of all facts in order: no fact is made."""
+    return facts.values_of(field) if isinstance(facts, FactTable) else map(itemgetter(field), facts)
+
+
+def select_facts(facts: Sequence[_Fact], field: int, selected: Collection[str]) -> Iterator[_Fact]:
+    """Yield the facts whose field, by its position, has one of some values."""
+    if isinstance(facts, FactTable):
+        return facts.select(field, selected)
+    return (fact for fact in facts if fact[field] in selected)
+
+
+class FactGroups(Generic[_Fact]):
+    """Facts by the value of one field. A fact is made when its group is asked for, and stays."""
+
+    def __init__(self, facts: Sequence[_Fact], field: int) -> None:
+        """`field` is the position of the field."""
+        self._facts = facts
+        self._rows: dict[Any, list[int]] = defaultdict(list)
+        for row, value in enumerate(values_of(facts, field)):
+            self._rows[value].append(row)
+        self._groups: dict[Any, Sequence[_Fact]] = {}
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._rows
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the values that facts have, each once."""
+        return iter(self._rows)
+
+    def find(self, value: object) -> Sequence[_Fact]:
+        """Return the facts with a value, in order."""
+        group = self._groups.get(value)
+        if group is None:
+            rows = self._rows.get(value)
+            if rows is None:
+                return ()
+            group = self._groups[value] = tuple(map(self._facts.__getitem__, rows))
+        return group
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +239,7 @@ class CodeFacts:
         return self._select_uses("kind", (kind,))
 
     def _select_uses(self, field_name: str, values: Collection[str]) -> Iterator[Use]:
-        field_number = Use._fields.index(field_name)
-        if isinstance(self.uses, FactTable):
-            return self.uses.select(field_number, values)
-        return (use for use in self.uses if use[field_number] in values)
+        return select_facts(self.uses, Use._fields.index(field_name), values)
 
 
 @dataclass(frozen=True, slots=True)

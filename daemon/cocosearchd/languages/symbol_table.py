@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
-from itertools import accumulate, product, takewhile
+from itertools import accumulate, takewhile
 from operator import attrgetter
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints, overload
 
 from cocosearchd.model import Symbol
 
@@ -23,10 +23,10 @@ MAX_SKIPPED = 1_000
 
 # One encoder: `json.dumps` makes one for each call with other separators.
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-_VALUES = attrgetter(*(field.name for field in fields(Symbol)))
-_HINTS = get_type_hints(Symbol).values()
-# The types of the values of a row, with None for those that may be None.
-_ROW_TYPES = frozenset(product(*(get_args(hint) or (hint,) for hint in _HINTS)))
+_FIELDS = tuple(field.name for field in fields(Symbol))
+_VALUES = attrgetter(*_FIELDS)
+# The types that the values of each column may have.
+_TYPES = tuple(frozenset(get_args(hint) or (hint,)) for hint in get_type_hints(Symbol).values())
 # Rows that are read at once: to read a large table at once would hold the interpreter's lock for
 # 30 ms, and row by row it takes three times as long.
 _BATCH_ROWS = 100
@@ -45,11 +45,61 @@ def _first_rows(symbols: Iterable[Symbol]) -> Iterator[str]:
     return (row for row, _ in fitting)
 
 
-def unpack(packed: bytes) -> tuple[Symbol, ...] | None:
+class SymbolTable(Sequence[Symbol]):
+    """Symbols by columns: a symbol is made when it is read. For any thread."""
+
+    __slots__ = ("_columns", "_symbols")
+
+    def __init__(self, columns: Sequence[Sequence[Any]]) -> None:
+        """`columns` are the fields of `Symbol`, each with a value for every symbol."""
+        self._columns = columns
+        self._symbols: list[Symbol | None] = [None] * len(columns[0])
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    @overload
+    def __getitem__(self, position: int) -> Symbol: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[Symbol]: ...
+
+    def __getitem__(self, position: int | slice) -> Symbol | Sequence[Symbol]:
+        if isinstance(position, slice):
+            return tuple(self)[position]
+        symbol = self._symbols[position]
+        if symbol is None:
+            symbol = Symbol(*[column[position] for column in self._columns])
+            self._symbols[position] = symbol
+        return symbol
+
+    def __eq__(self, symbols: object) -> bool:
+        return isinstance(symbols, Sequence) and tuple(self) == tuple(symbols)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def values_of(self, field: str) -> Sequence[Any]:
+        """Return the values of a field of all symbols in order."""
+        return self._columns[_FIELDS.index(field)]
+
+
+def values_of(symbols: Sequence[Symbol], field: str) -> Sequence[Any]:
+    """Return the values of a field of all symbols in order: no symbol is made."""
+    if isinstance(symbols, SymbolTable):
+        return symbols.values_of(field)
+    return list(map(attrgetter(field), symbols))
+
+
+def unpack(packed: bytes) -> Sequence[Symbol] | None:
     """Unpack symbols; None for bytes that `pack` did not make."""
     try:
-        return tuple(_read_symbols(_rows(packed)))
-    except (zlib.error, ValueError, TypeError, RecursionError):
+        rows = _rows(packed)
+        return _read_table(rows) if rows else ()
+    except (zlib.error, ValueError, RecursionError):
         return None
 
 
@@ -69,10 +119,9 @@ class PackedSymbols:
         try:
             after = bisect_right(self._rows, line, key=_first_line)
             nearest = self._rows[max(0, after - MAX_SKIPPED) : after]
-            return tuple(
-                _read_symbols([row for row in reversed(nearest) if _last_line(row) >= line])
-            )
-        except (zlib.error, ValueError, TypeError, IndexError, RecursionError):
+            around = [row for row in reversed(nearest) if _last_line(row) >= line]
+            return tuple(_read_table(around)) if around else ()
+        except (zlib.error, ValueError, IndexError, RecursionError):
             return ()
 
     @cached_property
@@ -102,13 +151,21 @@ def _last_line(row: str) -> int:
     return int(row.rsplit(",", 1)[1].removesuffix("]"))
 
 
-def _read_symbols(packed_rows: Sequence[str]) -> Iterator[Symbol]:
+def _read_table(packed_rows: Sequence[str]) -> SymbolTable:
+    """Read the rows of a table. Raises `ValueError` for others than those of symbols."""
+    columns = list(zip(*_read_rows(packed_rows), strict=True))
+    if len(columns) != len(_FIELDS):
+        raise ValueError("a row of symbols has another length")
+    for column, types in zip(columns, _TYPES, strict=True):
+        if not types.issuperset(map(type, column)):
+            raise ValueError("a value of a symbol has another type")
+    return SymbolTable(columns)
+
+
+def _read_rows(packed_rows: Sequence[str]) -> Iterator[list[Any]]:
     for first in range(0, len(packed_rows), _BATCH_ROWS):
         batch = packed_rows[first : first + _BATCH_ROWS]
-        rows: list[list[Any]] = json.loads(f"[{','.join(batch)}]")
-        if len(rows) != len(batch):
+        rows = json.loads(f"[{','.join(batch)}]")
+        if len(rows) != len(batch) or not all(type(row) is list for row in rows):
             raise ValueError("a row of symbols is no list")
-        for row in rows:
-            if tuple(map(type, row)) not in _ROW_TYPES:
-                raise ValueError("a value of a symbol has another type")
-            yield Symbol(*row)
+        yield from rows

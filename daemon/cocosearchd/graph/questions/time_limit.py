@@ -9,6 +9,8 @@ T = TypeVar("T")
 
 IsOver = Callable[[], bool]
 STEP = 64  # values between two looks at the clock
+# Files that a question keeps: a hundred megabytes or two.
+MAX_KEPT_FILES = 10_000
 
 
 class OutOfTime(Exception):
@@ -16,7 +18,7 @@ class OutOfTime(Exception):
 
 
 class TimedFiles:
-    """The files of a question, which raise `OutOfTime` when its time is over.
+    """The files of a question, each read once, which raise `OutOfTime` when its time is over.
 
     A search for uses may read a hundred thousand files before it finds one.
     """
@@ -25,12 +27,19 @@ class TimedFiles:
         """`is_over` tells if the time is over."""
         self._files = files
         self._is_over = is_over
+        self._kept: dict[str, CodeFile] = {}
 
     def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
         """Return files by path."""
         if self._is_over():
             raise OutOfTime
-        return self._files.load(paths)
+        requested = tuple(paths)
+        unread = [path for path in requested if path not in self._kept]
+        read = self._files.load(unread) if unread else {}
+        if len(self._kept) < MAX_KEPT_FILES:
+            self._kept |= read
+        files = ((path, self._kept.get(path) or read.get(path)) for path in requested)
+        return {path: file for path, file in files if file is not None}
 
     def files_defining(self, name: str) -> Sequence[str]:
         """Return the files that define a name."""

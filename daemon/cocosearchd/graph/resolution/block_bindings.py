@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from cocosearchd.languages.code_facts import Binding
+from cocosearchd.languages.code_facts import Binding, FactGroups
 
 # Regions of a name: the first line of the innermost block that binds it, or these.
 ANYWHERE = 0  # no block binds the name, or the place is not known
@@ -17,23 +17,23 @@ _WHOLE_SYMBOL: _Block = (0, 0)
 
 
 class BlockBindings:
-    """Finds what a name is bound to at a line: in the innermost block around it first."""
+    """Finds what a name is bound to at a line: in the innermost block around it first.
 
-    def __init__(self, bindings: Iterable[Binding]) -> None:
-        blocks: dict[str, set[_Block]] = defaultdict(set)
-        for item in bindings:
-            if item.last_line:
-                blocks[item.name].add((item.first_line, item.last_line))
-        self._blocks = {name: _NestedBlocks(items) for name, items in blocks.items()}
-        self._bindings: dict[tuple[int, str, _Block], list[Binding]] = defaultdict(list)
-        for item in bindings if blocks else ():
-            if item.name in blocks:
-                key = item.symbol, item.name, (item.first_line, item.last_line)
-                self._bindings[key].append(item)
+    The bindings of a name are arranged when it is first looked up.
+    """
+
+    def __init__(self, bindings: FactGroups[Binding]) -> None:
+        """`bindings` are those of a file by name."""
+        self._bindings = bindings
+        self._names: dict[str, _NameBindings] = {}
+
+    def of_name(self, name: str) -> Sequence[Binding]:
+        """Return all bindings of a name, in order."""
+        return self._bindings.find(name)
 
     def region(self, name: str, line: int) -> int:
         """Return the region of a line: in all its lines the name is bound to the same."""
-        blocks = self._blocks.get(name)
+        blocks = self._arrange(name).blocks
         return ANYWHERE if blocks is None or not line else blocks.region(blocks.innermost(line))
 
     def region_of_value(self, item: Binding, first_name: str) -> int:
@@ -41,25 +41,51 @@ class BlockBindings:
 
         `x := x.next()` in a block begins with the variable outside of it.
         """
-        if first_name != item.name or not item.last_line:
+        blocks = self._arrange(first_name).blocks
+        if first_name != item.name or not item.last_line or blocks is None:
             return self.region(first_name, item.first_line)
-        blocks = self._blocks[first_name]
         return blocks.region(blocks.outer(blocks.innermost(item.first_line)))
 
-    def find(self, symbol: int, name: str, region: int) -> Sequence[Binding] | None:
-        """Return the bindings of a name in a symbol that hold in a region; None for all of them."""
-        blocks = self._blocks.get(name)
-        if blocks is None or region == ANYWHERE:
-            return None
-        number = blocks.innermost(region)
+    def find(self, symbol: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
+        """Return the bindings of a name in a symbol that hold in a region."""
+        return self._arrange(name).find(symbol, region)
+
+    def _arrange(self, name: str) -> "_NameBindings":
+        bindings = self._names.get(name)
+        if bindings is None:
+            if name not in self._bindings:
+                return _NO_BINDINGS
+            bindings = self._names[name] = _NameBindings(self._bindings.find(name))
+        return bindings
+
+
+class _NameBindings:
+    """The bindings of one name in a file, by symbol and block."""
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        blocks = {(item.first_line, item.last_line) for item in bindings if item.last_line}
+        self.blocks = _NestedBlocks(blocks) if blocks else None
+        self._of_symbol: dict[int, list[Binding]] = defaultdict(list)
+        self._of_block: dict[tuple[int, _Block], list[Binding]] = defaultdict(list)
+        for item in bindings:
+            self._of_symbol[item.symbol].append(item)
+            if blocks:
+                lines = (item.first_line, item.last_line)
+                self._of_block[item.symbol, lines].append(item)
+
+    def find(self, symbol: int, region: int) -> Sequence[Binding]:
+        """Return the bindings in a symbol that hold in a region."""
+        if self.blocks is None or region == ANYWHERE:
+            return self._of_symbol.get(symbol, ())
+        number = self.blocks.innermost(region)
         for _ in range(_MAX_NESTING):
             if number < 0:
                 break
-            bindings = self._bindings.get((symbol, name, blocks.lines[number]))
+            bindings = self._of_block.get((symbol, self.blocks.lines[number]))
             if bindings:
                 return bindings
-            number = blocks.outer(number)
-        return self._bindings.get((symbol, name, _WHOLE_SYMBOL), ())
+            number = self.blocks.outer(number)
+        return self._of_block.get((symbol, _WHOLE_SYMBOL), ())
 
 
 class _NestedBlocks:
@@ -91,3 +117,6 @@ class _NestedBlocks:
     def region(self, number: int) -> int:
         """Return the region of the lines of a block; -1 is outside of all."""
         return self.lines[number][0] if number >= 0 else OUTSIDE
+
+
+_NO_BINDINGS = _NameBindings(())

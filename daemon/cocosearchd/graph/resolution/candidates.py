@@ -1,8 +1,8 @@
 """Definitions that a use may mean by its name alone, for receivers that are not known"""
 
-import heapq
-from collections.abc import Iterable
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice, pairwise
 
 from cocosearchd.graph.code_files import DefinitionKey, Resolution
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
@@ -24,11 +24,37 @@ _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
 }
 
 
-class _PossibleKeys(NamedTuple):
-    """Definitions that a name may mean. `is_one`: they are one definition with its overloads."""
+class _PossibleKeys:
+    """Definitions that a name may mean, in order. `is_one`: one definition with its overloads."""
 
-    keys: tuple[DefinitionKey, ...]
-    is_one: bool
+    def __init__(self, keys: Sequence[DefinitionKey], *, is_one: bool) -> None:
+        self.keys = keys
+        self.is_one = is_one
+        self._by_path: dict[str, list[DefinitionKey]] = {}
+        for key in keys:
+            self._by_path.setdefault(key.path, []).append(key)
+        self._paths = list(self._by_path)
+        # characters that a path has in common with the next one
+        self._shared = [_shared_prefix(*pair) for pair in pairwise(self._paths)]
+
+    def nearest_to(self, path: str) -> Iterator[DefinitionKey]:
+        """Yield the definitions whose paths begin with most characters of a path, then by key."""
+        lengths = self._shared_with(path)
+        nearest = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+        for number in nearest:
+            yield from self._by_path[self._paths[number]]
+
+    def _shared_with(self, path: str) -> list[int]:
+        """Return how many characters each of the paths begins with alike with a path.
+
+        What sorted paths share with one falls in both directions from its place among them.
+        """
+        paths, shared = self._paths, self._shared
+        start = bisect_left(paths, path)
+        earlier = [_shared_prefix(paths[start - 1], path)] if start else []
+        later = [_shared_prefix(paths[start], path)] if start < len(paths) else []
+        falling = list(accumulate([*earlier, *reversed(shared[: max(0, start - 1)])], min))
+        return [*reversed(falling), *accumulate([*later, *shared[start:]], min)]
 
 
 class NameCandidates:
@@ -57,9 +83,7 @@ class NameCandidates:
         is_proof = use.kind == "call" and use.name not in rules.builtin_members
         if possible.is_one and (is_proof or not use.receiver):
             return resolution(possible.keys, "unique_name")
-        nearest = heapq.nsmallest(
-            MAX_CANDIDATES, possible.keys, key=lambda key: (-_shared_prefix(key.path, path), key)
-        )
+        nearest = islice(possible.nearest_to(path), MAX_CANDIDATES)
         return resolution(nearest, "name_only")
 
     def _find_possible(self, family: str, use: Use) -> _PossibleKeys:
@@ -67,7 +91,7 @@ class NameCandidates:
         if look_up not in self._possible:
             keys = [key for key in self._all(family, use.name) if self._is_possible(key, use)]
             meanings = {(key.path, self._qualified(key)) for key in keys}
-            self._possible[look_up] = _PossibleKeys(tuple(keys), len(meanings) == 1)
+            self._possible[look_up] = _PossibleKeys(keys, is_one=len(meanings) == 1)
         return self._possible[look_up]
 
     def _all(self, family: str, name: str) -> tuple[DefinitionKey, ...]:
@@ -81,11 +105,10 @@ class NameCandidates:
         for path in paths:
             scope = self._names.scope(path)
             if scope is not None and rules_of(scope.file.language).family == family:
-                symbols = scope.file.symbols
                 for position in scope.named(name):
                     # a function of a function is not seen from elsewhere
                     outer = scope.parents[position]
-                    if outer < 0 or symbols[outer].kind not in FUNCTION_KINDS:
+                    if outer < 0 or scope.kinds[outer] not in FUNCTION_KINDS:
                         yield DefinitionKey(path, position)
 
     def _is_possible(self, key: DefinitionKey, use: Use) -> bool:
@@ -111,6 +134,11 @@ def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:
 
 def _shared_prefix(first: str, second: str) -> int:
     """Return the number of characters that two paths begin with alike."""
-    pairs = enumerate(zip(first, second, strict=False))
-    different = (length for length, (character, expected) in pairs if character != expected)
-    return next(different, min(len(first), len(second)))
+    low, high = 0, min(len(first), len(second))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first.startswith(second[low:middle], low):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -3,19 +3,22 @@
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from operator import attrgetter
-from typing import TypeVar
 
 from cocosearchd.graph.code_files import CodeFile
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE, BlockBindings
-from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, Import, Use
+from cocosearchd.languages.code_facts import (
+    TOP_LEVEL,
+    Binding,
+    FactGroups,
+    Import,
+    Use,
+    values_of,
+)
+from cocosearchd.languages.symbol_table import values_of as symbol_values
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
 from cocosearchd.model import Symbol
-
-_Item = TypeVar("_Item")
-_Key = TypeVar("_Key", bound=Hashable)
 
 # Symbols that hold names without being types.
 CONTAINER_KINDS = frozenset({"namespace", "module"})
@@ -27,9 +30,10 @@ _ADJACENT_LINES = 2
 _SIGNATURE_MARGIN = 16
 _VARIABLE = re.compile(r"(?:export )?(?:const|let|var) ")
 _DEFAULT = "default"
-_LOCAL_NAME = attrgetter("local")
-_BINDING_NAME = attrgetter("name")
-_OWNER_AND_NAME = attrgetter("symbol", "name")
+_MODULE = Import._fields.index("module")
+_TAKEN_NAME = Import._fields.index("name")
+_LOCAL_NAME = Import._fields.index("local")
+_BINDING_NAME = Binding._fields.index("name")
 # Definitions deeper than this in each other are generated.
 _MAX_NESTING = 1000
 
@@ -46,46 +50,46 @@ class FileNames:
     @cached_property
     def parents(self) -> Sequence[int]:
         """The position of the symbol around each symbol, or `TOP_LEVEL`."""
-        return tuple(_parents(self.file))
+        return tuple(_parents(self.file.symbols))
 
     @cached_property
-    def imports(self) -> Mapping[str, Sequence[Import]]:
-        """The imports by the name that the file uses for them."""
-        return _by_key(self.file.facts.imports, _LOCAL_NAME)
+    def kinds(self) -> Sequence[str]:
+        """The kind of each symbol."""
+        return symbol_values(self.file.symbols, "kind")
 
     @cached_property
-    def dotted_imports(self) -> Mapping[str, Sequence[Import]]:
-        """The imports of modules by their first name: `import a.b` binds `a` too."""
-        items = [item for item in self.file.facts.imports if "." in item.local]
-        return _by_key(items, lambda item: item.local.partition(".")[0])
+    def _imports(self) -> FactGroups[Import]:
+        return FactGroups(self.file.facts.imports, _LOCAL_NAME)
+
+    @cached_property
+    def dotted_imports(self) -> frozenset[str]:
+        """The first names of imported modules with dots: `import a.b` binds `a` too."""
+        return frozenset(local.partition(".")[0] for local in self._imports if "." in local)
 
     @cached_property
     def wildcards(self) -> Sequence[Import]:
         """The imports of all names of a module."""
-        return tuple(
-            item for item in self.file.facts.imports if item.name == "*" and not item.local
-        )
+        return tuple(item for item in self._imports.find("") if item.name == "*")
 
     @cached_property
     def blocks(self) -> BlockBindings:
-        """The bindings of closures and blocks."""
-        return BlockBindings(self.file.facts.bindings)
-
-    @cached_property
-    def _bindings(self) -> Mapping[tuple[int, str], Sequence[Binding]]:
-        return _by_key(self.file.facts.bindings, _OWNER_AND_NAME)
-
-    @cached_property
-    def _attributes(self) -> Mapping[str, Sequence[Binding]]:
-        return _by_key(self.file.facts.bindings, _BINDING_NAME)
+        """The bindings of the variables of the file, with those of closures and blocks."""
+        return BlockBindings(FactGroups(self.file.facts.bindings, _BINDING_NAME))
 
     @cached_property
     def _bases(self) -> Mapping[int, Sequence[Use]]:
-        return _by_key(list(self.file.facts.uses_of_kind("inherit")), lambda use: use.symbol)
+        uses: dict[int, list[Use]] = defaultdict(list)
+        for use in self.file.facts.uses_of_kind("inherit"):
+            uses[use.symbol].append(use)
+        return uses
 
     @cached_property
     def _symbols(self) -> "_SymbolNames":
-        return _SymbolNames(self.file, self.parents)
+        return _SymbolNames(self.file.symbols, self.kinds, self.parents)
+
+    def imports(self, name: str) -> Sequence[Import]:
+        """Return the imports for which the file uses a name."""
+        return self._imports.find(name)
 
     def nested(self, symbol: int, name: str) -> Sequence[int]:
         """Return the definitions with a name directly inside of a symbol, or at the top level."""
@@ -129,12 +133,7 @@ class FileNames:
 
         `region` is one of `BlockBindings`; without it, bindings of all blocks are returned.
         """
-        bindings = self.blocks.find(symbol, name, region)
-        return self._bindings.get((symbol, name), ()) if bindings is None else bindings
-
-    def attributes(self, name: str) -> Sequence[Binding]:
-        """Return all bindings of a name in the file, such as `self.client`."""
-        return self._attributes.get(name, ())
+        return self.blocks.find(symbol, name, region)
 
     def enclosing(self, symbol: int) -> Iterator[int]:
         """Yield a symbol and the symbols around it, innermost first, without the top level."""
@@ -147,7 +146,7 @@ class FileNames:
     def enclosing_type(self, symbol: int) -> int | None:
         """Return the innermost class, or object with methods, around a symbol or that symbol."""
         for outer in self.enclosing(symbol):
-            kind = self.file.symbols[outer].kind
+            kind = self.kinds[outer]
             if kind in TYPE_KINDS or kind == "impl" or (kind in VALUE_KINDS and outer != symbol):
                 return outer
         return None
@@ -161,31 +160,37 @@ def names_of(file: CodeFile) -> FileNames:
 class _SymbolNames:
     """The symbols of one file by name, and by what is around them."""
 
-    def __init__(self, file: CodeFile, parents: Sequence[int]) -> None:
+    def __init__(
+        self, symbols: Sequence[Symbol], kinds: Sequence[str], parents: Sequence[int]
+    ) -> None:
         self.nested: dict[tuple[int, str], list[int]] = defaultdict(list)
         self.members: dict[tuple[str, str], list[int]] = defaultdict(list)
         self.siblings: dict[int, list[int]] = defaultdict(list)
         self.named: dict[str, list[int]] = defaultdict(list)
         self.contained: dict[str, list[int]] = defaultdict(list)
-        for position, symbol in enumerate(file.symbols):
-            outer = TOP_LEVEL if symbol.parent is None else parents[position]
+        names = symbol_values(symbols, "name")
+        owners = symbol_values(symbols, "parent")
+        self._kinds = kinds
+        self._qualified_names = symbol_values(symbols, "qualified_name")
+        for position, (name, owner) in enumerate(zip(names, owners, strict=True)):
+            outer = TOP_LEVEL if owner is None else parents[position]
             self.siblings[outer].append(position)
-            self.named[symbol.name].append(position)
-            # a method outside of its class is no name of the file, a constructor is its class
-            if _is_constructor(symbol):
-                continue
-            owner = None if outer == TOP_LEVEL else file.symbols[outer]
-            if not _is_outside(symbol, owner):
-                self.nested[outer, symbol.name].append(position)
-                if owner is not None and owner.kind in CONTAINER_KINDS:
-                    self.contained[symbol.name].append(position)
-            self.members[symbol.parent or "", symbol.name].append(position)
+            self.named[name].append(position)
+            self._add_visible(position, name, owner, outer)
 
-
-def _is_outside(symbol: Symbol, owner: Symbol | None) -> bool:
-    """Return True for a function that is not written inside of its owner."""
-    around = None if owner is None else owner.qualified_name
-    return symbol.parent != around and symbol.kind in _CALLABLE_KINDS
+    def _add_visible(self, position: int, name: str, owner: str | None, outer: int) -> None:
+        """Add a symbol to what other definitions can name."""
+        is_callable = self._kinds[position] in _CALLABLE_KINDS
+        # a method outside of its class is no name of the file, a constructor is its class
+        if is_callable and _is_constructor(name, owner):
+            return
+        around = None if outer == TOP_LEVEL else self._qualified_names[outer]
+        # a function that is not written inside of its owner
+        if owner == around or not is_callable:
+            self.nested[outer, name].append(position)
+            if outer != TOP_LEVEL and self._kinds[outer] in CONTAINER_KINDS:
+                self.contained[name].append(position)
+        self.members[owner or "", name].append(position)
 
 
 class ImportMentions:
@@ -195,10 +200,12 @@ class ImportMentions:
         self._imports = file.facts.imports
         self._numbers: dict[str, list[int]] = defaultdict(list)
         self._default_numbers: list[int] = []
-        for number, item in enumerate(self._imports):
-            taken_name = _taken_name(item)
-            for name in {taken_name, item.local}:
-                self._numbers[name].append(number)
+        columns = (values_of(self._imports, field) for field in (_MODULE, _TAKEN_NAME, _LOCAL_NAME))
+        for number, (module, name, local) in enumerate(zip(*columns, strict=True)):
+            taken_name = name or _last_part(module)
+            self._numbers[taken_name].append(number)
+            if local != taken_name:
+                self._numbers[local].append(number)
             if taken_name == _DEFAULT:
                 self._default_numbers.append(number)
 
@@ -213,11 +220,6 @@ def mentions_of(file: CodeFile) -> ImportMentions:
     return file.derived.get(ImportMentions, file)
 
 
-def _taken_name(item: Import) -> str:
-    """Return the name that an import takes, or the last part of its module."""
-    return item.name or _last_part(item.module)
-
-
 def _last_part(module: str) -> str:
     """Return the last part of the path of a module, without the ending of a file."""
     parts = [part for part in module.replace("::", "/").replace("\\", "/").split("/") if part]
@@ -227,11 +229,12 @@ def _last_part(module: str) -> str:
     return head if dot and is_extension else tail
 
 
-def _parents(file: CodeFile) -> Iterator[int]:
+def _parents(symbols: Sequence[Symbol]) -> Iterator[int]:
     """Yield the position of the symbol around each symbol, or `TOP_LEVEL`."""
     open_symbols: list[int] = []
-    for position, symbol in enumerate(file.symbols):
-        while open_symbols and file.symbols[open_symbols[-1]].end_byte <= symbol.start_byte:
+    ends = symbol_values(symbols, "end_byte")
+    for position, start in enumerate(symbol_values(symbols, "start_byte")):
+        while open_symbols and ends[open_symbols[-1]] <= start:
             open_symbols.pop()
         yield open_symbols[-1] if open_symbols else TOP_LEVEL
         open_symbols.append(position)
@@ -254,16 +257,6 @@ def _are_overloads(earlier: Symbol, later: Symbol) -> bool:
     return is_function and length - len(earlier.signature) <= margin
 
 
-def _is_constructor(symbol: Symbol) -> bool:
-    """Return True for a method with the name of its class."""
-    parent = symbol.parent
-    if parent is None or not parent.endswith(symbol.name) or symbol.kind not in _CALLABLE_KINDS:
-        return False
-    return parent.rpartition(".")[2] == symbol.name
-
-
-def _by_key(items: Sequence[_Item], key: Callable[[_Item], _Key]) -> Mapping[_Key, Sequence[_Item]]:
-    groups: dict[_Key, list[_Item]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return groups
+def _is_constructor(name: str, owner: str | None) -> bool:
+    """Return True for a function with the name of the class that owns it."""
+    return owner is not None and owner.endswith(name) and owner.rpartition(".")[2] == name

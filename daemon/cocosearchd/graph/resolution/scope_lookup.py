@@ -57,10 +57,9 @@ class ScopeLookup:
         scope = self.scope(key.path)
         if scope is None or key.symbol < 0:
             return False
-        symbols = scope.file.symbols
         outer = scope.parents[key.symbol]
-        is_inside = outer != TOP_LEVEL and symbols[outer].kind in TYPE_KINDS
-        kind = symbols[key.symbol].kind
+        is_inside = outer != TOP_LEVEL and scope.kinds[outer] in TYPE_KINDS
+        kind = scope.kinds[key.symbol]
         return kind == "method" or (kind == "prototype" and is_inside)
 
     def rules(self, path: str) -> ModuleRules:
@@ -130,7 +129,7 @@ class ScopeLookup:
         local_symbols = scope.nested(TOP_LEVEL, name)
         if local_symbols:
             return _definition(path, local_symbols, "same_file")
-        imports = scope.imports.get(name, ())
+        imports = scope.imports(name)
         values = [
             self.find_import(path, item) for item in imports if item.module or not item.exported
         ]
@@ -139,7 +138,7 @@ class ScopeLookup:
             return usable.because("import")
         if values:
             return values[-1]
-        if scope.dotted_imports.get(name):
+        if name in scope.dotted_imports:
             paths = self.find_module(scope.file, name)
             return Value("module", paths=paths, reason="import") if paths else FOREIGN
         return self._find_visible(scope, name)
@@ -148,7 +147,7 @@ class ScopeLookup:
         """Return what a name means in the definitions around a symbol, None if nothing."""
         rules = rules_of(scope.file.language)
         for outer in scope.enclosing(symbol):
-            kind = scope.file.symbols[outer].kind
+            kind = scope.kinds[outer]
             is_type = kind in TYPE_KINDS and outer != symbol
             if kind in VALUE_KINDS or (is_type and not rules.members_visible):
                 continue
@@ -241,9 +240,9 @@ class ScopeLookup:
 
     def _sources(self, scope: FileNames, name: str) -> Iterator[Import]:
         """Yield the imports from which a file exports a name, with its local exports followed."""
-        for item in scope.imports.get(name, ()):
+        for item in scope.imports(name):
             if not item.module:
-                yield from (source for source in scope.imports.get(item.name, ()) if source.module)
+                yield from (source for source in scope.imports(item.name) if source.module)
             elif self._is_exported(scope, item):
                 yield item
 
@@ -278,7 +277,7 @@ class ScopeLookup:
         local_symbols = scope.nested(TOP_LEVEL, export.name) or scope.contained(export.name)
         if local_symbols:
             return _definition(path, local_symbols, export.reason)
-        for item in scope.imports.get(export.name, ()):
+        for item in scope.imports(export.name):
             if not item.module and scope.nested(TOP_LEVEL, item.name):
                 return _definition(path, scope.nested(TOP_LEVEL, item.name), export.reason)
         for item in self._sources(scope, export.name):

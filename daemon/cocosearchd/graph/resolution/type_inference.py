@@ -174,7 +174,7 @@ class TypeInference:
             member = self.member_of_scope(path, symbol, name)
             if member.is_usable:
                 return member, 1
-        if name in rules.library_names and not scope.imports.get(name):
+        if name in rules.library_names and not scope.imports(name):
             return FOREIGN, 1
         return self._imported_value(scope, symbol, steps)
 
@@ -201,7 +201,7 @@ class TypeInference:
     ) -> tuple[Value, int] | None:
         """Return the value of a variable of the enclosing definitions; None if there is none."""
         for outer in (*scope.enclosing(symbol), TOP_LEVEL):
-            is_type = outer != TOP_LEVEL and scope.file.symbols[outer].kind in TYPE_KINDS
+            is_type = outer != TOP_LEVEL and scope.kinds[outer] in TYPE_KINDS
             if is_type and outer != symbol:
                 continue
             bindings = scope.bindings(outer, steps[0].text, region)
@@ -270,7 +270,7 @@ class TypeInference:
                 if item.kind == "type":  # a test, which is a method of its fixture
                     return self.instance_of(WrittenType(item.text, scope.file.path, TOP_LEVEL))
             parent = scope.file.symbols[outer].parent
-            if parent and scope.file.symbols[outer].kind in FUNCTION_KINDS:
+            if parent and scope.kinds[outer] in FUNCTION_KINDS:
                 return self._type_elsewhere(parent, scope.file.path)
         return UNKNOWN
 
@@ -458,7 +458,7 @@ class TypeInference:
     def _attributes(self, scope: FileNames, owner: int, name: str) -> Iterator[Binding]:
         """Yield the assignments of an attribute in a class and its methods."""
         yield from scope.bindings(owner, name)
-        for item in scope.attributes(name):
+        for item in scope.blocks.of_name(name):
             if item.symbol != owner and scope.enclosing_type(item.symbol) == owner:
                 yield item
 
@@ -540,4 +540,4 @@ def _dotted_imports(
     width = next((i for i, step in enumerate(steps) if step.kind != "name"), len(steps))
     for count in range(min(width, 8), 1, -1):
         dotted = ".".join(step.text for step in steps[:count])
-        yield from ((count, item) for item in scope.imports.get(dotted, ()))
+        yield from ((count, item) for item in scope.imports(dotted))

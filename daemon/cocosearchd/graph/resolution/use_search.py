@@ -15,7 +15,7 @@ from cocosearchd.graph.code_files import (
 )
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
-from cocosearchd.languages.code_facts import Import, Use
+from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.model import Symbol
 
 # Names under which one definition is imported; more are generated.
@@ -100,6 +100,8 @@ class UseSearch:
     def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, by path."""
         meanings = self._meanings(definition)
+        if not self._can_be_imported(meanings):
+            return
         names = self._names_of(definition, meanings)
         for file in self._mentioning(names):
             yield from self._matching_imports(file, names, meanings)
@@ -144,6 +146,8 @@ class UseSearch:
         stem = module_name(definition.path)
         is_file = definition.symbol == WHOLE_FILE
         names = {stem} if is_file else {file.symbols[definition.symbol].name}
+        if not self._can_be_imported(meanings):
+            return names
         waiting = [*names]
         # a default export is imported under any name, by files that name the module
         if any(item.local == _DEFAULT and not item.module for item in file.facts.imports):
@@ -155,6 +159,17 @@ class UseSearch:
                     names.add(alias)
                     waiting.append(alias)
         return names
+
+    def _can_be_imported(self, meanings: Iterable[DefinitionKey]) -> bool:
+        """Return False if no import can mean one of some definitions, such as those of methods."""
+        return any(map(self._is_exportable, meanings))
+
+    def _is_exportable(self, key: DefinitionKey) -> bool:
+        file = self._files.load([key.path]).get(key.path)
+        if file is None or key.symbol == WHOLE_FILE or rules_of(file.language).has_packages:
+            return True
+        names, name = names_of(file), file.symbols[key.symbol].name
+        return key.symbol in names.nested(TOP_LEVEL, name) or key.symbol in names.contained(name)
 
     def _aliases(self, name: str, meanings: frozenset[DefinitionKey]) -> Iterator[str]:
         """Yield the names by which files import what they know by a name."""

@@ -223,7 +223,7 @@ def _list_groups(
         if len(candidates) >= limit:
             break
         if path in unsaved:
-            symbols: tuple[Symbol, ...] | None = unsaved[path].symbols
+            symbols: Sequence[Symbol] | None = unsaved[path].symbols
             language = unsaved[path].language
         elif path in stored:
             packed = stored[path].symbols
