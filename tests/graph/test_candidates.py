@@ -1,7 +1,5 @@
 """Candidates by name: the nearest files first, in the order of a plain comparison of all paths."""
 
-from os.path import commonprefix
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,14 +15,15 @@ paths = st.lists(names, min_size=1, max_size=3).map(lambda parts: f"{'/'.join(pa
 def test_the_nearest_definitions_come_first(defining: set[str], user: str) -> None:
     method = "class A:\n    def go(self): pass\n"
     use = "def f(x):\n    x.go()\n"
-    texts = {path: method for path in defining} | {user: method + use}
+    texts = dict.fromkeys(defining, method) | {user: method + use}
     files = parse_sources(texts)
     file = files.load([user])[user]
     (call,) = file.facts.uses_named({"go"})
     resolved = Resolver(files).resolve(file, call)
 
     def order(path: str) -> tuple[int, str]:
-        return -len(commonprefix([path, user])), path
+        shared = (n for n in range(len(path), -1, -1) if user.startswith(path[:n]))
+        return -next(shared), path
 
     nearest = sorted(texts, key=order)[:MAX_CANDIDATES]
     assert [key.path for key in resolved.definitions] == nearest
