@@ -317,7 +317,11 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
         async def rows(name: str) -> list[tuple[Any, ...]]:
             return await (await connection.execute(statement(name, record))).fetchall()
 
-        ((symbols, size_bytes, last_change, number),) = await rows("statistics_totals")
+        ((symbols, last_change, number),) = await rows("statistics_totals")
+        is_distributed = connection.is_distributed(record.schema)
+        ((size_bytes,),) = await rows(
+            "distributed_table_sizes" if is_distributed else "table_sizes"
+        )
         languages = tuple(
             (language, files, int(chunks))
             for language, files, chunks in await rows("statistics_languages")
@@ -330,7 +334,7 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
         files=sum(files for _, files, _ in languages),
         chunks=sum(chunks for _, _, chunks in languages),
         symbols=int(symbols),
-        size_bytes=size_bytes,
+        size_bytes=int(size_bytes),
         languages=languages,
         parse_health=parses,
         skipped=skipped,

@@ -41,6 +41,32 @@ $$
 -- Run as superuser.
 checkpoint
 
+-- name: citus_version
+select (select extversion from pg_extension where extname = 'citus')
+
+-- name: distributed_schemas
+-- The names of the schemas that Citus distributes; an empty one stands for the first schema of the search_path.
+select nspname from pg_dist_schema join pg_namespace on oid = schemaid
+union all
+select '' from pg_dist_schema where schemaid = to_regnamespace(quote_ident(current_schema()))
+
+-- name: run_on_node
+-- The rows of a query that runs on the node of a table of a distributed schema. In it, %%1$s stands for the table there.
+select success, result
+from run_command_on_shards({relation}, 'select json_agg(row_to_json(fetched)) from (' || %(query)s || ') as fetched')
+
+-- name: is_coordinator
+-- Whether this is the node of a cluster that daemons connect to.
+select groupid = 0 from pg_dist_local_group
+
+-- name: distributed_table
+-- A table of a daemon in the first schema of the search_path that Citus distributes; nulls: there is none.
+select (
+    select relname from pg_dist_partition join pg_class on oid = logicalrelid
+    where relnamespace = to_regnamespace(quote_ident(current_schema())) and relname ~ '^(cocosearch|codeindex)_'
+    order by relname limit 1
+), quote_ident(current_schema())
+
 -- name: begin_schema_change
 -- A schema change may wait longer than a search: for another change, whose daemon may have been killed, and for running
 -- queries.
@@ -214,10 +240,18 @@ order by filename
 -- name: statistics_totals
 select
     (select coalesce(sum(symbol_count), 0) from {files}),
-    pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name})
-        + pg_total_relation_size({retained_chunks_name}) + pg_total_relation_size({words_name}),
     (select last_change from {indexes} where number = {number}),
     (select generation from {indexes} where number = {number})
+
+-- name: table_sizes
+select pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name})
+    + pg_total_relation_size({retained_chunks_name}) + pg_total_relation_size({words_name})
+
+-- name: distributed_table_sizes
+-- The same of tables of a distributed schema, as their node has them.
+select citus_total_relation_size({chunks_name}) + citus_total_relation_size({files_name})
+    + citus_total_relation_size({parses_name}) + citus_total_relation_size({retained_chunks_name})
+    + citus_total_relation_size({words_name})
 
 -- name: statistics_languages
 select language_id, count(*), sum(chunk_count)
@@ -316,6 +350,26 @@ copy {chunks} (filename, chunk_number, content_text, embedding, block_type, hier
     chunk_hash)
 from stdin (format binary)
 
+-- name: insert_chunks
+-- The same rows for a distributed schema of Citus, which would commit a copy in two phases. It sends an insert to its node as
+-- it is if the rows come from a table of the schema, and if nothing in it depends on settings, as the text of an array does:
+-- so lists are JSON. The statements below that insert rows are written in the same way.
+insert into {chunks} (filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id,
+    symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
+    chunk_hash)
+select filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id, symbol_type, symbol_name,
+       symbol_signature, byte_count, line_count, array(select jsonb_array_elements_text(definitions)), header,
+       array(select jsonb_array_elements_text(symbol_kinds)), array(select jsonb_array_elements_text(symbol_names)),
+       chunk_hash
+from {indexes} cross join unnest(%(filename)s::text[], %(chunk_number)s::int8[], %(content_text)s::text[],
+    %(embedding)s::halfvec[], %(block_type)s::text[], %(hierarchy)s::text[], %(language_id)s::text[],
+    %(symbol_type)s::text[], %(symbol_name)s::text[], %(symbol_signature)s::text[], %(byte_count)s::int4[],
+    %(line_count)s::int4[], %(definitions)s::jsonb[], %(header)s::text[], %(symbol_kinds)s::jsonb[],
+    %(symbol_names)s::jsonb[], %(chunk_hash)s::bytea[]) as input(filename, chunk_number, content_text, embedding,
+    block_type, hierarchy, language_id, symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions,
+    header, symbol_kinds, symbol_names, chunk_hash)
+where number = {number}
+
 -- name: words_state
 -- none, filling or complete. No row: the index is gone.
 select words from {indexes} where number = {number}
@@ -330,7 +384,9 @@ where w.filename = any(%(filenames)s::text[])
 -- name: insert_words
 insert into {words} (filename, chunk_number, words)
 select filename, chunk_number, to_tsvector('simple', text)
-from unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(texts)s::text[]) as input(filename, chunk_number, text)
+from {indexes} cross join unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(texts)s::text[])
+    as input(filename, chunk_number, text)
+where number = {number}
 on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
@@ -341,16 +397,19 @@ where number = {number} and identity = %(identity)s
 returning generation
 
 -- name: upsert_files
+-- After bump_generation.
 insert into {files}
     (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
     facts, name_hashes, chunk_numbers, starts, first_lines, generation)
 select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
-       facts, name_hashes, chunk_numbers::int8[], starts::int8[], first_lines::int4[], %(generation)s
-from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
+       facts, name_hashes, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], string_to_array(btrim(starts, '{{}}'), ',')::int8[],
+       string_to_array(btrim(first_lines, '{{}}'), ',')::int4[], generation
+from {indexes} cross join unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
     %(symbols)s::bytea[], %(facts)s::bytea[], %(name_hashes)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[],
     %(first_lines)s::text[]) as input(filename, content_hash, fingerprint, chunk_count, symbol_count, language_id,
     skip_reason, scopes, symbols, facts, name_hashes, chunk_numbers, starts, first_lines)
+where number = {number}
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
@@ -358,19 +417,23 @@ set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, ge
     facts = excluded.facts, name_hashes = excluded.name_hashes, chunk_numbers = excluded.chunk_numbers, starts = excluded.starts, first_lines = excluded.first_lines
 
 -- name: upsert_retained_chunks
-insert into {retained_chunks} (filename, chunk_numbers)
-select filename, chunk_numbers::int8[]
-from unnest(%(filenames)s::text[], %(chunk_numbers)s::text[]) as input(filename, chunk_numbers)
+-- After bump_generation.
+insert into {retained_chunks} (filename, chunk_numbers, since)
+select filename, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], last_change
+from {indexes} cross join unnest(%(filenames)s::text[], %(chunk_numbers)s::text[]) as input(filename, chunk_numbers)
+where number = {number}
 on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
 
 -- name: delete_retained_chunks
 delete from {retained_chunks} where filename = any(%(filenames)s::text[])
 
 -- name: upsert_parses
-insert into {parses} (filename, language, parse_status, error_count, error_message)
-select *
-from unnest(%(filenames)s::text[], %(languages)s::text[], %(statuses)s::text[], %(error_counts)s::int4[],
-    %(error_messages)s::text[])
+-- After bump_generation.
+insert into {parses} (filename, language, parse_status, error_count, error_message, created_at)
+select filename, language, status, error_count, error_message, last_change
+from {indexes} cross join unnest(%(filenames)s::text[], %(languages)s::text[], %(statuses)s::text[],
+    %(error_counts)s::int4[], %(error_messages)s::text[]) as input(filename, language, status, error_count, error_message)
+where number = {number}
 on conflict (filename) do update
 set language = excluded.language, parse_status = excluded.parse_status, error_count = excluded.error_count,
     error_message = excluded.error_message, created_at = excluded.created_at
@@ -400,15 +463,11 @@ select f.filename from {files} f join read_files using (filename) where f.conten
 delete from {parses} where filename = any(%(filenames)s::text[])
 
 -- name: delete_files
--- The chunks of a deleted file are retained, in place of those retained before. Rows without a file are deleted. Arrays are
--- unnested: searching one again for each row of a large file would take too long.
+-- The chunks of a deleted file are to be retained, in place of those retained before: it returns their numbers. Rows without
+-- a file are deleted; nulls stand for a deleted parse result. Arrays are unnested: searching one again for each row of a
+-- large file would take too long.
 with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, chunk_numbers),
      parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1),
-     retained as (
-         insert into {retained_chunks} (filename, chunk_numbers)
-         select filename, chunk_numbers from file where chunk_numbers <> '{{}}'
-         on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
-     ),
      listed as (
          select filename, unnest(chunk_numbers) as chunk_number from file
          union all
@@ -426,7 +485,9 @@ with file as (delete from {files} where filename = any(%(filenames)s::text[]) re
          ) as unknown
          where c.filename = unknown.filename and c.chunk_number = unknown.chunk_number
      )
-select exists (select from file) or exists (select from parse)
+select filename, chunk_numbers::text from file
+union all
+select null, null from (select from parse limit 1) as any_parse
 
 -- name: columns
 -- The columns of a candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: its position.
@@ -517,10 +578,11 @@ from best join {chunks} c using (filename, chunk_number), {place}
 order by best.distance, filename, chunk_number
 
 -- name: set_vector_scan
--- For one transaction: scan the index until enough rows pass the filter.
-select set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', %(breadth)s::text, true),
-       set_config('hnsw.max_scan_tuples', '20000', true)
+-- For one transaction: scan the index until enough rows pass the filter. `set local` reaches the node of a distributed
+-- schema, set_config does not.
+set local hnsw.iterative_scan = relaxed_order;
+set local hnsw.ef_search = {breadth};
+set local hnsw.max_scan_tuples = 20000
 
 -- name: has_vector_index
 select coalesce((select indisvalid from pg_index where indexrelid = to_regclass({chunks_vector_name})), false)
@@ -557,7 +619,7 @@ where {filter} and (
 
 -- name: set_text_scan
 -- For one transaction: a read of many texts may take longer than another search.
-select set_config('statement_timeout', %(limit_ms)s::text, true)
+set local statement_timeout = {limit_ms}
 
 -- name: query_terms
 -- The lexemes of a text.
@@ -581,9 +643,10 @@ from best join {chunks} c using (filename, chunk_number), {place}
 order by c.filename, c.chunk_number
 
 -- name: term_frequencies
--- The lexemes of a text with the share of chunks that contain them, as of the last ANALYZE; 0: rare or unknown.
-select term, coalesce(frequency, 0),
-       (select greatest(reltuples, 0) from pg_class where oid = to_regclass({words_name}))
+-- The lexemes of a text with the share of chunks that contain them, as of the last ANALYZE; 0: rare or unknown. From the
+-- catalogs of the server that has the table.
+select term, coalesce(frequency, 0) as share,
+       (select greatest(reltuples, 0) from pg_class where oid = to_regclass({words_name})) as total
 from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as input(term)
 left join (
     select common.element, common.frequency
@@ -665,7 +728,10 @@ where f.skip_reason is null and f.filename = any(%(filenames)s::text[])
 
 -- name: replace_precise_uses
 insert into {precise_uses} (index_number, filename, content_hash, uses)
-select {number}, * from unnest(%(filenames)s::text[], %(content_hashes)s::bytea[], %(uses)s::bytea[])
+select number, filename, content_hash, uses
+from {indexes} cross join unnest(%(filenames)s::text[], %(content_hashes)s::bytea[], %(uses)s::bytea[])
+    as input(filename, content_hash, uses)
+where number = {number}
 on conflict (index_number, filename) do update set content_hash = excluded.content_hash, uses = excluded.uses
 
 -- name: delete_changed_precise_uses
@@ -794,9 +860,12 @@ select
     coalesce((select indisvalid from pg_index where indexrelid = to_regclass({chunks_vector_name})), false),
     array(select relname::text from pg_index join pg_class on pg_class.oid = indexrelid
         where indrelid = to_regclass({chunks_name}) and not indisvalid),
-    (select coalesce(sum(chunk_count), 0) from {files}),
-    coalesce((select n_dead_tup::float8 / greatest(n_live_tup, 1)
-        from pg_stat_user_tables where relid = to_regclass({chunks_name})), 0)
+    (select coalesce(sum(chunk_count), 0) from {files})
+
+-- name: dead_share
+-- Dead rows of chunks for each live one. From the catalogs of the server that has the table.
+select coalesce((select n_dead_tup::float8 / greatest(n_live_tup, 1)
+    from pg_stat_user_tables where relid = to_regclass({chunks_name})), 0) as dead_share
 
 -- name: drop_index
 drop index concurrently if exists {index}
@@ -934,7 +1003,8 @@ join {files} f using (filename)
 -- name: set_phrase_scan
 -- For one transaction: memory for every row that the index of words returns, since a lossy page means reading rows for
 -- nothing; and a time limit.
-select set_config('work_mem', '64MB', true), set_config('statement_timeout', %(limit_ms)s::text, true)
+set local work_mem = '64MB';
+set local statement_timeout = {limit_ms}
 
 -- name: set_host
 update {registry} set host = %(host)s where host <> %(host)s
@@ -980,7 +1050,7 @@ select pg_current_xact_id()::text::bigint, clock_timestamp()
 
 -- name: set_quick_commit
 -- For one transaction, which is not worth a wait for the disk: a lost publication is asked for again.
-select set_config('synchronous_commit', 'off', true)
+set local synchronous_commit = off
 
 -- name: publish
 -- Writes nothing if the index is gone.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from psycopg import sql
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
 from cocosearchd.filters.filter_fields import Filter
@@ -62,7 +63,8 @@ async def all_phrase_matches(
     """Find all chunks that pass a filter; None if that takes longer than `limit_ms`."""
     try:
         async with db.connection() as connection, connection.transaction():
-            await connection.execute(statement("set_phrase_scan"), {"limit_ms": limit_ms})
+            limit = sql.Literal(limit_ms)
+            await connection.execute(statement("set_phrase_scan", limit_ms=limit))
             search = await search_condition(connection, record, where)
             query = statement("phrases_anywhere", record, filter=search.condition)
             cursor = connection.cursor(binary=True)

@@ -12,7 +12,7 @@ from psycopg import sql
 from cocosearchd.errors import IdentityMismatch
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Fingerprint, IndexRecord
-from cocosearchd.store.chunks.arrays import array_literal
+from cocosearchd.store.chunks.arrays import EMPTY_ARRAY, array_literal
 from cocosearchd.store.chunks.candidate_reads import read_candidates, search_condition
 from cocosearchd.store.chunks.file_states import FileState, FileStates
 from cocosearchd.store.chunks.manifest import StoredFile, stored_file_from_row
@@ -37,6 +37,7 @@ from cocosearchd.store.chunks.rows import (
     stored_chunk_from_row,
     to_columns,
 )
+from cocosearchd.store.connection.citus import planned_rows
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filter_sql import filter_sql, select_match_count
@@ -104,17 +105,17 @@ async def replace_files(
         changes = await _changes(connection, record, targets)
         changed = [change for change in changes if change.differs]
         await _set_fingerprints(connection, record, changes)
-        any_deleted = await _delete_files(connection, record, deleted)
-        if not changed and not any_deleted:
+        retained = await _delete_files(connection, record, deleted)
+        if not changed and retained is None:
             return await _generation(connection, record)
         # Under the lock of words, which came with the locks of the files.
         with_words = await read_words_state(connection, record) != "none"
-        if with_words and any_deleted:
+        if with_words and retained is not None:
             await delete_words(connection, record, deleted)
         await write_chunks(connection, record, changed, with_words=with_words)
         # As late as possible: from here on no other change of this index can be committed.
         generation = await _bump(connection, record)
-        await write_files(connection, record, changed, generation)
+        await write_files(connection, record, changed, retained or {})
     return generation
 
 
@@ -129,13 +130,16 @@ async def _set_fingerprints(
         )
 
 
-async def _delete_files(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> bool:
-    """Delete files; return True if one of them was stored."""
+async def _delete_files(
+    connection: Connection, record: IndexRecord, paths: Sequence[str]
+) -> dict[str, str] | None:
+    """Delete files; return the chunks to retain of each, by path, or None if none was stored."""
     if not paths:
-        return False
+        return None
     filenames = {"filenames": array_literal(paths)}
-    row = await _row(connection, statement("delete_files", record), filenames)
-    return bool(row and row[0])
+    rows = await (await connection.execute(statement("delete_files", record), filenames)).fetchall()
+    chunks = {path: numbers for path, numbers in rows if numbers not in (None, EMPTY_ARRAY)}
+    return chunks if rows else None
 
 
 async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
@@ -189,8 +193,8 @@ async def vector_search(
         values = search.values | {"vector": HalfVector(vector), "limit": limit}
         if await _use_vector_index(connection, record, where, exact_matches):
             async with connection.transaction():
-                breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
-                await connection.execute(statement("set_vector_scan"), breadth)
+                breadth = sql.Literal(min(max(BREADTH, 2 * limit), MAX_BREADTH))
+                await connection.execute(statement("set_vector_scan", breadth=breadth))
                 hits = await read_candidates(
                     connection, record, "vector_nearest", search.condition, values
                 )
@@ -363,7 +367,7 @@ async def _estimate_matches(
     condition, values = filter_sql(where)
     query = statement("estimate_matches", record, filter=condition)
     plan = await _row(connection, query, values)
-    return float(plan[0][0]["Plan"]["Plan Rows"]) if plan else None
+    return planned_rows(plan[0][0]) if plan else None
 
 
 async def _count_path_matches(connection: Connection, record: IndexRecord, where: Filter) -> int:

@@ -1,5 +1,6 @@
 """Converts between rows of the tables of one index and values of the project. Pure."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +30,13 @@ COPY_TYPES = (
     *("text", "int8", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
+# The columns in the same order: parameters of the statement insert_chunks.
+CHUNK_COLUMNS = (
+    *("filename", "chunk_number", "content_text", "embedding", "block_type", "hierarchy"),
+    *("language_id", "symbol_type", "symbol_name", "symbol_signature", "byte_count", "line_count"),
+    *("definitions", "header", "symbol_kinds", "symbol_names", "chunk_hash"),
+)
+HALF_FORMAT = ".5g"  # five digits tell all half floats apart
 # Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
 PLACES = ("chunk_numbers", "starts", "first_lines")
 # Parameters of statements that take many rows at once -> names of the values in one row.
@@ -260,6 +268,20 @@ def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
     return {
         parameter: array_literal([row[name] for row in rows]) for parameter, name in names.items()
     }
+
+
+def chunk_columns(rows: Sequence[Row]) -> dict[str, str]:
+    """Turn rows of chunks into one array literal a column, for the statement insert_chunks."""
+    columns = zip(*(map(_element, row) for row in rows), strict=True)
+    return dict(zip(CHUNK_COLUMNS, map(array_literal, columns), strict=True))
+
+
+def _element(value: Any) -> str | bytes | int | None:
+    """Write a vector as pgvector reads it, and a list as JSON."""
+    if isinstance(value, HalfVector):
+        numbers = value.to_numpy().tolist()
+        return "[" + ",".join([format(number, HALF_FORMAT) for number in numbers]) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
 
 
 def file_values(

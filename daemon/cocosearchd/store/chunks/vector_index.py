@@ -9,6 +9,7 @@ from typing import Literal
 from psycopg import sql
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.connection.citus import read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 
@@ -48,18 +49,23 @@ async def drop_vector_index(db: Database, record: IndexRecord) -> Outcome:
     return await ensure_vector_index(db, record, build_at=_NEVER, drop_below=_NEVER)
 
 
+async def _dead_share(connection: Connection, record: IndexRecord) -> float:
+    ((share,),) = await read_catalogs(connection, record, "chunks_name", "dead_share", {})
+    return float(share)
+
+
 async def _maintain(
     connection: Connection, record: IndexRecord, build_at: int, drop_below: int
 ) -> Outcome:
     row = await (await connection.execute(statement("vector_index_state", record))).fetchone()
     assert row, "a select without from has a row"
-    exists, invalid, chunks, dead_share = row
+    exists, invalid, chunks = row
     for name in invalid:  # left by a killed build, and every write still pays for it
         await connection.execute(statement("drop_index", index=sql.Identifier(name)))
     if exists and chunks < drop_below:
         await connection.execute(statement("drop_vector_index", record))
         return "dropped"
-    if exists and dead_share > WORN:
+    if exists and await _dead_share(connection, record) > WORN:
         await connection.execute(statement("rebuild_vector_index", record))
         await connection.execute(statement("vacuum", record))
         return "rebuilt"

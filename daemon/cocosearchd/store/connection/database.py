@@ -24,6 +24,7 @@ from cocosearchd.errors import (
     StoreUnresponsive,
 )
 from cocosearchd.runtime.masking import HARMLESS, mask_urls
+from cocosearchd.store.connection.citus import check_citus, read_distributed_schemas
 from cocosearchd.store.connection.liveness_check import (
     LIVENESS_TIMEOUT_S,
     MonitoredConnection,
@@ -87,7 +88,7 @@ class Database:
         self,
         pool: AsyncConnectionPool[Connection],
         conninfo: str,
-        versions: tuple[str, str],
+        versions: tuple[str, str, str],
         checkout_timeout_s: float,
         liveness: LivenessCheck,
     ) -> None:
@@ -95,7 +96,7 @@ class Database:
         self._conninfo = conninfo
         self._checkout_timeout_s = checkout_timeout_s
         self._liveness = liveness
-        self.server_version, self.pgvector_version = versions
+        self.server_version, self.pgvector_version, self.citus_version = versions
         # Leaves connections for queries and saves, however many indexes are read whole or vacuumed.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
 
@@ -134,7 +135,7 @@ class Database:
             timeout=checkout_timeout_s,
             max_idle=IDLE_S,
             reconnect_timeout=RECONNECT_S,
-            configure=partial(_configure, series, answer_timeout_s),
+            configure=partial(_configure, series, answer_timeout_s, bool(versions[-1])),
             check=liveness.check,
             open=False,
             kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
@@ -237,6 +238,8 @@ class Database:
                 make_conninfo(self._conninfo, options=options), **_CONNECT
             )
             try:
+                if self.citus_version:
+                    await read_distributed_schemas(connection)
                 yield connection
             finally:
                 await connection.close()  # does not wait, so a cancelled task gets here too
@@ -289,6 +292,8 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
         # The driver writes bytes and reads times in these formats.
         "standard_conforming_strings": "on",
         "datestyle": "ISO",
+        # `set local` also counts on the node of a distributed schema. Without Citus it has no effect.
+        "citus.propagate_set_commands": "local",
     }
     name = parameters.get("application_name") or "cocosearchd"
     # Files contain any character, whatever PGCLIENTENCODING says for a terminal.
@@ -320,11 +325,13 @@ def _options(parameters: Mapping[str, Any], settings: Mapping[str, str]) -> str:
 
 
 async def _configure(
-    series: int | None, answer_timeout_s: float | None, connection: Connection
+    series: int | None, answer_timeout_s: float | None, has_citus: bool, connection: Connection
 ) -> None:
     """Prepare a new connection of a pool."""
     connection.answer_timeout_s = answer_timeout_s
     await register_vector_async(connection)
+    if has_citus:
+        await read_distributed_schemas(connection)
     if series is not None:
         await connection.execute("select pg_advisory_lock_shared(%s)", (series,))
 
@@ -344,8 +351,8 @@ async def _wait_for_predecessors(connection: Connection, series: int) -> None:
 
 async def _check(
     conninfo: str, series: int | None, answer_timeout_s: float | None, *, is_ours: bool
-) -> tuple[str, str]:
-    """Return the versions of server and pgvector of a usable database.
+) -> tuple[str, str, str]:
+    """Return the versions of server, pgvector and Citus ("" without it) of a usable database.
 
     Raises `StoreUnavailable`.
     """
@@ -362,7 +369,8 @@ async def _check(
                 await check_session_pooling(connection, connect)
             if series is not None:
                 await _wait_for_predecessors(connection, series)
-            return connection.info.parameter_status("server_version") or "", vector
+            citus = await check_citus(connection)
+            return connection.info.parameter_status("server_version") or "", vector, citus
     except psycopg.Error as error:
         raise _translate(error) from error
 

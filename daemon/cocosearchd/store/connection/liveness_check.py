@@ -33,11 +33,18 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection that hangs up when the server does not answer.
 
     It waits `answer_timeout_s` for each answer, then raises `Unresponsive`; None: no limit.
+    `distributed_schemas` are those whose tables Citus has on a node, "" for the first one of the
+    search_path.
     """
 
     answer_timeout_s: float | None = None
+    distributed_schemas: frozenset[str] = frozenset()
     _timer: asyncio.TimerHandle | None = None
     _hung_up = False
+
+    def is_distributed(self, schema: str = "") -> bool:
+        """Tell whether the tables of a schema, "" for that of the daemon, are on a node of Citus."""
+        return schema in self.distributed_schemas
 
     @contextlib.contextmanager
     def answer_timeout(self, seconds: float | None) -> Iterator[None]:

@@ -84,13 +84,16 @@ def statement(
 
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
-    """Fill the braces of `text`; a literal brace is doubled. Raises as `statement` does."""
+    """Fill the braces of `text`; a literal brace is doubled. Raises as `statement` does.
+
+    `parts` may replace tables.
+    """
     # The texts are the project's own files: all else enters as an Identifier or a Literal.
     if record is None:
-        return sql.SQL(text).format(**_registry(""), **parts)
+        return sql.SQL(text).format(**{**_registry(""), **parts})
     _check_owner(text, record.schema)
     names = _tables(record.schema, record.slug, record.number, record.dimension)
-    return sql.SQL(text).format(**names, **parts)
+    return sql.SQL(text).format(**{**names, **parts})
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from psycopg import sql
+
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.candidate_reads import (
@@ -18,6 +20,7 @@ from cocosearchd.store.chunks.candidate_reads import (
     search_condition,
 )
 from cocosearchd.store.chunks.rows import Candidate, Row, candidate_from_row
+from cocosearchd.store.connection.citus import read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.words.words_table import SplitTexts, read_words_state
@@ -126,8 +129,8 @@ async def _read_and_rank(
     best = list[RankedKey]()
     with connection.answer_timeout(READING_S):
         async with connection.transaction():
-            limit_ms = {"limit_ms": int(READING_S * 1000)}
-            await connection.execute(statement("set_text_scan"), limit_ms)
+            limit_ms = sql.Literal(int(READING_S * 1000))
+            await connection.execute(statement("set_text_scan", limit_ms=limit_ms))
             async for rows in _texts_with_terms(connection, record, terms, search):
                 words = await split([content for _, _, content in rows])
                 scores = await _rank(connection, text, words)
@@ -169,8 +172,7 @@ async def _rare_terms(connection: Connection, record: IndexRecord, text: str) ->
 
     Rarest first, as many as are expected to match no more rows than can be ranked in time.
     """
-    query = statement("term_frequencies", record)
-    rows = await (await connection.execute(query, {"text": text})).fetchall()
+    rows = await read_catalogs(connection, record, "words_name", "term_frequencies", {"text": text})
     chosen = list[str]()
     weights = list[float]()
     expected = 0.0
