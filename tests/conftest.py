@@ -28,6 +28,7 @@ from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.clusters import copy_cluster
 from tests.daemon import Daemon, passing_daemon
 from tests.databases import DatabasePool
+from tests.schemas import CITUS, SchemaPool
 
 SOURCES = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("daemon", "ipc")]
 TEMPLATE = "template_cocosearch"
@@ -175,9 +176,9 @@ def embedded_server(public_state: Path, cluster: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def server(embedded_server: str) -> str:
+def server(request: pytest.FixtureRequest) -> str:
     """The server that tests use. A folder may override it."""
-    return embedded_server
+    return CITUS or str(request.getfixturevalue("embedded_server"))
 
 
 @pytest.fixture(scope="session")
@@ -185,7 +186,7 @@ def template(server: str) -> str:
     """A migrated, empty database for others to be copied from. (Not async, so that sync tests may
     ask for it.)
     """
-    return asyncio.run(make_template(server))
+    return "" if CITUS else asyncio.run(make_template(server))
 
 
 async def make_template(server: str) -> str:
@@ -208,15 +209,15 @@ async def make_template(server: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def databases(server: str, template: str) -> Iterator[DatabasePool]:
-    """The databases of this run: empty copies of the template."""
-    pool = DatabasePool(server, template)
+def databases(server: str, template: str) -> Iterator[DatabasePool | SchemaPool]:
+    """The databases of this run: empty copies of the template, or schemas of a cluster."""
+    pool = SchemaPool(server) if CITUS else DatabasePool(server, template)
     yield pool
     pool.close()
 
 
 @pytest.fixture
-def dsn(databases: DatabasePool) -> Iterator[str]:
+def dsn(databases: DatabasePool | SchemaPool) -> Iterator[str]:
     """An empty, migrated database of the test's own."""
     with databases.database() as database:
         yield database
@@ -230,7 +231,7 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture(scope="module")
-async def module_db(databases: DatabasePool) -> AsyncIterator[Database]:
+async def module_db(databases: DatabasePool | SchemaPool) -> AsyncIterator[Database]:
     """Like `db`, but one for all tests of a module: for tests that only read."""
     with databases.database() as dsn:
         async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=8)) as database:

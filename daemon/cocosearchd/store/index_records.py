@@ -21,6 +21,7 @@ from cocosearchd.model import (
     SkipReason,
     describe_root,
 )
+from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import (
     drop_tables,
@@ -318,7 +319,7 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
             return await (await connection.execute(statement(name, record))).fetchall()
 
         ((symbols, last_change, number),) = await rows("statistics_totals")
-        is_distributed = connection.is_distributed(record.schema)
+        is_distributed = await has_distributed_tables(connection, record)
         ((size_bytes,),) = await rows(
             "distributed_table_sizes" if is_distributed else "table_sizes"
         )

@@ -44,11 +44,12 @@ checkpoint
 -- name: citus_version
 select (select extversion from pg_extension where extname = 'citus')
 
--- name: distributed_schemas
--- The names of the schemas that Citus distributes; an empty one stands for the first schema of the search_path.
-select nspname from pg_dist_schema join pg_namespace on oid = schemaid
-union all
-select '' from pg_dist_schema where schemaid = to_regnamespace(quote_ident(current_schema()))
+-- name: is_distributed
+-- Whether Citus distributes a schema; an empty name stands for the first one of the search_path.
+select exists (
+    select from pg_dist_schema join pg_namespace on oid = schemaid
+    where nspname = case when %(schema)s = '' then current_schema() else %(schema)s end
+)
 
 -- name: run_on_node
 -- The rows of a query that runs on the node of a table of a distributed schema. In it, %%1$s stands for the table there.
@@ -621,6 +622,10 @@ where {filter} and (
 -- For one transaction: a read of many texts may take longer than another search.
 set local statement_timeout = {limit_ms}
 
+-- name: filter_group
+-- Condition on a row of chunks: it passes a filter and is of one of these files.
+{filter} and filename = any(%(group)s::text[])
+
 -- name: query_terms
 -- The lexemes of a text.
 select tsvector_to_array(to_tsvector('simple', %(text)s))
@@ -798,6 +803,13 @@ cross join lateral (select * from {chunks} where {chunks}.filename = f.filename 
 cross join {place_in_file}
 where f.filename = any(%(filenames)s::text[])
 order by f.filename, c.chunk_number
+
+-- name: chunk_counts
+select filename, chunk_count from {files} where chunk_count > 0 order by filename
+
+-- name: set_one_snapshot
+-- For one transaction that reads: all its statements see one moment.
+set transaction isolation level repeatable read, read only
 
 -- name: file_digests
 -- One digest a file over the digests of its chunks in file_texts, to tell whether its chunks are unchanged.

@@ -56,7 +56,7 @@ async def test_a_session_that_is_lost_is_replaced(db: Database) -> None:
     async with held(db):
         (previous_holder,) = await holders(db)
         async with db.connection() as connection:
-            await connection.execute("select pg_terminate_backend(%s)", (previous_holder,))
+            await connection.execute("select pg_terminate_backend(%s::integer)", (previous_holder,))
         with anyio.fail_after(20):
             while (now := await holders(db)) in ([], [previous_holder]):  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.02)
@@ -71,7 +71,7 @@ async def test_a_server_that_is_away_for_long_is_said_once(
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as outside, held(db):
         (previous_holder,) = await holders(db)
         await connections(outside, dsn, allowed=False)
-        await outside.execute("select pg_terminate_backend(%s)", (previous_holder,))
+        await outside.execute("select pg_terminate_backend(%s::integer)", (previous_holder,))
         await anyio.sleep(1)  # ten times as long as until the next try
         assert said(caplog) == ["instance_lock_lost"]
         await connections(outside, dsn, allowed=True)
@@ -105,7 +105,7 @@ async def away_while_another_comes(db: Database) -> None:
     async with held(db), db.session({}) as connection:
         key, (pid,) = await instance_lock.lock_key(connection), await holders(db)
         await connection.execute(
-            "select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key)
+            "select pg_terminate_backend(%s::integer), pg_advisory_lock(%s)", (pid, key)
         )
         await anyio.sleep(20)
 

@@ -1,17 +1,21 @@
 """Reads the contents of an index in memory: texts, names and vectors of files, and nothing else."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from operator import itemgetter, xor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.file_groups import file_groups
 from cocosearchd.store.chunks.rows import Row
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.citus import has_distributed_tables
+from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 
 # In files. Up to here all rows are fetched at once: one exchange with the server instead of five.
@@ -67,21 +71,44 @@ async def file_texts(
         for _, rows in groupby(fetched, itemgetter(0)):
             yield _file(list(rows), record.dimension)
         return
-    async with (
-        db.long_connection() as connection,
-        connection.transaction(),
-        connection.cursor("file_texts", binary=True) as cursor,
-    ):
+    async with db.long_connection() as connection, AsyncExitStack() as stack:
+        in_groups = paths is None and await has_distributed_tables(connection, record)
+        await stack.enter_async_context(connection.transaction())
+        read = _texts_in_groups if in_groups else partial(_texts_by_cursor, values=values)
+        async with aclosing(read(connection, record, batch)) as files:
+            async for file_rows in files:
+                yield _file(file_rows, record.dimension)
+
+
+async def _texts_by_cursor(
+    connection: Connection, record: IndexRecord, batch: int, values: Mapping[str, Any]
+) -> AsyncGenerator[list[Row], None]:
+    """Yield the rows of each file, which come in batches."""
+    async with connection.cursor("file_texts", binary=True) as cursor:
         cursor.itersize = batch
         await cursor.execute(statement("file_texts", record), values)
         file_rows = list[Row]()
         async for row in cursor:
             if file_rows and file_rows[0][0] != row[0]:
-                yield _file(file_rows, record.dimension)
+                yield file_rows
                 file_rows = []
             file_rows.append(row)
         if file_rows:
-            yield _file(file_rows, record.dimension)
+            yield file_rows
+
+
+async def _texts_in_groups(
+    connection: Connection, record: IndexRecord, batch: int
+) -> AsyncGenerator[list[Row], None]:
+    """Yield the rows of each file of a distributed schema: see `file_groups`."""
+    await connection.execute(statement("set_one_snapshot"))
+    async with aclosing(file_groups(connection, record, batch)) as groups:
+        async for group in groups:
+            async with connection.cursor(binary=True) as cursor:
+                await cursor.execute(statement("few_texts", record), {"filenames": group})
+                fetched = await cursor.fetchall()
+            for _, rows in groupby(fetched, itemgetter(0)):
+                yield list(rows)
 
 
 async def file_digests(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[FileDigest]:

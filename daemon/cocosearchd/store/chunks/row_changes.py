@@ -37,7 +37,7 @@ async def write_chunks(
         if with_words:
             await delete_words(connection, record, filenames)
     if new := [row for change in changed for row in change.new]:
-        add_rows = _insert if connection.is_distributed() else _copy
+        add_rows = _insert if connection.is_distributed else _copy
         await add_rows(connection, record, new)
         if with_words:
             await _insert_words(connection, record, changed)

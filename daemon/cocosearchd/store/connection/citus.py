@@ -1,7 +1,7 @@
 """Distributed schemas of Citus: all tables of a daemon are on one node of a cluster.
 
-A daemon works with such a schema through the coordinator, as with any other. Few statements differ:
-they ask `MonitoredConnection.is_distributed`, which is filled here for each new connection.
+A daemon works with such a schema through the coordinator, as with any other; few statements differ.
+Each new connection is told here whether the schema of the daemon is one (`is_distributed`).
 """
 
 import json
@@ -17,6 +17,12 @@ from cocosearchd.store.connection.liveness_check import MonitoredConnection
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 
 MIN_CITUS = (14, 0)  # the oldest that was tried
+# Beginnings of errors of the coordinator about a node that is away. They have no class of their own.
+_FAILED_NODE = re.compile(
+    r"^(?:connection to the remote node |failure on connection marked as essential: "
+    r"|could not establish any connections to the node )(?:[^\s@]+@)?(\S+:\d+)"
+)
+_LOST_COMMIT = "could not commit transaction for shard"
 
 
 async def check_citus(connection: MonitoredConnection) -> str:
@@ -27,18 +33,30 @@ async def check_citus(connection: MonitoredConnection) -> str:
     (version,) = await _row(connection, "citus_version")
     if version is None:
         return ""
-    await read_distributed_schemas(connection)
-    if connection.is_distributed():
+    await describe_schema(connection)
+    if connection.is_distributed:
         await _check_cluster(connection, version)
     else:
         await _check_tables(connection)
     return str(version)
 
 
-async def read_distributed_schemas(connection: MonitoredConnection) -> None:
-    """Tell a connection which schemas are distributed; the database must have Citus."""
-    rows = await (await connection.execute(statement("distributed_schemas"))).fetchall()
-    connection.distributed_schemas = frozenset(row[0] for row in rows)
+async def describe_schema(connection: MonitoredConnection) -> None:
+    """Tell a connection whether the schema of the daemon is distributed, in a database with Citus."""
+    connection.has_citus = True
+    connection.is_distributed = await _is_distributed(connection, "")
+
+
+async def has_distributed_tables(connection: MonitoredConnection, record: IndexRecord) -> bool:
+    """Tell whether the tables of an index, which may be that of another daemon, are on a node."""
+    if not record.schema or not connection.has_citus:
+        return connection.is_distributed
+    return await _is_distributed(connection, record.schema)
+
+
+async def _is_distributed(connection: MonitoredConnection, schema: str) -> bool:
+    (answer,) = await _first(connection, statement("is_distributed"), {"schema": schema})
+    return bool(answer)
 
 
 async def read_catalogs(
@@ -52,7 +70,7 @@ async def read_catalogs(
 
     `table` is the part of the statement that names the table it is about.
     """
-    if not connection.is_distributed(record.schema):
+    if not await has_distributed_tables(connection, record):
         return await (await connection.execute(statement(name, record), values)).fetchall()
     # Citus formats the query with the name of the table there. The driver makes one percent sign of
     # two in a statement, and none in a value.
@@ -67,7 +85,15 @@ async def read_catalogs(
             f"the node of the schema cannot be asked: {result}",
             "wait for it, or see `cocosearchctl status`",
         )
-    return [tuple(row.values()) for row in json.loads(result) or ()]
+    return [tuple(row.values()) for row in json.loads(result or "[]")]
+
+
+def failed_node(message: str) -> str:
+    """Return the node that an error of the coordinator is about, "" for another error."""
+    match = _FAILED_NODE.search(message)
+    if match:
+        return f"node {match[1]}"
+    return "the node" if message.startswith(_LOST_COMMIT) else ""
 
 
 def planned_rows(explained: Any) -> float:

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from cocosearchd.errors import (
     StoreUnresponsive,
 )
 from cocosearchd.runtime.masking import HARMLESS, mask_urls
-from cocosearchd.store.connection.citus import check_citus, read_distributed_schemas
+from cocosearchd.store.connection.citus import check_citus, describe_schema, failed_node
 from cocosearchd.store.connection.liveness_check import (
     LIVENESS_TIMEOUT_S,
     MonitoredConnection,
@@ -32,9 +33,11 @@ from cocosearchd.store.connection.liveness_check import (
 )
 from cocosearchd.store.connection.preflight import (
     check_database,
+    check_schema,
     check_session_pooling,
     connection_error,
 )
+from cocosearchd.store.connection.statements import statement
 
 CONNECT_TIMEOUT_S = 5
 CHECKOUT_TIMEOUT_S = 10.0
@@ -59,6 +62,19 @@ _CONNECT: Mapping[str, Any] = {
 _ONLY_WHEN_ASKED = sys.maxsize
 
 Connection = MonitoredConnection
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What was found at the start: versions, and the schema of the daemon.
+
+    `citus_version` is "" without Citus, `schema` "" where no schema of the search_path is there.
+    """
+
+    server_version: str
+    pgvector_version: str
+    citus_version: str
+    schema: str
 
 
 class LivenessCheck:
@@ -88,7 +104,7 @@ class Database:
         self,
         pool: AsyncConnectionPool[Connection],
         conninfo: str,
-        versions: tuple[str, str, str],
+        state: ServerState,
         checkout_timeout_s: float,
         liveness: LivenessCheck,
     ) -> None:
@@ -96,7 +112,10 @@ class Database:
         self._conninfo = conninfo
         self._checkout_timeout_s = checkout_timeout_s
         self._liveness = liveness
-        self.server_version, self.pgvector_version, self.citus_version = versions
+        self.server_version = state.server_version
+        self.pgvector_version = state.pgvector_version
+        self.citus_version = state.citus_version
+        self._schema = state.schema
         # Leaves connections for queries and saves, however many indexes are read whole or vacuumed.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
 
@@ -126,7 +145,7 @@ class Database:
         limit_ms = settings.statement_timeout_ms
         liveness = LivenessCheck()
         answer_timeout_s = limit_ms / 1000 + LIVENESS_TIMEOUT_S if limit_ms else None
-        versions = await _check(conninfo, series, answer_timeout_s, is_ours=not settings.url)
+        state = await _check(conninfo, series, answer_timeout_s, is_ours=not settings.url)
         pool = AsyncConnectionPool[Connection](
             conninfo,
             connection_class=MonitoredConnection,
@@ -135,13 +154,13 @@ class Database:
             timeout=checkout_timeout_s,
             max_idle=IDLE_S,
             reconnect_timeout=RECONNECT_S,
-            configure=partial(_configure, series, answer_timeout_s, bool(versions[-1])),
+            configure=partial(_configure, series, answer_timeout_s, bool(state.citus_version)),
             check=liveness.check,
             open=False,
             kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
         )
         async with pool:
-            yield cls(pool, conninfo, versions, checkout_timeout_s, liveness)
+            yield cls(pool, conninfo, state, checkout_timeout_s, liveness)
 
     @property
     def unresponsive(self) -> bool:
@@ -173,7 +192,7 @@ class Database:
         """
         try:
             async with self._connected(timeout_s) as connection:
-                await connection.execute("select 1")
+                await self._probe(connection)
         except StoreUnavailable as error:
             if error.unresponsive:
                 raise
@@ -182,8 +201,10 @@ class Database:
     async def _try_new_connection(self) -> None:
         settings = {**_CONNECT, "connect_timeout": MIN_CONNECT_TIMEOUT_S}
         try:
-            connection = await MonitoredConnection.connect(self._conninfo, **settings)
-            await connection.close()
+            async with await MonitoredConnection.connect(self._conninfo, **settings) as connection:
+                if self.citus_version:
+                    await describe_schema(connection)
+                await self._probe(connection)
         except psycopg.errors.ConnectionTimeout as error:
             self._liveness.unresponsive = True
             raise _translate(Unresponsive("the server does not respond")) from error
@@ -239,7 +260,7 @@ class Database:
             )
             try:
                 if self.citus_version:
-                    await read_distributed_schemas(connection)
+                    await describe_schema(connection)
                 yield connection
             finally:
                 await connection.close()  # does not wait, so a cancelled task gets here too
@@ -266,7 +287,22 @@ class Database:
     async def ping(self) -> None:
         """Raise `StoreUnavailable` when the server does not answer."""
         async with self.connection() as connection:
-            await connection.execute("select 1")
+            await self._probe(connection)
+
+    async def _probe(self, connection: Connection) -> None:
+        """Ask the server, and the node of a distributed schema. Raises `StoreUnavailable`.
+
+        Without its schema, a session would go on with the next one of the search_path, and may find
+        the tables of another daemon there.
+        """
+        row = await (await connection.execute(statement("registry_schema"))).fetchone()
+        if self._schema and (row is None or row[0] != self._schema):
+            raise StoreUnavailable(
+                f"schema {self._schema} of the daemon is not there any more",
+                "restore it; or make it anew and restart the daemon, which indexes all files again",
+            )
+        if connection.is_distributed:
+            await connection.execute(statement("registry_version"))
 
 
 def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
@@ -331,7 +367,7 @@ async def _configure(
     connection.answer_timeout_s = answer_timeout_s
     await register_vector_async(connection)
     if has_citus:
-        await read_distributed_schemas(connection)
+        await describe_schema(connection)
     if series is not None:
         await connection.execute("select pg_advisory_lock_shared(%s)", (series,))
 
@@ -351,8 +387,8 @@ async def _wait_for_predecessors(connection: Connection, series: int) -> None:
 
 async def _check(
     conninfo: str, series: int | None, answer_timeout_s: float | None, *, is_ours: bool
-) -> tuple[str, str, str]:
-    """Return the versions of server, pgvector and Citus ("" without it) of a usable database.
+) -> ServerState:
+    """Return the state of a usable database.
 
     Raises `StoreUnavailable`.
     """
@@ -369,8 +405,12 @@ async def _check(
                 await check_session_pooling(connection, connect)
             if series is not None:
                 await _wait_for_predecessors(connection, series)
-            citus = await check_citus(connection)
-            return connection.info.parameter_status("server_version") or "", vector, citus
+            return ServerState(
+                server_version=connection.info.parameter_status("server_version") or "",
+                pgvector_version=vector,
+                citus_version=await check_citus(connection),
+                schema=await check_schema(connection),
+            )
     except psycopg.Error as error:
         raise _translate(error) from error
 
@@ -439,6 +479,10 @@ def _translate(error: psycopg.Error) -> CocoSearchError:
         if isinstance(error, kind):
             return ours(message, hint)
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if node := failed_node(line):
+        return StoreUnavailable(
+            f"{node} of the cluster went away: {line}", "start it; work goes on by itself then"
+        )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return Refused(
             f"the database refuses: {line}", "give the user of COCOSEARCH_DATABASE_URL this right"

@@ -33,18 +33,15 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection that hangs up when the server does not answer.
 
     It waits `answer_timeout_s` for each answer, then raises `Unresponsive`; None: no limit.
-    `distributed_schemas` are those whose tables Citus has on a node, "" for the first one of the
-    search_path.
+    `has_citus` and `is_distributed` are filled by the module `citus`: the schema of the daemon is
+    distributed if its tables are on a node of a cluster.
     """
 
     answer_timeout_s: float | None = None
-    distributed_schemas: frozenset[str] = frozenset()
+    has_citus = False
+    is_distributed = False
     _timer: asyncio.TimerHandle | None = None
     _hung_up = False
-
-    def is_distributed(self, schema: str = "") -> bool:
-        """Tell whether the tables of a schema, "" for that of the daemon, are on a node of Citus."""
-        return schema in self.distributed_schemas
 
     @contextlib.contextmanager
     def answer_timeout(self, seconds: float | None) -> Iterator[None]:

@@ -14,6 +14,8 @@ from cocosearchd.store.connection.liveness_check import MonitoredConnection
 from cocosearchd.store.server.binaries import MIN_PGVECTOR
 
 MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
+# The first name of a search_path: in quotes, or without.
+_FIRST_SCHEMA = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",\s]+))')
 EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
 
 
@@ -59,6 +61,28 @@ async def _session(connection: MonitoredConnection) -> int:
     row = await (await connection.execute("select pg_backend_pid()")).fetchone()
     assert row
     return int(row[0])
+
+
+async def check_schema(connection: MonitoredConnection) -> str:
+    """Return the schema that the tables of the daemon are in, "" if there is none.
+
+    Raises `StoreUnavailable` if the search_path names another one first, which is missing: tables
+    of another daemon may be in the next.
+    """
+    query = "select coalesce(current_schema(), ''), current_setting('search_path')"
+    row = await (await connection.execute(query)).fetchone()
+    assert row, "an expression has a row"
+    schema, path = row
+    first = _FIRST_SCHEMA.match(path)
+    name = (first[1] or "").replace('""', '"') or (first[2] or "").lower() if first else ""
+    if schema and name not in ("", "$user", schema):
+        raise StoreUnavailable(
+            f"schema {name} of the search_path is not there, or user {connection.info.user} may not "
+            "use it",
+            f"create it (CREATE SCHEMA {name} AUTHORIZATION {connection.info.user}), or correct the "
+            "search_path in the options of COCOSEARCH_DATABASE_URL",
+        )
+    return str(schema)
 
 
 def _check_encoding(connection: MonitoredConnection) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.statements import statement
 
 
 class ReadSnapshot(Database):
@@ -37,5 +38,5 @@ async def open_snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
     Raises as `Database.connection` does.
     """
     async with db.connection() as connection, connection.transaction():
-        await connection.execute("set transaction isolation level repeatable read, read only")
+        await connection.execute(statement("set_one_snapshot"))
         yield ReadSnapshot(connection)

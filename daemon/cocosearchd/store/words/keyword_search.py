@@ -19,10 +19,11 @@ from cocosearchd.store.chunks.candidate_reads import (
     read_candidates,
     search_condition,
 )
+from cocosearchd.store.chunks.file_groups import file_groups
 from cocosearchd.store.chunks.rows import Candidate, Row, candidate_from_row
-from cocosearchd.store.connection.citus import read_catalogs
+from cocosearchd.store.connection.citus import has_distributed_tables, read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.connection.statements import compose, named_statements, statement
 from cocosearchd.store.words.words_table import SplitTexts, read_words_state
 
 ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow
@@ -147,9 +148,16 @@ async def _texts_with_terms(
     connection: Connection, record: IndexRecord, terms: Sequence[str], search: SearchCondition
 ) -> AsyncIterator[list[Row]]:
     """Yield pages of rows (path, chunk number, text) of chunks that may have all terms."""
+    values = search.values | {"terms": list(terms)}
+    if await has_distributed_tables(connection, record):
+        condition = compose(named_statements()["filter_group"], record, filter=search.condition)
+        query = statement("texts_with_terms", record, filter=condition)
+        async for group in file_groups(connection, record, TEXTS_AT_ONCE):
+            yield await (await connection.execute(query, values | {"group": group})).fetchall()
+        return
     query = statement("texts_with_terms", record, filter=search.condition)
     async with connection.cursor("texts_with_terms") as cursor:
-        await cursor.execute(query, search.values | {"terms": list(terms)})
+        await cursor.execute(query, values)
         while rows := await cursor.fetchmany(TEXTS_AT_ONCE):
             yield rows
 
