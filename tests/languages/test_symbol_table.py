@@ -120,6 +120,17 @@ def test_definitions_around_a_line_are_read_alone_the_innermost_first() -> None:
     }
 
 
+@given(st.lists(symbols, max_size=8), numbers, numbers)
+def test_definitions_that_begin_on_lines_are_those_of_the_whole_table(
+    rows: list[Symbol], first: int, last: int
+) -> None:
+    lines = range(first, last)
+    ordered = sorted(rows, key=lambda symbol: symbol.start_line)
+    expected = tuple(symbol for symbol in ordered if first <= symbol.start_line < last)
+    table = symbol_table.PackedSymbols(symbol_table.pack(ordered))
+    assert table.beginning_in(lines) == expected
+
+
 @given(st.lists(symbols, max_size=8), numbers)
 def test_definitions_around_a_line_are_those_of_the_whole_table(
     rows: list[Symbol], line: int
@@ -133,3 +144,4 @@ def test_definitions_around_a_line_are_those_of_the_whole_table(
 @pytest.mark.parametrize("packed", [b"x", zlib.compress(b"nothing"), zlib.compress(b"a,1,1]")])
 def test_bytes_of_anything_else_have_no_definitions_around_a_line(packed: bytes) -> None:
     assert symbol_table.PackedSymbols(packed).around(1) == ()
+    assert symbol_table.PackedSymbols(packed).beginning_in(range(1, 9)) == ()

@@ -530,6 +530,15 @@ def brand_new_thing(): return 1
 
 def close_quietly(store):
     store.close()
+
+
+def outer(values):
+    """Values."""
+
+    class Inner:
+        pass
+
+    return Inner(values)
 '''
 
 
@@ -543,6 +552,10 @@ def close_quietly(store):
         ("Store.limit", ("class", "Store", "class Store"), 1),
         ("Store delete", ("method", "Store.delete", "def delete(self, key)"), 6),
         ("rows", ("class", "Store", "class Store"), 2),
+        ("store sym:function", ("function", "close_quietly", "def close_quietly(store)"), 13),
+        ("close name:brand*", ("function", "brand_new_thing", "def brand_new_thing()"), 10),
+        ("rows sym:class", ("class", "Store", "class Store"), 2),
+        ("values sym:class name:Inner", ("class", "outer.Inner", "class Inner"), 20),
     ],
 )
 async def test_a_hit_is_named_by_the_definition_of_its_line(

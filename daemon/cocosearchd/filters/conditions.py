@@ -68,6 +68,11 @@ class SymbolCondition:
     kinds: Values
     name: str | None
 
+    @property
+    def restricts(self) -> bool:
+        """True if some symbols do not pass."""
+        return bool(self.kinds or self.name)
+
     def restrictions(self) -> Iterator[Restriction]:
         """Yield the SQL of the condition."""
         kinds = {"kinds": list(self.kinds)} if self.kinds else {}

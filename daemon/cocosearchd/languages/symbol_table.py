@@ -5,7 +5,7 @@ They are stored with the file, so that symbols are listed with their lines witho
 
 import json
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
@@ -121,6 +121,16 @@ class PackedSymbols:
             nearest = self._rows[max(0, after - MAX_SKIPPED) : after]
             around = [row for row in reversed(nearest) if _last_line(row) >= line]
             return tuple(_read_table(around)) if around else ()
+        except (zlib.error, ValueError, IndexError, RecursionError):
+            return ()
+
+    def beginning_in(self, lines: range) -> tuple[Symbol, ...]:
+        """Return the definitions that begin on these lines, in their order, at most `MAX_SKIPPED`."""
+        try:
+            first = bisect_left(self._rows, lines.start, key=_first_line)
+            after = bisect_left(self._rows, lines.stop, key=_first_line)
+            rows = self._rows[first : min(after, first + MAX_SKIPPED)]
+            return tuple(_read_table(rows)) if rows else ()
         except (zlib.error, ValueError, IndexError, RecursionError):
             return ()
 

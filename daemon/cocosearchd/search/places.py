@@ -5,7 +5,7 @@ are shown with it where they are among the best places of the whole answer.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -150,20 +150,28 @@ def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
     return replace(group.representative, similar_lines=lines) if lines else group.representative
 
 
+@dataclass(frozen=True, slots=True)
+class HeadingRules:
+    """What chooses the line to open in a place, and the definition that names the place.
+
+    `words` are those of the question. `passes` tests kind and qualified name of a symbol by the
+    filters of the question, if they are about symbols.
+    """
+
+    words: frozenset[str] = frozenset()
+    passes: Callable[[str, str], bool] | None = None
+
+
 def to_hit(
     index: str,
     result: ScoredResult,
-    words: frozenset[str] = frozenset(),
+    rules: HeadingRules = HeadingRules(),
     symbols: PackedSymbols = NO_SYMBOLS,
 ) -> Hit:
-    """Convert a result into a hit, without context.
-
-    `words` choose the line to open. `symbols` are those of the file: the definition on that line
-    names the hit.
-    """
+    """Convert a result into a hit, without context. `symbols` are those of its file."""
     scored = result.best
     candidate = scored.candidate
-    heading = _make_heading(candidate, words, symbols)
+    heading = _make_heading(candidate, rules, symbols)
     return Hit(
         index=index,
         path=candidate.path,
@@ -191,7 +199,7 @@ def to_hit(
         symbol_parent=candidate.symbol_parent,
         relevance=scored.relevance,
         line=heading.line,
-        also=tuple(_to_place(entry, words, symbols) for entry in result.more_places),
+        also=tuple(_to_place(entry, rules, symbols) for entry in result.more_places),
         similar_paths=result.similar_paths,
         similar_lines=scored.similar_lines,
         counterparts=result.counterparts,
@@ -199,9 +207,9 @@ def to_hit(
     )
 
 
-def _to_place(entry: ScoredCandidate, words: frozenset[str], symbols: PackedSymbols) -> Place:
+def _to_place(entry: ScoredCandidate, rules: HeadingRules, symbols: PackedSymbols) -> Place:
     candidate = entry.candidate
-    heading = _make_heading(candidate, words, symbols)
+    heading = _make_heading(candidate, rules, symbols)
     return Place(
         start_line=candidate.start_line,
         end_line=candidate.end_line,
@@ -228,21 +236,59 @@ class _Heading:
     symbol_signature: str | None
 
 
-def _make_heading(candidate: Candidate, words: frozenset[str], symbols: PackedSymbols) -> _Heading:
+def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymbols) -> _Heading:
     """Choose the line to open in a chunk, and the definition that names the place.
 
     A chunk packs small definitions together, and is named by one of them. Where the line to open
-    has words of the question and lies in another definition, that one names the place.
+    has words of the question and lies in another definition, that one names the place. With filters
+    on symbols, it is one that passes.
     """
-    offset = best_line(candidate.content, words)
-    text = candidate.content.split("\n", offset + 1)[offset].strip()[:MAX_LINE_CHARACTERS]
-    line = candidate.start_line + offset
-    names = (candidate.symbol_type, candidate.symbol_name, candidate.symbol_signature)
-    if _packs_definitions(candidate) and _has_word(text, words):
+    line = candidate.start_line + best_line(candidate.content, rules.words)
+    text = _line_text(candidate, line)
+    symbol = None
+    if rules.passes is not None:
+        symbol = _passing_symbol(candidate, line, rules.passes, symbols)
+        if symbol is not None and not symbol.start_line <= line <= symbol.end_line:
+            line = symbol.start_line
+            text = _line_text(candidate, line)
+    elif _packs_definitions(candidate) and _has_word(text, rules.words):
         around = symbols.around(line)
-        if around and _names_place(around, candidate.symbol_name, words):
-            names = (around[0].kind, around[0].qualified_name, around[0].signature)
-    return _Heading(line, text, *names)
+        if around and _names_place(around, candidate.symbol_name, rules.words):
+            symbol = around[0]
+    if symbol is None:
+        names = (candidate.symbol_type, candidate.symbol_name, candidate.symbol_signature)
+        return _Heading(line, text, *names)
+    return _Heading(line, text, symbol.kind, symbol.qualified_name, symbol.signature)
+
+
+def _line_text(candidate: Candidate, line: int) -> str:
+    offset = line - candidate.start_line
+    return candidate.content.split("\n", offset + 1)[offset].strip()[:MAX_LINE_CHARACTERS]
+
+
+def _passing_symbol(
+    candidate: Candidate,
+    line: int,
+    passes: Callable[[str, str], bool],
+    symbols: PackedSymbols,
+) -> Symbol | None:
+    """Return a definition of a chunk that passes a filter; None: the one that names the chunk does.
+
+    The innermost one around the line comes first, then the first one that begins in the chunk.
+    """
+    lines = range(candidate.start_line, candidate.end_line + 1)
+    passing = [
+        symbol
+        for symbol in symbols.beginning_in(lines)
+        if passes(symbol.kind, symbol.qualified_name)
+        and candidate.start_byte <= symbol.start_byte < candidate.end_byte
+    ]
+    around = [symbol for symbol in passing if symbol.start_line <= line <= symbol.end_line]
+    if around:
+        return around[-1]
+    if passes(candidate.symbol_type or "", candidate.symbol_name or ""):
+        return None
+    return passing[0] if passing else None
 
 
 def _packs_definitions(candidate: Candidate) -> bool:

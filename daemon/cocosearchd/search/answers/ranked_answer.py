@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.freshness import StaleReason
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.places import query_words, to_hit
+from cocosearchd.search.places import HeadingRules, query_words, to_hit
 from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
 from cocosearchd.search.query_cache import CachedHits, CacheUse, State
 from cocosearchd.search.retrieval import RetrievalAttempt
@@ -83,7 +83,10 @@ def make_ranking(
     state: State,
 ) -> CachedHits:
     """Make the ranked hits of a retrieval, as they are cached."""
-    words = query_words(plan)
+    symbol_filter, _ = chunk_conditions(plan.where)
+    rules = HeadingRules(
+        query_words(plan), symbol_filter.matcher() if symbol_filter.restricts else None
+    )
     symbols = (
         {}
         if plan.listing
@@ -92,7 +95,7 @@ def make_ranking(
     return CachedHits(
         attempt.generation,
         tuple(
-            to_hit(record.name, result, words, symbols.get(result.best.candidate.path, NO_SYMBOLS))
+            to_hit(record.name, result, rules, symbols.get(result.best.candidate.path, NO_SYMBOLS))
             for result in attempt.selected
         ),
         tuple(replace(file, symbols=None) for file in attempt.files),
