@@ -152,7 +152,7 @@ def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
 
 @dataclass(frozen=True, slots=True)
 class HeadingRules:
-    """What chooses the line to open in a place, and the definition that names the place.
+    """Rules that choose the line to open in a place, and the definition that names the place.
 
     `words` are those of the question. `passes` tests kind and qualified name of a symbol by the
     filters of the question, if they are about symbols.
@@ -244,21 +244,31 @@ def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymb
     on symbols, it is one that passes.
     """
     line = candidate.start_line + best_line(candidate.content, rules.words)
-    text = _line_text(candidate, line)
-    symbol = None
-    if rules.passes is not None:
-        symbol = _passing_symbol(candidate, line, rules.passes, symbols)
-        if symbol is not None and not symbol.start_line <= line <= symbol.end_line:
-            line = symbol.start_line
-            text = _line_text(candidate, line)
-    elif _packs_definitions(candidate) and _has_word(text, rules.words):
-        around = symbols.around(line)
-        if around and _names_place(around, candidate.symbol_name, rules.words):
-            symbol = around[0]
+    symbol = (
+        _symbol_of_line(candidate, line, rules.words, symbols)
+        if rules.passes is None
+        else _passing_symbol(candidate, line, rules.passes, symbols)
+    )
     if symbol is None:
         names = (candidate.symbol_type, candidate.symbol_name, candidate.symbol_signature)
-        return _Heading(line, text, *names)
+        return _Heading(line, _line_text(candidate, line), *names)
+    if not symbol.start_line <= line <= symbol.end_line:
+        line = symbol.start_line
+    text = _line_text(candidate, line)
     return _Heading(line, text, symbol.kind, symbol.qualified_name, symbol.signature)
+
+
+def _symbol_of_line(
+    candidate: Candidate, line: int, words: frozenset[str], symbols: PackedSymbols
+) -> Symbol | None:
+    """Return the definition of a line that has words of the question.
+
+    None: the definition that names the chunk names it better.
+    """
+    if not _packs_definitions(candidate) or not _has_word(_line_text(candidate, line), words):
+        return None
+    around = symbols.around(line)
+    return around[0] if around and _names_place(around, candidate.symbol_name, words) else None
 
 
 def _line_text(candidate: Candidate, line: int) -> str:
@@ -276,12 +286,10 @@ def _passing_symbol(
 
     The innermost one around the line comes first, then the first one that begins in the chunk.
     """
-    lines = range(candidate.start_line, candidate.end_line + 1)
     passing = [
         symbol
-        for symbol in symbols.beginning_in(lines)
+        for symbol in _symbols_in(candidate, symbols)
         if passes(symbol.kind, symbol.qualified_name)
-        and candidate.start_byte <= symbol.start_byte < candidate.end_byte
     ]
     around = [symbol for symbol in passing if symbol.start_line <= line <= symbol.end_line]
     if around:
@@ -289,6 +297,16 @@ def _passing_symbol(
     if passes(candidate.symbol_type or "", candidate.symbol_name or ""):
         return None
     return passing[0] if passing else None
+
+
+def _symbols_in(candidate: Candidate, symbols: PackedSymbols) -> list[Symbol]:
+    """Return the definitions that begin in a chunk, in their order."""
+    lines = range(candidate.start_line, candidate.end_line + 1)
+    return [
+        symbol
+        for symbol in symbols.beginning_in(lines)
+        if candidate.start_byte <= symbol.start_byte < candidate.end_byte
+    ]
 
 
 def _packs_definitions(candidate: Candidate) -> bool:
