@@ -132,6 +132,13 @@ def test_paths_and_dotted_names_are_mentions_of_their_parts() -> None:
         *("`" * 200_000, "a/" * 100_000, "x:1\n" * 50_000, "a.py:1:" * 28_000, "- " * 100_000),
         *("a(" * 100_000, "1." * 100_000, "<!--" * 50_000, '  File "a' * 20_000),
         *("**a" * 60_000, "\n```" * 50_000, "  at a:" * 28_000, "[ x" * 60_000),
+        *(
+            "#1 fix " * 28_000,
+            "\nfix #1 and #2 a" * 12_000,
+            "\n" + "a.b/" * 50_000,
+            "your " * 40_000,
+        ),
+        *("close a/a" * 22_000, "\n- https://a/issues/" * 10_000, "\nsee GH-1 GH-" * 15_000),
     ],
 )
 def test_hostile_texts_take_time_in_proportion(text: str) -> None:
@@ -160,3 +167,67 @@ def test_headings_of_templates_of_changes_are_no_words_of_the_author() -> None:
         ("heading", "Tests and linting"),
         ("prose", "Keys of the store"),
     ]
+
+
+CHANGE = """\
+## Widget 5 rewrite
+
+Closes #12643, fixes owner/widget#7 and https://github.com/owner/widget/issues/8.
+
+The setter of `draggable` sets true for "false".
+
+Please note that our code is being rewritten. Changes should target the default branch (`main`).
+If your PR concerns Widget 4, please use `widget-4`.
+
+- [x] Prefix your title with `feat:`.
+"""
+
+
+def test_the_form_of_a_change_is_not_what_it_is_about() -> None:
+    parts = kinds(CHANGE)
+    by_kind = [(kind, text) for kind, text in parts if kind != "environment"]
+    assert by_kind == [
+        ("prose", "Widget 5 rewrite"),
+        ("inline_code", "draggable"),
+        ("title", 'The setter of draggable sets true for "false".'),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#12",
+        "fixes #1",
+        "- Closes: #12 and #13.",
+        "See also GH-4, GH-5",
+        "Resolves owner/name#3",
+        "Relates to https://gitlab.com/owner/name/issues/14",
+        "close #1, fix #2",
+    ],
+)
+def test_a_line_of_references_is_no_prose(line: str) -> None:
+    assert kinds(f"A title\n{line}\nIt breaks.") == [
+        ("title", "A title"),
+        ("environment", line),
+        ("prose", "It breaks."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Fixes the crash of #12",
+        "https://github.com/owner/name/blob/main/src/a.py#L4",
+        "fix:",
+        "Not sure when we regressed from #7785",
+        "see the docs",
+        "...",
+    ],
+)
+def test_a_line_with_more_than_references_is_read(line: str) -> None:
+    assert ("environment", line) not in kinds(f"A title\n{line}\nIt breaks.")
+
+
+def test_a_heading_is_the_title_where_nothing_else_is() -> None:
+    assert kinds("## It breaks\n```\nx = 1\n```")[0] == ("title", "It breaks")
+    assert kinds("# It breaks\nAlways.")[0] == ("title", "It breaks")

@@ -25,6 +25,19 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _CHECKBOX = re.compile(r"\s*[-*]\s*\[[ xX]\]")
+# A line of nothing but references: `Closes #12, #13 and owner/name#14.`
+_REFERENCE = r"(?:(?:[\w-]{1,40}/[\w.-]{1,100})?#|\bGH-|https?://\S{1,200}/(?:issues|pulls?)/)\d+\b"
+_REFERENCES = re.compile(
+    rf"[-*\s]*(?:(?:close|fix|resolve|ref|reference|see|part of|relate)\w{{0,3}}\b[\s:]*(?:to\s|also\s)?)?"
+    rf"{_REFERENCE}(?:(?:[\s,;.&]|\band\b|\b(?:close|fix|resolve)\w{{0,3}}\b)*{_REFERENCE})*[\s.]*",
+    re.IGNORECASE,
+)
+# What the template of a project tells the author of a change to do.
+_INSTRUCTION = re.compile(
+    r"\byour (?:pr|pull request)\b|\b(?:base|default|target) branch\b"
+    r"|\bthanks? (?:you )?for (?:submitting|contributing|reporting|opening|filing)\b",
+    re.IGNORECASE,
+)
 _INLINE = re.compile(r"``([^`\n]{1,300})``|`([^`\n]{1,300})`")
 _PROMPT = re.compile(r"\s*(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\$ |# |> )")
 _OUTPUT_LINE = re.compile(
@@ -81,17 +94,21 @@ _TEMPLATE = re.compile(rf"(?<!\w)(?=[a-z])(?:{'|'.join(_TEMPLATE_WORDS)})\b", re
 
 @dataclass(frozen=True, slots=True)
 class QuestionPart:
-    """A part of a long question. `line` is its first line, from 1."""
+    """A part of a long question. `line` is its first line, from 1.
+
+    `is_section` is True for the heading of a section, which is no title of the whole.
+    """
 
     kind: PartKind
     text: str
     line: int
+    is_section: bool = False
 
 
 def split_question(text: str) -> tuple[QuestionPart, ...]:
     """Split a question into parts, in order. Repeated lines of prose count once."""
     parts = list(_split_lines(_without_comments(text)))
-    return tuple(_take_title(_without_repeats(parts)))
+    return tuple(_take_title(list(_without_repeats(parts))))
 
 
 def _without_comments(text: str) -> str:
@@ -133,7 +150,8 @@ def _split_lines(text: str) -> Iterator[QuestionPart]:
             title = next(group for group in heading.groups() if group is not None).strip(" #")
             in_environment = bool(_ENVIRONMENT_HEADING.match(title.strip()))
             is_template = in_environment or _TEMPLATE.search(title)
-            yield QuestionPart("heading" if is_template else "prose", title, number)
+            kind: PartKind = "heading" if is_template else "prose"
+            yield QuestionPart(kind, title, number, is_section=line.lstrip().startswith("##"))
         elif line.strip() and not _UNDERLINE.match(line):
             yield from _line_parts(line, number, in_environment=in_environment)
     if fence is not None:
@@ -142,7 +160,7 @@ def _split_lines(text: str) -> Iterator[QuestionPart]:
 
 def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[QuestionPart]:
     """Yield the parts of a line outside of blocks."""
-    if in_environment or _CHECKBOX.match(line):
+    if in_environment or _CHECKBOX.match(line) or _is_form(line):
         yield QuestionPart("environment", line, number)
     elif _is_output(line):
         yield QuestionPart("output", line, number)
@@ -155,6 +173,11 @@ def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[Que
         for match in _INLINE.finditer(plain):
             yield QuestionPart("inline_code", match[1] or match[2], number)
         yield QuestionPart("prose", _INLINE.sub(lambda match: match[1] or match[2], plain), number)
+
+
+def _is_form(line: str) -> bool:
+    """Return whether a line is a reference to other reports, or a template's words to the author."""
+    return bool(_REFERENCES.fullmatch(line[:MAX_HEADING])) or bool(_INSTRUCTION.search(line))
 
 
 def _is_output(line: str) -> bool:
@@ -202,12 +225,9 @@ def _without_repeats(parts: Sequence[QuestionPart]) -> Iterator[QuestionPart]:
             yield part
 
 
-def _take_title(parts: Iterator[QuestionPart]) -> Iterator[QuestionPart]:
-    """Make the first prose part the title."""
-    has_title = False
+def _take_title(parts: Sequence[QuestionPart]) -> Iterator[QuestionPart]:
+    """Make the first prose part the title: a sentence, if there is any beside headings of sections."""
+    prose = [part for part in parts if part.kind == "prose"]
+    title = next((part for part in prose if not part.is_section), next(iter(prose), None))
     for part in parts:
-        if not has_title and part.kind == "prose":
-            has_title = True
-            yield QuestionPart("title", part.text, part.line)
-        else:
-            yield part
+        yield QuestionPart("title", part.text, part.line) if part is title else part
