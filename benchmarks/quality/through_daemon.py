@@ -133,8 +133,8 @@ def shown_places(
     `starts`: path and first line -> path and first byte.
     """
     for hit in reply["results"]:
-        for place in (hit, *hit["also"]):
-            yield starts[hit["path"], place["start_line"]]
+        for entry in (hit, *hit["also"]):
+            yield starts[hit["path"], entry["start_line"]]
 
 
 if __name__ == "__main__":
