@@ -5,8 +5,9 @@
 A daemon indexes a copy of the directory. Printed are the CPU seconds of its processes until the
 copy is searchable, and the bytes that PostgreSQL has written to its write-ahead log (WAL) by then;
 the bytes of the state directory, of the empty daemon after a rest, and after the index and another
-rest, with all files that PostgreSQL keeps (the WAL included); the bytes of a chunk by column and index; and the memory of all
-processes, the highest seen and the one after the rest (`tests.footprint`).
+rest, with all files that PostgreSQL keeps (the WAL included); the bytes of a chunk by column and
+index; and the memory of all processes, the highest seen and the one after the rest
+(`tests.footprint`).
 
 The stages are measured once more, in this process and without a database: each reads what the stage
 before it made. They explain the CPU of the indexer processes and of the daemon, but are not a part

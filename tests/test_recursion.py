@@ -61,7 +61,7 @@ BOUNDED = {
         "GroupWriter._write_part",
     ): "parts a group into single files; what was made whole is not outdated again",
     ("code_digest.py", "_lines"): "walks the installed package, which is ours",
-    ("parse_cache.py", "_sources"): "walks the installed package, which is ours",
+    ("content_keys.py", "_sources"): "walks the installed package, which is ours",
     ("symbols.py", "_clean_name"): "a name has at most 400 bytes, and each call takes 8 of them",
     ("repository.py", "GitRules.keeps"): "calls itself once, without the slash at the end",
     ("git_config.py", "_RepositoryConfig._included"): "goes at most MAX_INCLUDE_DEPTH deep",

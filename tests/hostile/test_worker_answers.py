@@ -179,7 +179,7 @@ def answers() -> dict[str, bytes]:
     return {
         "analysis": analysis_to_bytes(analyse(FILES, TermCache().chunk_cache())),
         "parse": pack_response([(packed, lasting)]),
-        "mate": pack_task_results([TaskResult(packed, packed_manifest, 1, b"\0" * 512)]),
+        "mate": pack_task_results([TaskResult(packed_manifest, 1, b"\0" * 512)]),
         "words": marshal.dumps(["class parser"]),
         "outline": packed,
         "sheet": packed_manifest,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.indexing.coordinator.updater import IndexerSpec
-from cocosearchd.indexing.pipeline.parse_cache import open_disk_cache
+from cocosearchd.indexing.pipeline.manifest_cache import open_manifest_file
 from cocosearchd.runtime.disk_cache import DiskCache
 
 PYTHON = '''"""Where {name} is decided."""
@@ -35,8 +35,8 @@ def python(name: str, number: int = 1) -> str:
 
 @pytest.fixture
 def disk_cache(tmp_path: Path) -> Iterator[DiskCache]:
-    """The disk cache of parse results and manifests."""
-    cache = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
+    """The disk cache of manifests."""
+    cache = open_manifest_file(tmp_path, 1 << 24)
     assert cache is not None
     yield cache
     cache.close()
@@ -45,7 +45,7 @@ def disk_cache(tmp_path: Path) -> Iterator[DiskCache]:
 @pytest.fixture
 async def cacheable(tmp_path: Path) -> AsyncIterator[DiskCache]:
     """Like `disk_cache`, but written soon."""
-    cache = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
+    cache = open_manifest_file(tmp_path, 1 << 24)
     assert cache is not None
     yield cache
     await cache.aclose()

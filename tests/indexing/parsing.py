@@ -6,13 +6,15 @@ maker of these tests.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_ranges
+from cocosearchd.indexing.pipeline.content_keys import ContentKeys, digest_pipeline_code
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
-from cocosearchd.indexing.pipeline.parse_result import pack_parsed_file, parse_file
+from cocosearchd.indexing.pipeline.parse_result import parse_file
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
@@ -26,6 +28,7 @@ from cocosearchd.indexing.worker.row_maker import (
 )
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import IndexIdentity
+from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.store.chunks.manifest import StoredFile
 
 NO_QUARANTINE = Quarantine(None)
@@ -39,6 +42,24 @@ RULES = RowRules(
 )
 # The record of a file that is not stored.
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """The keys, manifests and counters of an index, as the indexer process makes them."""
+
+    rules: RowRules
+    keys: ContentKeys
+    manifests: ManifestCache
+    counters: ReuseCounters
+
+
+def open_caches(
+    disk_cache: DiskCache | None = None, rules: RowRules = RULES, code: bytes = b""
+) -> Caches:
+    keys = ContentKeys(rules.limits, rules.overrides, code or digest_pipeline_code())
+    shaping = keys.code_digest + repr(replace(rules, index=0)).encode()
+    return Caches(rules, keys, ManifestCache(shaping, disk_cache), ReuseCounters())
 
 
 class ParserHere(BoxedParser):
@@ -68,18 +89,17 @@ def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
     parsed_file, cacheable = parse_file(
         file.path, file.language, file.data, shape.limits, shape.overrides, cut
     )
-    return ParseResult(parsed_file, pack_parsed_file(parsed_file) if cacheable else None)
+    return ParseResult(parsed_file, cacheable)
 
 
 def parsed_here(
-    sources: Sequence[SourceFile],
-    rules: RowRules,
-    parse_cache: ParseCache,
-    manifests: ManifestCache | None,
+    sources: Sequence[SourceFile], caches: Caches, *, with_manifests: bool
 ) -> Preparation:
     """Return cached results, and parse the other files."""
+    rules = caches.rules
+    manifests = caches.manifests if with_manifests else None
     contents = look_up_contents(
-        sources, manifests, parse_cache, NO_QUARANTINE, rules.limits, rules.skip
+        sources, manifests, caches.keys, NO_QUARANTINE, rules.limits, rules.skip
     )
     for number, content in contents.unparsed.items():
         cut = (
@@ -89,27 +109,22 @@ def parsed_here(
         parsed_file, cacheable = parse_file(
             path, content.language, data, rules.limits, rules.overrides, cut
         )
-        parse_cache.put(content.key, pack_parsed_file(parsed_file) if cacheable else None)
+        caches.counters.parsed += 1
         contents.parsed_files[content.key] = parsed_file
+        if not cacheable:
+            contents.uncacheable.add(content.key)
     return contents
 
 
-def extracted_here(
-    sources: Sequence[SourceFile], rules: RowRules, parse_cache: ParseCache
-) -> list[FileExtract]:
-    return extract_files(sources, parsed_here(sources, rules, parse_cache, None), nothing)
+def extracted_here(sources: Sequence[SourceFile], caches: Caches) -> list[FileExtract]:
+    return extract_files(sources, parsed_here(sources, caches, with_manifests=False), nothing)
 
 
 def differing_here(
-    sources: Sequence[SourceFile],
-    stored: Sequence[StoredFile],
-    rules: RowRules,
-    parse_cache: ParseCache,
-    manifests: ManifestCache,
+    sources: Sequence[SourceFile], stored: Sequence[StoredFile], caches: Caches
 ) -> list[FileExtract]:
-    return extract_new_chunks(
-        sources, stored, manifests, nothing, parsed_here(sources, rules, parse_cache, manifests)
-    )
+    preparation = parsed_here(sources, caches, with_manifests=True)
+    return extract_new_chunks(sources, stored, caches.manifests, nothing, preparation)
 
 
 def nothing() -> None:

@@ -217,7 +217,7 @@ class OverlaySessions:
     ) -> tuple[ParsedFile, str | None]:
         """Parse a text; the second value is a warning if it is without definitions."""
         result = await self._parser.parse(path, language, data, rules.limits, rules.overrides)
-        if result is not None and result.packed is not None:
+        if result is not None and result.cacheable:
             return result.parsed_file, None
         warning = "the unsaved text cannot be parsed: it is found without its definitions"
         if result is None:

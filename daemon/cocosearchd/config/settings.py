@@ -128,7 +128,7 @@ class IndexingSettings:
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
     # files between read and commit: a kill loses their work, and fewer files cost more each
     inflight_files: int = _number(256, 1, 4096)
-    # size of the parse cache of all indexes; 0: no cache
+    # size of the manifest cache of all indexes; 0: no cache
     cache_bytes: int = _number(256 << 20, 0, _TERABYTE)
     nice: int = _number(5, 0, 19)
     # worker processes of the bulk pool; None: by the number of cores

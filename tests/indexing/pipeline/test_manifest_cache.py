@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import manifest_cache
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest, build_file_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache, digest_pipeline_code
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache, open_manifest_file
 from cocosearchd.indexing.pipeline.skip_rules import skip_reason
 from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.row_maker import FileExtract, RowMaker, RowRules
@@ -32,17 +30,21 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import counts, damaged_files, table_digest
 from tests.indexing.conftest import python
-from tests.indexing.parsing import NOTHING, RULES, ParserHere, differing_here, extracted_here
+from tests.indexing.parsing import (
+    NOTHING,
+    RULES,
+    Caches,
+    ParserHere,
+    differing_here,
+    extracted_here,
+    open_caches,
+)
 from tests.store.support import new_index
 
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
 NAMES = [f"name_{number}" for number in range(12)]
-
-
-def open_parse_cache(disk_cache: DiskCache | None, code: bytes = b"") -> ParseCache:
-    return ParseCache(RULES.limits, (), code or digest_pipeline_code(), disk_cache, ReuseCounters())
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
@@ -52,15 +54,17 @@ def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
     return replace(read, path=path)
 
 
-def maker(open_parse_cache: ParseCache, rules: RowRules = RULES) -> RowMaker:
+def maker(caches: Caches) -> RowMaker:
     work_priority = WorkPriority()
     return RowMaker(
-        rules,
+        caches.rules,
         BuiltinEmbedder(),
-        open_parse_cache,
+        caches.keys,
+        caches.manifests,
+        caches.counters,
         work_priority,
         IndexThreads(work_priority),
-        ParserHere(rules.limits),
+        ParserHere(caches.rules.limits),
     )
 
 
@@ -68,11 +72,11 @@ def cached_manifests(
     disk_cache: DiskCache, rules: RowRules = RULES, code: bytes = b""
 ) -> ManifestCache:
     """The manifest cache of an index of these rules."""
-    return maker(open_parse_cache(disk_cache, code), rules)._manifests
+    return open_caches(disk_cache, rules, code).manifests
 
 
 def whole(sources: Sequence[SourceFile]) -> list[FileExtract]:
-    return extracted_here(sources, RULES, open_parse_cache(None))
+    return extracted_here(sources, open_caches())
 
 
 def of_extract(extract: FileExtract) -> FileManifest:
@@ -124,10 +128,10 @@ async def test_rows_are_those_that_are_made_as_a_whole(
     """A history of edits, some of them taken back, by sheets and by none; then the vectors are the
     same as well.
     """
-    dice, parse_cache = random.Random(seed), open_parse_cache(cacheable)
+    dice, caches = random.Random(seed), open_caches(cacheable)
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
-    by_sheets = GroupWriter(db, record, WorkPriority(), maker(parse_cache))
-    by_none = GroupWriter(db, plain, WorkPriority(), maker(open_parse_cache(None)))
+    by_sheets = GroupWriter(db, record, WorkPriority(), maker(caches))
+    by_none = GroupWriter(db, plain, WorkPriority(), maker(open_caches()))
     modules: dict[str, list[list[str]]] = {
         f"src/{name}.py": [[python(name)]] for name in ("a", "b", "c")
     }
@@ -140,7 +144,7 @@ async def test_rows_are_those_that_are_made_as_a_whole(
         await write(by_none, files, urgent=True)
         assert await table_digest(db, record) == await table_digest(db, plain)
     assert await damaged_files(db, record) == ()
-    assert parse_cache._counters.parsed < 30
+    assert caches.counters.parsed < 30
 
 
 async def test_skipped_and_empty_files(db: Database, cacheable: DiskCache, tmp_path: Path) -> None:
@@ -148,11 +152,9 @@ async def test_skipped_and_empty_files(db: Database, cacheable: DiskCache, tmp_p
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
         sources = [source("a.py", data, tmp_path)]
+        await write(GroupWriter(db, record, WorkPriority(), maker(open_caches(cacheable))), sources)
         await write(
-            GroupWriter(db, record, WorkPriority(), maker(open_parse_cache(cacheable))), sources
-        )
-        await write(
-            GroupWriter(db, plain, WorkPriority(), maker(open_parse_cache(None))),
+            GroupWriter(db, plain, WorkPriority(), maker(open_caches())),
             sources,
             urgent=True,
         )
@@ -165,34 +167,28 @@ def test_a_cached_manifest_equals_a_new_one(disk_cache: DiskCache, tmp_path: Pat
     ]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
     files = [source for source in files if not skip_reason(source.data, "any", RULES.skip)]
-    rows, manifests = [NOTHING] * len(files), cached_manifests(disk_cache)
-    first = differing_here(files, rows, RULES, open_parse_cache(None), manifests)
+    rows, caches = [NOTHING] * len(files), open_caches(disk_cache)
+    first = differing_here(files, rows, caches)
     assert [(source.chunks, source.language, source.report, source.code) for source in first] == [
         (source.chunks, source.language, source.report, source.code) for source in whole(files)
     ]
     disk_cache.flush()
     cached = [
         (source, row)
-        for source, row, manifest in zip(files, first, manifests.get(files), strict=True)
+        for source, row, manifest in zip(files, first, caches.manifests.get(files), strict=True)
         if manifest
     ]
     assert len(cached) > len(files) * 0.9
-    parsing = open_parse_cache(None)
-    again = differing_here(
-        [source for source, _ in cached],
-        rows[: len(cached)],
-        RULES,
-        parsing,
-        cached_manifests(disk_cache),
-    )
-    assert not parsing._counters.parsed, "a sheet is known of each"
+    parsing = open_caches(disk_cache)
+    again = differing_here([source for source, _ in cached], rows[: len(cached)], parsing)
+    assert not parsing.counters.parsed, "a manifest is known of each"
     assert again == [row for _, row in cached]
 
 
 async def test_only_what_is_not_stored_is_made(
     db: Database, cacheable: DiskCache, tmp_path: Path
 ) -> None:
-    record, make = await of_index(db, "code"), maker(open_parse_cache(cacheable))
+    record, make = await of_index(db, "code"), maker(open_caches(cacheable))
     modules = [python(name) for name in NAMES[:5]]
     previous = source("a.py", "\n".join(modules).encode(), tmp_path)
     await write(GroupWriter(db, record, WorkPriority(), make), [previous])
@@ -215,7 +211,7 @@ async def test_a_row_that_went_after_it_was_compared(
 ) -> None:
     """The transaction sees that, and all files of it are made as a whole."""
     record, plain = await of_index(db, "code"), await of_index(db, "plain")
-    make, calls = maker(open_parse_cache(cacheable)), list[bool]()
+    make, calls = maker(open_caches(cacheable)), list[bool]()
 
     async def disturbed(
         sources: Sequence[SourceFile], stored: Sequence[StoredFile] | None, *, urgent: bool
@@ -236,9 +232,7 @@ async def test_a_row_that_went_after_it_was_compared(
     await write(writer, files)
     changed = [source(file.path, file.data + b"# more\n", tmp_path) for file in files]
     await write(writer, changed)
-    await write(
-        GroupWriter(db, plain, WorkPriority(), maker(open_parse_cache(None))), changed, urgent=True
-    )
+    await write(GroupWriter(db, plain, WorkPriority(), maker(open_caches())), changed, urgent=True)
     assert calls == [True, True, False]
     assert await table_digest(db, record) == await table_digest(db, plain)
     assert await damaged_files(db, record) == ()
@@ -275,28 +269,47 @@ def test_every_input_that_shapes_rows_is_part_of_the_key(
 
 def test_a_damaged_manifest_is_not_used(disk_cache: DiskCache, tmp_path: Path) -> None:
     file = source("a.py", python("a").encode(), tmp_path)
-    manifests, manifest = cached_manifests(disk_cache), of_extract(whole([file])[0])
+    caches, manifest = open_caches(disk_cache), of_extract(whole([file])[0])
+    manifests = caches.manifests
     manifests.put([(file, manifest)])
     disk_cache.flush()
     assert manifests.get([file]) == [manifest]
-    with sqlite3.connect(tmp_path / "outlines.sqlite") as connection:
+    with sqlite3.connect(tmp_path / "manifests.sqlite") as connection:
         (raw,) = connection.execute("select value from kept").fetchone()
         for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
             connection.execute("update kept set value = ?", (damaged,))
             connection.commit()
             assert manifests.get([file]) == [None]
-            (again,) = differing_here([file], [NOTHING], RULES, open_parse_cache(None), manifests)
+            (again,) = differing_here([file], [NOTHING], caches)
             assert again.chunks == whole([file])[0].chunks
             disk_cache._fresh.clear()
     connection.close()
 
 
 def test_uncertain_manifests_are_not_cached(disk_cache: DiskCache, tmp_path: Path) -> None:
-    """Manifests of files that failed to parse or were skipped are not cached."""
-    manifests = cached_manifests(disk_cache)
+    """Manifests of skipped files, and of those whose parser gave up, are not cached."""
+    caches = open_caches(disk_cache)
     line = source("a.py", b"x = '" + b"a" * 1_000_000 + b"'\n", tmp_path)
     for file in (line, source("b.py", b"\0\1", tmp_path)):
-        (extract,) = whole([file])
+        (extract,) = differing_here([file], [NOTHING], caches)
         assert extract.skip or extract.report.status == "error"
-        manifests.put([(file, of_extract(extract))])
-        assert manifests.get([file]) == [None]
+        assert caches.manifests.get([file]) == [None]
+
+
+def test_a_manifest_of_a_file_with_errors_is_cached(disk_cache: DiskCache, tmp_path: Path) -> None:
+    """Its parser has read all of it."""
+    caches = open_caches(disk_cache)
+    file = source("a.py", b") ] }\n" * 40, tmp_path)
+    (extract,) = differing_here([file], [NOTHING], caches)
+    assert extract.report.status == "error"
+    assert caches.manifests.get([file])[0]
+
+
+def test_the_file_of_an_earlier_version_goes(tmp_path: Path) -> None:
+    """It has parse results, which nothing reads any more."""
+    for name in ("outlines.sqlite", "outlines.sqlite-wal"):
+        (tmp_path / name).write_bytes(b"earlier")
+    cache = open_manifest_file(tmp_path, 1 << 20)
+    assert cache is not None
+    cache.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["manifests.sqlite"]

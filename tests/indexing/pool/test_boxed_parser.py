@@ -15,11 +15,9 @@ from typing import Literal
 import anyio
 import pytest
 
-from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import plain_parsed_file
 from cocosearchd.indexing.pool import boxed_parser
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_command
@@ -36,7 +34,7 @@ from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
 from cocosearchd.store.chunks.queries import FileWrite
-from tests.indexing.parsing import NOTHING, RULES
+from tests.indexing.parsing import NOTHING, RULES, open_caches
 
 pytestmark = pytest.mark.anyio
 
@@ -133,7 +131,7 @@ async def test_one_strike_and_the_file_is_plain_text(
         assert ended(caplog) == 1, "one process, once"
         assert is_quarantined(result.parsed_file.report)
         assert HARMS[harm] in result.parsed_file.report.error_message
-        assert result.packed is None, "the result of another parser may be better"
+        assert not result.cacheable, "the result of another parser may be better"
         assert result.parsed_file == plain_parsed_file(
             harm * 100, RULES.limits, result.parsed_file.report.error_message
         )
@@ -153,7 +151,7 @@ async def test_neighbours_in_a_batch_are_parsed_and_the_killer_has_two_tries(
         assert [is_quarantined(result.parsed_file.report) for result in results] == [False] * 3 + [
             True
         ] + [False] * 4
-        assert all(len(result.parsed_file.symbols) == 2 for result in results if result.packed)
+        assert all(len(result.parsed_file.symbols) == 2 for result in results if result.cacheable)
         assert ended(caplog) == 2, "with the others, and alone"
 
 
@@ -235,11 +233,13 @@ def maker(
     parser: BoxedParser, disk_cache: DiskCache | None, bulk_pool: BulkPool | None = None
 ) -> RowMaker:
     work_priority = WorkPriority()
-    parse_cache = ParseCache(RULES.limits, (), b"", disk_cache, ReuseCounters())
+    caches = open_caches(disk_cache)
     return RowMaker(
         RULES,
         BuiltinEmbedder(),
-        parse_cache,
+        caches.keys,
+        caches.manifests,
+        caches.counters,
         work_priority,
         IndexThreads(work_priority),
         parser,

@@ -24,7 +24,6 @@ from cocosearchd.embedding.vector_cache import VectorCache
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pool import bulk_worker
 from cocosearchd.indexing.pool.bulk_messages import (
     LARGEST_FILE_BYTES,
@@ -52,7 +51,7 @@ from cocosearchd.store.chunks.queries import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import damaged_files, table_digest
 from tests.indexing.conftest import python
-from tests.indexing.parsing import NOTHING, RULES, ParserHere
+from tests.indexing.parsing import NOTHING, RULES, ParserHere, open_caches
 from tests.indexing.support import every_path, fresh_digest, new_record, running
 from tests.store.support import new_index
 
@@ -68,7 +67,7 @@ import os, socket, sys, time
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pool import bulk_messages, bulk_worker
 from cocosearchd.sandbox.frames import encode_frame, read_frame
-NONE = bulk_messages.TaskResult(b"", b"", (), b"", False)
+NONE = bulk_messages.TaskResult(b"", (), b"", False)
 def answer(made):
     return encode_frame(bulk_messages.pack_task_results(made))
 stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
@@ -167,11 +166,13 @@ def sources(root: Path) -> list[SourceFile]:
 
 def maker(disk_cache: DiskCache | None, pool: BulkPool | None, rules: RowRules = RULES) -> RowMaker:
     work_priority = WorkPriority()
-    parse_cache = ParseCache(rules.limits, rules.overrides, b"", disk_cache, ReuseCounters())
+    caches = open_caches(disk_cache, rules)
     return RowMaker(
         rules,
         EMBEDDER,
-        parse_cache,
+        caches.keys,
+        caches.manifests,
+        caches.counters,
         work_priority,
         IndexThreads(work_priority),
         ParserHere(rules.limits),
@@ -269,19 +270,21 @@ async def test_rows_equal_those_that_the_indexer_makes_alone(
 
 
 async def test_results_of_workers_are_cached(tmp_path: Path, cacheable: DiskCache) -> None:
-    """Parse results, manifests and vectors are cached and counted."""
+    """Manifests and vectors are cached and counted."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
     (source,) = sources(tmp_path / "root")
     counters, store = ReuseCounters(), VectorCache(tmp_path / "vectors.sqlite", 1 << 24)
     embedder, work_priority = CachingEmbedder(EMBEDDER, store, counters), WorkPriority()
-    parse_cache = ParseCache(RULES.limits, (), b"", cacheable, counters)
+    caches = open_caches(cacheable)
     async with open_pool(1) as pool:
         await ready(pool, 1)
         make = RowMaker(
             RULES,
             embedder,
-            parse_cache,
+            caches.keys,
+            caches.manifests,
+            counters,
             work_priority,
             IndexThreads(work_priority),
             ParserHere(RULES.limits),
@@ -290,7 +293,7 @@ async def test_results_of_workers_are_cached(tmp_path: Path, cacheable: DiskCach
         (write,) = await make([source], [NOTHING], urgent=False)
         (again,) = await make([source], [NOTHING], urgent=False)
         (moved,) = await make([replace(source, path="b.py")], [NOTHING], urgent=False)
-        assert pool.done == 1
+        assert pool.done == 2
     assert isinstance(write, FileWrite)
     assert isinstance(again, FileWrite)
     assert isinstance(moved, FileWrite)
@@ -300,7 +303,7 @@ async def test_results_of_workers_are_cached(tmp_path: Path, cacheable: DiskCach
         again.keywords(chunk) for chunk in again.chunks
     ]
     chunks = len(write.chunks)
-    assert counters == ReuseCounters(computed=2 * chunks, reused=chunks, parsed=1)
+    assert counters == ReuseCounters(computed=2 * chunks, reused=chunks, parsed=2)
     await embedder.aclose()
 
 

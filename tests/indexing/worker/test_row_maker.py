@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from cocosearchd.embedding.base import Embedder, Vectors
-from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.worker import row_maker
 from cocosearchd.indexing.worker.index_threads import IndexThreads
@@ -23,7 +21,7 @@ from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.chunks.queries import FileWrite
 from tests.indexing.conftest import python
-from tests.indexing.parsing import ParserHere
+from tests.indexing.parsing import ParserHere, open_caches
 
 pytestmark = pytest.mark.anyio
 
@@ -48,11 +46,13 @@ class Refusing(BuiltinEmbedder):
 
 def maker(embedder: Embedder) -> RowMaker:
     work_priority = WorkPriority()
-    parse_cache = ParseCache(RULES.limits, (), b"", None, ReuseCounters())
+    caches = open_caches(rules=RULES)
     return RowMaker(
         RULES,
         embedder,
-        parse_cache,
+        caches.keys,
+        caches.manifests,
+        caches.counters,
         work_priority,
         IndexThreads(work_priority),
         ParserHere(RULES.limits),

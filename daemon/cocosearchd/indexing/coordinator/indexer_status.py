@@ -20,5 +20,5 @@ class IndexerStatus:
     error: str | None
     computed: int = 0  # texts embedded since the daemon started
     reused: int = 0  # texts whose vectors were in the cache
-    parsed: int = 0  # parsed contents; other contents were in the parse cache
+    parsed: int = 0  # parsed files; other files were in the manifest cache
     paused: str | None = None  # the reason why bulk work waits

@@ -170,7 +170,7 @@ class BoxedParser:
 
     def _plain(self, task: ParseTask, reason: str) -> ParseResult:
         return ParseResult(
-            plain_parsed_file(task.file.data, self.limits, NOT_PARSED + reason), None
+            plain_parsed_file(task.file.data, self.limits, NOT_PARSED + reason), cacheable=False
         )
 
 

@@ -44,14 +44,12 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """Result of a file: parsed file, manifest, and the number and the vectors of new chunks.
+    """Result of a file: its manifest, and the number and the vectors of its new chunks.
 
     `vectors` are in the order of positions: float16 of shape (new chunks, dimension), empty if none
-    were requested. `cacheable`: the parser did not give up,
-    so the parsed file may be cached.
+    were requested. `cacheable`: the parser did not give up, so the manifest may be cached.
     """
 
-    parsed_file: bytes
     manifest: bytes
     new_chunks: int
     vectors: bytes
@@ -77,7 +75,6 @@ def pack_task_results(results: Sequence[TaskResult]) -> bytes:
     return marshal.dumps(
         [
             (
-                result.parsed_file,
                 result.manifest,
                 result.new_chunks,
                 result.vectors,

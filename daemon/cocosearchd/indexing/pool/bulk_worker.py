@@ -36,7 +36,6 @@ def process_request(request: TaskRequest, embedder: BuiltinEmbedder) -> list[Tas
         vectors = _embed_chunks(request, new_chunks, embedder)
     return [
         TaskResult(
-            file.parsed_file,
             file.manifest,
             len(file.new_chunks),
             file_vectors,
@@ -48,9 +47,8 @@ def process_request(request: TaskRequest, embedder: BuiltinEmbedder) -> list[Tas
 
 @dataclass(frozen=True, slots=True)
 class _DescribedFile:
-    """Packed parsed file and manifest of a file, and its chunks that are not stored."""
+    """Packed manifest of a file, and its chunks that are not stored."""
 
-    parsed_file: bytes
     manifest: bytes
     new_chunks: tuple[Chunk, ...]
     cacheable: bool
@@ -72,7 +70,6 @@ def _describe_file(task: TaskInput, request: TaskRequest) -> _DescribedFile:
     chunk_order = stored_chunk_order(chunks)
     new_chunks = tuple(chunks[chunk_order[position]] for position in positions)
     return _DescribedFile(
-        parse_result.pack_parsed_file(parsed_file),
         file_manifest.pack_manifest(manifest),
         new_chunks,
         cacheable,

@@ -44,10 +44,10 @@ class ParseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """A parsed file. `packed` is None if it must not be cached: a slow parse may succeed later."""
+    """A parsed file. What follows from it may be cached, unless a slow parse may succeed later."""
 
     parsed_file: ParsedFile
-    packed: bytes | None
+    cacheable: bool
 
 
 def split_batches(sizes: Sequence[int]) -> Iterator[range]:
@@ -95,4 +95,4 @@ def _result(packed: bytes, cacheable: bool) -> ParseResult:
     parsed_file = unpack_parsed_file(packed)
     if parsed_file is None:
         raise InvalidFrame("a parsed file with a wrong checksum")
-    return ParseResult(parsed_file, packed if cacheable else None)
+    return ParseResult(parsed_file, cacheable)

@@ -10,8 +10,10 @@ from collections.abc import Callable
 import cocoindex as coco
 
 from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.caching import ReuseCounters
+from cocosearchd.indexing.pipeline.content_keys import ContentKeys
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
 from cocosearchd.indexing.worker.index_threads import IndexThreads
@@ -31,7 +33,9 @@ class FileTools:
         embedder: Embedder,
         target: FileTarget,
         guard: Guard,
-        parse_cache: ParseCache,
+        keys: ContentKeys,
+        manifests: ManifestCache,
+        counters: ReuseCounters,
         parser: BoxedParser,
         bulk_pool: BulkPool,
         set_aside: SetAside,
@@ -45,7 +49,9 @@ class FileTools:
         self.make = RowMaker(
             rules,
             embedder,
-            parse_cache,
+            keys,
+            manifests,
+            counters,
             work_priority=target.work_priority,
             threads=self.threads,
             parser=parser,

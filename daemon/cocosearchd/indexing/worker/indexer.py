@@ -35,11 +35,8 @@ from cocosearchd.embedding.offline import OfflineEmbedder, fingerprint_from_pair
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import indexer_messages
 from cocosearchd.indexing.cores import bulk_pool_size, count_usable_cores
-from cocosearchd.indexing.pipeline.parse_cache import (
-    ParseCache,
-    digest_pipeline_code,
-    open_disk_cache,
-)
+from cocosearchd.indexing.pipeline.content_keys import ContentKeys, digest_pipeline_code
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache, open_manifest_file
 from cocosearchd.indexing.pool.boxed_parser import ParserPools
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
 from cocosearchd.indexing.row_shape import (
@@ -205,14 +202,16 @@ class Indexer:
                 embedder = await self._find_embedder(index.record)
                 rules = _make_row_rules(index, embedder)
                 database, memory = await self._open_store()
-                parse_cache = await self._open_parse_cache(rules)
+                keys, manifests = await self._open_manifests(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
                 tools = FileTools(
                     rules=rules,
                     embedder=embedder,
                     target=self._target,
                     guard=self._guard,
-                    parse_cache=parse_cache,
+                    keys=keys,
+                    manifests=manifests,
+                    counters=self._counters,
                     parser=parser,
                     bulk_pool=self._bulk_pool,
                     set_aside=self._set_aside,
@@ -252,17 +251,17 @@ class Indexer:
             embedder, folder, settings.vector_cache_bytes, self._counters, recent_texts
         )
 
-    async def _open_parse_cache(self, rules: RowRules) -> ParseCache:
-        """Return the parse cache of an index. All indexes share one disk cache."""
+    async def _open_manifests(self, rules: RowRules) -> tuple[ContentKeys, ManifestCache]:
+        """Return the content keys and manifests of an index. All indexes share one disk cache."""
         async with self._opening:
             if not self._pipeline_digest:
                 self._pipeline_digest = await asyncio.to_thread(digest_pipeline_code)
-                path = Path(self._spec.state_dir) / "outlines.sqlite"
-                limit = self._spec.indexing.cache_bytes
-                self._disk_cache = await asyncio.to_thread(open_disk_cache, path, limit)
-        return ParseCache(
-            rules.limits, rules.overrides, self._pipeline_digest, self._disk_cache, self._counters
-        )
+                self._disk_cache = await asyncio.to_thread(
+                    open_manifest_file, Path(self._spec.state_dir), self._spec.indexing.cache_bytes
+                )
+        keys = ContentKeys(rules.limits, rules.overrides, self._pipeline_digest)
+        shaping = keys.code_digest + repr(replace(rules, index=0)).encode()
+        return keys, ManifestCache(shaping, self._disk_cache)
 
     async def _open_store(self) -> tuple[Database, Path]:
         async with self._opening:

@@ -1,13 +1,13 @@
-"""Looks up files before parsing: cached manifests and parsed files, languages, skip reasons."""
+"""Looks up files before parsing: cached manifests, languages, skip reasons."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.indexing.pipeline.content_keys import ContentKeys
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules, skip_reason
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine
@@ -17,7 +17,7 @@ from cocosearchd.model import SkipReason
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """A file without a cached manifest. `key` is its key in the parse cache."""
+    """A file without a cached manifest. `key` is that of its content (`ContentKeys`)."""
 
     language: str
     skip: SkipReason | None
@@ -29,11 +29,13 @@ class Preparation:
     """Lookup results by file number.
 
     `parsed_files` is by key. It gets the parsed files of `unparsed` before rows are made.
+    `uncacheable`: the keys of contents whose parser gave up, and may not do so the next time.
     """
 
     manifests: list[FileManifest | None]
     contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a manifest
     parsed_files: dict[bytes, ParsedFile] = field(default_factory=dict)
+    uncacheable: set[bytes] = field(default_factory=set)
 
     @property
     def unparsed(self) -> dict[int, UnknownContent]:
@@ -48,19 +50,18 @@ class Preparation:
 def look_up_contents(
     sources: Sequence[SourceFile],
     manifests: ManifestCache | None,
-    parse_cache: ParseCache,
+    keys: ContentKeys,
     quarantine: Quarantine,
     limits: ChunkLimits,
     rules: SkipRules,
 ) -> Preparation:
-    """Look up files in the caches; blocking. A quarantined content gets a plain parse result."""
+    """Look up files in the cache; blocking. A quarantined content gets a plain parse result."""
     preparation = Preparation(
         [None] * len(sources) if manifests is None else manifests.get(sources)
     )
     for number, source in enumerate(sources):
         if preparation.manifests[number] is None:
-            preparation.contents[number] = _describe_content(source, parse_cache, rules)
-    preparation.parsed_files |= _cached_parsed_files(preparation.contents.values(), parse_cache)
+            preparation.contents[number] = _describe_content(source, keys, rules)
     missing = preparation.unparsed
     reasons = quarantine.reasons([content.key for content in missing.values()])
     for number, content in missing.items():
@@ -69,25 +70,12 @@ def look_up_contents(
             preparation.parsed_files[content.key] = plain_parsed_file(
                 sources[number].data, limits, reason
             )
+            preparation.uncacheable.add(content.key)
     return preparation
 
 
-def _describe_content(
-    source: SourceFile, parse_cache: ParseCache, rules: SkipRules
-) -> UnknownContent:
+def _describe_content(source: SourceFile, keys: ContentKeys, rules: SkipRules) -> UnknownContent:
     language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
     skip = source.skip or skip_reason(source.data, language, rules)
-    key = parse_cache.key(source, language) if skip is None else b""
+    key = keys.key(source, language) if skip is None else b""
     return UnknownContent(language, skip, key)
-
-
-def _cached_parsed_files(
-    contents: Iterable[UnknownContent], parse_cache: ParseCache
-) -> dict[bytes, ParsedFile]:
-    """Look up the contents that are not skipped in the parse cache."""
-    keys = [content.key for content in contents if content.skip is None]
-    return {
-        key: parsed_file
-        for key, parsed_file in zip(keys, parse_cache.get(keys), strict=True)
-        if parsed_file is not None
-    }

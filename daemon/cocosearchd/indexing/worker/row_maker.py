@@ -1,14 +1,13 @@
 """Makes the rows of many files at a time: parses, chunks, describes and embeds them.
 
-One cache lookup and one thread call serve all files: for a file with a cached content, single calls
+One cache lookup and one thread call serve all files: for a file with a cached manifest, single calls
 were most of the cost. If the stored chunks are given, only chunks that are not stored are described
 and embedded. New contents are parsed in other processes, never in this one: by the bulk pool if it
 has workers, else by parser processes.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,9 +16,10 @@ from numpy.typing import NDArray
 
 from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.caching import CachingEmbedder
+from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_keywords
+from cocosearchd.indexing.pipeline.content_keys import ContentKeys
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.file_manifest import (
     FileManifest,
@@ -28,8 +28,7 @@ from cocosearchd.indexing.pipeline.file_manifest import (
 )
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask
 from cocosearchd.indexing.pool.bulk_messages import (
@@ -107,7 +106,9 @@ class RowMaker:
         self,
         rules: RowRules,
         embedder: Embedder,
-        parse_cache: ParseCache,
+        keys: ContentKeys,
+        manifests: ManifestCache,
+        counters: ReuseCounters,
         work_priority: WorkPriority,
         threads: IndexThreads,
         parser: BoxedParser,
@@ -115,10 +116,9 @@ class RowMaker:
     ) -> None:
         self._rules = rules
         self._embedder = embedder
-        self._parse_cache = parse_cache
-        self._manifests = ManifestCache(
-            parse_cache.code_digest + repr(replace(rules, index=0)).encode(), parse_cache.disk_cache
-        )
+        self._keys = keys
+        self._manifests = manifests
+        self._counters = counters
         self._work_priority = work_priority
         self._threads = threads
         self._parser = parser
@@ -145,7 +145,7 @@ class RowMaker:
                 look_up_contents,
                 sources,
                 manifests,
-                self._parse_cache,
+                self._keys,
                 self._parser.quarantine,
                 self._rules.limits,
                 self._rules.skip,
@@ -167,7 +167,7 @@ class RowMaker:
                     results,
                 )
             extracts = await self._threads.run_in_thread(extracting, urgent=urgent)
-        self._parse_cache.flush_soon()
+        self._manifests.flush_soon()
         with span("index.embed", chunks=sum(len(extract.chunks) for extract in extracts)):
             files = list(zip(sources, extracts, strict=True))
             writes = list[FileWrite | EmbedderUnavailable]()
@@ -186,7 +186,7 @@ class RowMaker:
         preparation: Preparation,
         bulk_pool: BulkPool,
     ) -> dict[int, TaskResult]:
-        """Return the bulk workers' results by file number. Add their parsed files to `preparation`.
+        """Return the bulk workers' results by file number. Add their manifests to `preparation`.
 
         Suspect files are parsed alone, before any other process gets them again.
         """
@@ -208,10 +208,9 @@ class RowMaker:
             for number, outcome in zip(numbers, outcomes, strict=True)
             if isinstance(outcome, TaskResult)
         }
-        accepting = partial(
-            accept_results, sources, preparation, task_results, self._parse_cache, self._manifests
-        )
+        accepting = partial(accept_results, sources, preparation, task_results, self._manifests)
         task_results = await self._threads.run_in_thread(accepting, urgent=False)
+        self._counters.parsed += len(task_results)
         suspects = {
             number: preparation.contents[number]
             for number, outcome in zip(numbers, outcomes, strict=True)
@@ -240,7 +239,7 @@ class RowMaker:
     async def _parse(
         self, sources: Sequence[SourceFile], preparation: Preparation, *, urgent: bool
     ) -> None:
-        """Parse the files without a cached parsed file, and add their parsed files.
+        """Parse the files without a manifest, and add their parsed files.
 
         Raises `WorkerUnavailable`.
         """
@@ -256,7 +255,9 @@ class RowMaker:
     def _add_parsed_file(self, preparation: Preparation, number: int, result: ParseResult) -> None:
         key = preparation.contents[number].key
         preparation.parsed_files[key] = result.parsed_file
-        self._parse_cache.put(key, result.packed)
+        if not result.cacheable:
+            preparation.uncacheable.add(key)
+        self._counters.parsed += 1
 
     async def _embed_files(
         self, files: Sequence[tuple[SourceFile, FileExtract]]
@@ -347,38 +348,29 @@ def make_parse_tasks(
     ]
 
 
-def _repeated_keys(contents: Iterable[UnknownContent]) -> set[bytes]:
-    """Return the keys of contents that several files have."""
-    counts = Counter(content.key for content in contents)
-    return {key for key, count in counts.items() if count > 1}
-
-
 def accept_results(
     sources: Sequence[SourceFile],
     preparation: Preparation,
     results: Mapping[int, TaskResult],
-    parse_cache: ParseCache,
     manifests: ManifestCache,
 ) -> dict[int, TaskResult]:
-    """Add the bulk workers' results to `preparation` and the caches. Return the readable ones.
+    """Add the bulk workers' manifests to `preparation` and the cache. Return the readable results.
 
-    It blocks: call it in a thread.
+    A parser process parses the other files, and those with the content of another. It blocks: call
+    it in a thread.
     """
-    repeated_keys = _repeated_keys(preparation.contents.values())
     readable = dict[int, TaskResult]()
     for number, result in results.items():
         manifest = unpack_manifest(result.manifest)
-        key = preparation.contents[number].key
-        parsed_file = unpack_parsed_file(result.parsed_file) if key in repeated_keys else None
-        if manifest is None or (parsed_file is None and key in repeated_keys):
-            continue  # a parser process parses the file
-        readable[number] = result
-        preparation.manifests[number] = manifest
-        del preparation.contents[number]
-        if parsed_file is not None:
-            preparation.parsed_files[key] = parsed_file
-        parse_cache.put(key, result.parsed_file if result.cacheable else None)
-        manifests.put_packed(sources[number], manifest, result.manifest)
+        if manifest is not None:
+            readable[number] = result
+            preparation.manifests[number] = manifest
+            del preparation.contents[number]
+    manifests.put_packed(
+        (sources[number], result.manifest)
+        for number, result in readable.items()
+        if result.cacheable
+    )
     return readable
 
 
@@ -423,7 +415,11 @@ def extract_new_chunks(
         )
         for extract in extracts
     ]
-    manifests.put(zip((sources[number] for number in preparation.contents), fresh, strict=True))
+    manifests.put(
+        (sources[number], manifest)
+        for (number, content), manifest in zip(preparation.contents.items(), fresh, strict=True)
+        if content.key not in preparation.uncacheable
+    )
     without_manifest = iter(zip(extracts, fresh, strict=True))
     reduced = list[FileExtract]()
     for source, row, manifest in zip(sources, stored, preparation.manifests, strict=True):
