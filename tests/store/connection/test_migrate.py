@@ -1,6 +1,8 @@
 """Migrations: the sum of them is the schema; they run once, under a lock, and never backwards."""
 
 import asyncio
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +24,15 @@ from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
-from cocosearchd.store.connection.migrate import drop_tables, migrate_registry
+from cocosearchd.store.connection.migrate import drop_tables, fetch_schema, migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
 from cocosearchd.store.words.words_table import fill_words
+from tests.cluster.refused import REFUSED, STORAGE
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 
+# The versions of the schema that the first distributed schemas had.
+FIRST_DISTRIBUTED = {"index": 9, "registry": 7}
 CATALOGUE = """
 select c.relname, c.relkind, c.reloptions,
     -- Numbered by order: a column that a migration drops leaves a gap.
@@ -45,7 +50,13 @@ order by relname
 """
 
 
-async def catalogue(db: Database, schema: str = "public") -> list[tuple[object, ...]]:
+async def first_schema(db: Database) -> str:
+    async with db.connection() as connection:
+        return await fetch_schema(connection)
+
+
+async def catalogue(db: Database, schema: str = "") -> list[tuple[object, ...]]:
+    schema = schema or await first_schema(db)
     async with db.connection() as connection:
         rows = await (await connection.execute(CATALOGUE, (schema,))).fetchall()
     return [
@@ -54,17 +65,47 @@ async def catalogue(db: Database, schema: str = "public") -> list[tuple[object, 
     ]
 
 
-async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
+def whole(text: str) -> tuple[str, ...]:
+    return (text,)
+
+
+@pytest.mark.parametrize("split", [whole, statements.split_statements])
+async def test_schema_files_equal_the_sum_of_migrations(
+    db: Database, split: Callable[[str], tuple[str, ...]]
+) -> None:
     record = await new_index(db)
     async with db.connection() as connection, connection.transaction():
         await connection.execute("create schema other; set local search_path = other, public")
         for text in statements.migrations("registry"):
-            await connection.execute(compose(text))
+            for part in split(text):
+                await connection.execute(compose(part))
         for text in statements.migrations("index"):
-            await connection.execute(compose(text, record))
+            for part in split(text):
+                await connection.execute(compose(part, record))
     created = await catalogue(db)
     assert len(created) > 10
     assert await catalogue(db, "other") == created
+
+
+def statements_for_distributed_schemas() -> list[str]:
+    """Statements of the schema, and of migrations that may meet a distributed schema."""
+    texts = [statements.newest_schema(family) for family in FIRST_DISTRIBUTED]
+    for family, version in FIRST_DISTRIBUTED.items():
+        texts += statements.migrations(family)[version:]
+    return [part.lower() for text in texts for part in statements.split_statements(text)]
+
+
+def test_no_statement_is_one_that_a_distributed_schema_refuses() -> None:
+    parts = statements_for_distributed_schemas()
+    assert len(parts) > 10
+    for refused in REFUSED:
+        assert re.search(refused.pattern, refused.example)
+        assert not [part for part in parts if re.search(refused.pattern, part)]
+    for part in parts:
+        if re.search(STORAGE.pattern, part):  # left out there, so it may do nothing else
+            actions = part.removesuffix(";").split("alter column")[1:]
+            assert part.startswith("alter table")
+            assert all(re.search(r"set storage \w+,?\s*$", action) for action in actions)
 
 
 async def test_a_change_waits_for_one_that_takes_longer_than_a_search_may(db: Database) -> None:
@@ -92,13 +133,12 @@ async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
     assert rows == [(len(statements.migrations("registry")),)]
 
 
-async def test_a_schema_has_a_registry_of_its_own_beside_one_in_public(
-    db: Database, dsn: str
-) -> None:
+async def test_a_schema_has_a_registry_of_its_own_beside_another(db: Database, dsn: str) -> None:
     record = await new_index(db)
     async with db.connection() as connection:
         await connection.execute('create schema "Team b"')
-    team_dsn = make_conninfo(dsn, options='-c search_path="Team\\ b",public')
+    path = f'"Team\\ b",{await first_schema(db)},public'
+    team_dsn = make_conninfo(dsn, options=f"-c search_path={path}")
     async with Database.open(team_dsn, DatabaseSettings()) as team:
         await migrate_registry(team)
         await migrate_registry(team)
@@ -108,7 +148,7 @@ async def test_a_schema_has_a_registry_of_its_own_beside_one_in_public(
         assert [index.name for index in await index_records.list_indexes(db)] == [record.name]
         assert await catalogue(team, '"Team b"')
         async with team.connection() as connection:
-            await drop_tables(connection, second)  # those of the same names in public stay
+            await drop_tables(connection, second)  # those of the same names further behind stay
             await drop_tables(connection, second)
         await index_records.drop_index(team, second)
         assert await index_records.list_indexes(team) == ()
