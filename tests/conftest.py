@@ -25,6 +25,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
+from tests.cluster.exceptions import EXCEPTIONS
 from tests.clusters import copy_cluster
 from tests.daemon import Daemon, passing_daemon
 from tests.databases import DatabasePool
@@ -66,6 +67,22 @@ def pytest_configure() -> None:
     # The time of an example depends on the load of the machine, not on the code.
     settings.register_profile("load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("load")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With a cluster, leave out what needs no database, and skip what it cannot do: each by name."""
+    if not CITUS:
+        return
+    items[:] = [item for item in items if is_for_cluster(item)]
+    for item in items:
+        name = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
+        if name in EXCEPTIONS:
+            item.add_marker(pytest.mark.skip(reason=EXCEPTIONS[name]))
+
+
+def is_for_cluster(item: pytest.Item) -> bool:
+    """Whether a test uses a database of its own, or is about clusters."""
+    return "databases" in getattr(item, "fixturenames", ()) or "cluster" in item.path.parts
 
 
 def pytest_collection_finish() -> None:

@@ -205,10 +205,14 @@ async def rows_state(db: Database, record: IndexRecord) -> tuple[int, int | None
     Restored rows are in another table. Raises `NotFound`.
     """
     async with db.connection() as connection:
+        table = None
+        if connection.has_citus:
+            cursor = await connection.execute(statement("files_table", record))
+            table = await cursor.fetchone()
         row = await (await connection.execute(statement("rows_state", record))).fetchone()
     if row is None:
         raise index_not_found(record)
-    return row[0], row[1]
+    return row[0], table[0] if table else row[1]
 
 
 async def file_records(

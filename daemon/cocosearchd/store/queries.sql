@@ -1039,6 +1039,11 @@ select incarnation::text, host from {registry}
 -- gone.
 select generation, to_regclass({files_name})::oid::bigint from {indexes} where number = {number}
 
+-- name: files_table
+-- The identity of the table of files in the database of the daemon. A node of Citus has another one, which changes when the
+-- schema moves: so it is asked for by itself where there is Citus.
+select to_regclass({files_name})::oid::bigint
+
 -- name: changed_files
 -- The generation of an index, the number of its files, and those that changed after a generation: as of one moment. One row
 -- at least; none: the index is gone.
