@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing rest storage searching front-ends watching
 JOBS := 6
 
-.PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak hostile slow map lock sbom password clean help
+.PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak cluster hostile slow map lock sbom password clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -121,6 +121,9 @@ page: $(STAMP) ## the status page in a headless Chromium, which is installed whe
 
 soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. An hour
 	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)
+
+cluster: $(STAMP) ## tests on three nodes of Citus, from a directory BINARIES with bin/postgres, Citus and pgvector. 15 min
+	$(BIN)/python -m tests.cluster.nodes "$(BINARIES)" $(BIN)/python -m pytest -m "not slow" tests/cluster tests/store tests/search
 
 hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 0 problems is the only pass. 20 min a seed
 	$(BIN)/python -m tests.hostile.campaign --seed $(SEED) --seeds $(SEEDS)

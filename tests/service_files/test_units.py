@@ -59,8 +59,10 @@ SERVICE_KEYS = {
         "healthcheck",
         "restart",
     ),
-    *("profiles", "depends_on"),
+    *("profiles", "depends_on", "build"),
 }
+
+CLUSTER = ("citus-coordinator", "citus-worker-1", "citus-worker-2", "citus-schema")
 
 
 def test_a_stop_ends_before_those_who_wait_for_it_kill_the_daemon() -> None:
@@ -267,16 +269,44 @@ def compose() -> dict[str, Any]:
 def test_compose_is_infrastructure_only() -> None:
     file = compose()
     assert set(file) == {"name", "services", "volumes"}
-    assert set(file["services"]) == {"postgres", "ollama", "ollama-model"}
+    assert set(file["services"]) == {"postgres", "ollama", "ollama-model", *CLUSTER}
     for name, described in file["services"].items():
         assert set(described) <= SERVICE_KEYS, name
-        image = IMAGE.fullmatch(described["image"])
+        image = IMAGE.fullmatch(base_image(described))
         assert image, "a version, and the digest of what it was"
-        assert image["name"] in ("pgvector/pgvector", "ollama/ollama")
+        assert image["name"] in ("pgvector/pgvector", "ollama/ollama", "citusdata/citus")
         for port in described.get("ports", ()):
             assert port.startswith("127.0.0.1:"), "loopback only"
         for volume in described.get("volumes", ()):
             assert volume.partition(":")[0] in file["volumes"], "named volumes"
+
+
+def base_image(service: dict[str, Any]) -> str:
+    """The image of a service, or the one that its own is built from."""
+    if "build" not in service:
+        return str(service["image"])
+    assert set(service["build"]) == {"dockerfile_inline"}
+    first, *others = service["build"]["dockerfile_inline"].splitlines()
+    assert not [line for line in others if line.startswith("FROM")]
+    return str(first.removeprefix("FROM "))
+
+
+def test_the_cluster_of_compose_is_a_profile_with_a_schema() -> None:
+    """Coordinator and workers are one kind of server, and only the coordinator is reached."""
+    services = compose()["services"]
+    nodes = [services[name] for name in CLUSTER if name != "citus-schema"]
+    assert all(services[name]["profiles"] == ["cluster"] for name in CLUSTER)
+    assert [bool(node["ports"]) for node in nodes] == [True, False, False]
+    assert len({node["volumes"][0] for node in nodes}) == 3
+    for name in ("build", "command", "environment", "healthcheck"):
+        assert all(node[name] == nodes[0][name] for node in nodes)
+    assert "shared_preload_libraries=citus" in nodes[0]["command"]
+    schema = services["citus-schema"]
+    healthy = {"condition": "service_healthy"}
+    assert schema["depends_on"] == {name: healthy for name in CLUSTER if name != "citus-schema"}
+    script = schema["entrypoint"][2]
+    assert re.search(r"schema_based_sharding = on;\s+create schema if not exists team_a ", script)
+    assert re.findall(r"citus_add_node\('([\w-]+)'", script) == list(CLUSTER[1:3])
 
 
 def test_compose_services_are_healthy_before_others_start() -> None:
@@ -292,7 +322,8 @@ def test_compose_services_are_healthy_before_others_start() -> None:
 
 def test_composes_variables_are_settings_or_its_own() -> None:
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
-    ours = {"COCOSEARCH_POSTGRES_PASSWORD", "COCOSEARCH_POSTGRES_PORT", "COCOSEARCH_OLLAMA_PORT"}
+    ports = ("COCOSEARCH_POSTGRES_PORT", "COCOSEARCH_OLLAMA_PORT", "COCOSEARCH_CITUS_PORT")
+    ours = {"COCOSEARCH_POSTGRES_PASSWORD", *ports}
     for name in set(re.findall(r"COCOSEARCH_\w+", text)) - ours - NOT_SETTINGS:
         load_settings(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
     url = re.search(r"COCOSEARCH_DATABASE_URL=(\S+)", text)
