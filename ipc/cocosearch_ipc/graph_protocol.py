@@ -152,18 +152,21 @@ class ReferencesRequest(GraphRequest):
 
     `target`, a name, a place or a path, and the other parameters are those of all questions about
     the code graph. `kinds` are some of call, type, inherit, name and import; none of them means
-    all.
+    all. With `count_all`, all files are read, also those behind a full page.
     """
 
     target: str
     kinds: tuple[str, ...] = ()
+    count_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencesReply(GraphReply):
     """The uses of `definitions`, by path and line, tests last.
 
-    The counts are those of all pages: `counts` maps each confidence to its number of uses.
+    The counts are those of all files up to the end of the page, and of some more: `counts` maps each
+    confidence to its number of uses. `unread_files` have the name, come later, and were not read:
+    there may be more uses in them. They are none if the page is the last one.
     """
 
     definitions: tuple[GraphSymbol, ...] = ()
@@ -171,6 +174,7 @@ class ReferencesReply(GraphReply):
     total: int = 0
     total_files: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    unread_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,23 @@
 """References: all uses are counted, filtered and paged; the answer is partial when time is over."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from benchmarks.graph.parsed_files import ParsedFiles
 from cocosearchd.filters.filter_fields import make_filter
-from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey
+from cocosearchd.graph.code_files import (
+    WHOLE_FILE,
+    CodeFile,
+    CodeFiles,
+    DefinitionKey,
+    ResolvedUse,
+)
 from cocosearchd.graph.questions.reference_pages import (
+    COUNTED_FILES,
     FoundReference,
     ReferencePage,
     ReferenceQuery,
@@ -18,7 +27,9 @@ from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.graph.questions.target_search import find_definitions
 from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.languages import symbol_table
 from cocosearchd.languages.code_facts import CodeFacts, Import, Use
+from cocosearchd.languages.references import fact_table
 from tests.graph.memory_files import symbol
 from tests.graph.sources import parse_source, parse_sources
 
@@ -160,12 +171,144 @@ def hot_files(uses_a_file: int, files: int) -> ParsedFiles:
 
 def test_a_hundred_thousand_uses_are_counted_and_paged() -> None:
     files = hot_files(uses_a_file=1000, files=100)
-    page = uses("hot", ReferenceQuery(limit=10), files)
+    page = uses("hot", ReferenceQuery(limit=10, counts_all=True), files)
     assert page.counts == {"certain": 100_100}
+    assert page.unread_files == 0
     assert len(page.references) == 10
     assert not page.is_last
     following = uses("hot", ReferenceQuery(limit=10, after=page.references[-1].position), files)
     assert following.references[0].position > page.references[-1].position
+
+
+def test_a_full_page_reads_some_more_files_and_says_how_many_are_left() -> None:
+    files = hot_files(uses_a_file=1000, files=100)
+    page = uses("hot", ReferenceQuery(limit=10), files)
+    everything = uses("hot", ReferenceQuery(limit=10, counts_all=True), files)
+    assert page.references == everything.references
+    assert page.counts == {"certain": 1001 * COUNTED_FILES}
+    assert page.file_counts.items() <= everything.file_counts.items()
+    assert page.unread_files == 100 - COUNTED_FILES
+    assert not page.is_last
+    assert page.is_complete
+
+
+def test_a_page_that_is_not_full_reads_all_files() -> None:
+    files = hot_files(uses_a_file=1, files=3 * COUNTED_FILES)
+    page = uses("hot", ReferenceQuery(limit=1000), files)
+    assert len(page.references) == 2 * 3 * COUNTED_FILES
+    assert (page.unread_files, page.is_last) == (0, True)
+
+
+def test_pages_over_many_files_are_all_uses_once() -> None:
+    files = hot_files(uses_a_file=1, files=3 * COUNTED_FILES)
+    listed = list[FoundReference]()
+    page = uses("hot", ReferenceQuery(limit=50), files)
+    listed += page.references
+    while not page.is_last:
+        after = page.references[-1].position
+        page = uses("hot", ReferenceQuery(limit=50, after=after), files)
+        listed += page.references
+    assert tuple(listed) == uses("hot", ReferenceQuery(limit=1000), files).references
+    assert page.unread_files == 0
+
+
+def test_no_file_is_resolved_that_the_filter_leaves_out() -> None:
+    files = hot_files(uses_a_file=1, files=2 * COUNTED_FILES)
+    where = make_filter({"paths": ["caller7.py"]})
+    resolver = CountingResolver(files)
+    page = find_references(
+        files, resolver, [DefinitionKey("hot.py", 0)], ReferenceQuery(where), lambda: False
+    )
+    assert page.file_counts == {"caller7.py": 2}
+    assert resolver.paths == ["caller7.py"]
+
+
+class CountingResolver(Resolver):
+    """Notes the paths of the files whose uses are resolved."""
+
+    def __init__(self, files: CodeFiles) -> None:
+        super().__init__(files)
+        self.paths = list[str]()
+
+    def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
+        """Yield the uses in a file."""
+        self.paths.append(file.path)
+        return super().uses_in(definition, file)
+
+
+CASES = Path(__file__).parents[1] / "languages" / "cases" / "source"
+
+
+def test_references_are_what_all_uses_resolve_to() -> None:
+    """Pages skip files and names: none of it may lose a use that forward resolution finds."""
+    texts = {
+        path.relative_to(CASES).as_posix(): path.read_text("utf-8")
+        for path in sorted(CASES.rglob("*"))
+        if path.is_file()
+    }
+    parsed = parse_sources(texts | {"app/library.py": LIBRARY, "app/user.py": USER})
+    files = ParsedFiles(map(as_stored, parsed.load(parsed.paths()).values()))
+    loaded = files.load(files.paths())
+    expected = dict[DefinitionKey, set[tuple[str, int, int]]]()
+    same_names = dict[str, set[tuple[str, int, int]]]()
+    for file in loaded.values():
+        for use in file.facts.uses:
+            for key in Resolver(files).resolve(file, use).definitions:
+                if key.symbol != WHOLE_FILE:
+                    position = (file.path, use.line, use.column)
+                    expected.setdefault(key, set()).add(position)
+                    name = loaded[key.path].symbols[key.symbol].qualified_name
+                    same_names.setdefault(name, set()).add(position)
+    assert sum(map(len, expected.values())) > 150
+    kinds = frozenset({"call", "type", "inherit", "name"})
+    for key, places in expected.items():
+        query = ReferenceQuery(kinds=kinds, limit=1000)
+        page = find_references(files, Resolver(files), [key], query, lambda: False)
+        listed = {row[:3] for row in rows(page)}
+        assert places <= listed, key
+        # overloads, and declarations in other files, are one definition
+        assert listed <= same_names[loaded[key.path].symbols[key.symbol].qualified_name], key
+
+
+def as_stored(file: CodeFile) -> CodeFile:
+    """Return a file as it is read from the store: by columns."""
+    symbols = symbol_table.unpack(symbol_table.pack(file.symbols))
+    facts = fact_table.unpack(fact_table.pack(file.facts))
+    assert symbols is not None
+    assert facts is not None
+    return replace(file, symbols=symbols, facts=facts)
+
+
+LIBRARY = """
+    class Base:
+        def run(self): pass
+        def __init__(self): self.other = Other()
+
+    class Other(Base):
+        def __init__(self): super().__init__()
+        def stop(self) -> Base: return self.run()
+
+    def make() -> Other: return Other()
+    def outer():
+        def inner(): pass
+        inner()
+"""
+USER = """
+    from app.library import Other as Alias, make as build
+    import app.library
+
+    class Mine(Alias):
+        def run(self):
+            super().run()
+            self.stop().run()
+            self.other.stop()
+
+    def use(x, y: Alias):
+        build().stop()
+        app.library.make().run()
+        x.run(), y.run()
+        [z.stop() for z in x]
+"""
 
 
 def test_an_answer_is_partial_when_the_time_is_over() -> None:

@@ -62,12 +62,15 @@ def test_options_become_parameters(served: Served) -> None:
         "cursor": "[1]",
         "budget_tokens": 900,
     }
-    assert ctl(served, "references", "a", "--kind", "call,type", *options).returncode == 0
+    assert (
+        ctl(served, "references", "a", "--kind", "call,type", "--count-all", *options).returncode
+        == 0
+    )
     assert ctl(served, "callers", "a", "--depth", "3", *options).returncode == 0
     assert ctl(served, "callees", "a", "--no-sync").returncode == 0
     assert ctl(served, "definition", "a.py:3").returncode == 0
     assert served.engine.requests == [
-        g.ReferencesRequest("a", **common, kinds=("call", "type")),  # type: ignore[arg-type]
+        g.ReferencesRequest("a", **common, kinds=("call", "type"), count_all=True),  # type: ignore[arg-type]
         g.CallsRequest("a", **common, depth=3),  # type: ignore[arg-type]
         g.CallsRequest("a", cwd="/srv", sync_timeout_ms=0),
         g.DefinitionRequest("a.py:3", cwd="/srv"),
@@ -112,6 +115,14 @@ def test_references_for_people_are_grouped_with_reasons(served: Served) -> None:
         "    7:3  client.retry(2)  main",
         "    9:1  x.retry(2)  possible: by its name alone",
     ]
+
+
+def test_files_that_were_not_read_are_named_with_the_counts(served: Served) -> None:
+    reply = json.loads(ctl(served, "references", "retry", "--json").stdout)
+    assert next(reference_answers.references(reply | {"unread_files": 7}, PLAIN)) == (
+        "3 uses of Client.retry (src/retry.py:3) in 2 files or more, "
+        "as 7 files with the name were not read: 2 certain, 1 possible"
+    )
 
 
 def test_trees_and_definitions_as_text(served: Served) -> None:

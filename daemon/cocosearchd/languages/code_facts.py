@@ -4,7 +4,7 @@ They are found when a file is parsed and stored with it. `graph` resolves them t
 question asks: a save changes the facts of one file and no row of another.
 """
 
-from collections import defaultdict
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -189,32 +189,61 @@ def select_facts(facts: Sequence[_Fact], field: int, selected: Collection[str]) 
     return (fact for fact in facts if fact[field] in selected)
 
 
+class ValuePositions:
+    """The positions of equal values in a sequence, in two objects however many values there are."""
+
+    __slots__ = ("_firsts", "_following")
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        ordered = list(values)
+        self._firsts: dict[Any, int] = {}
+        self._following = array("i", bytes(4 * len(ordered)))
+        for position in range(len(ordered) - 1, -1, -1):
+            value = ordered[position]
+            self._following[position] = self._firsts.get(value, -1)
+            self._firsts[value] = position
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._firsts
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the values, each once."""
+        return iter(self._firsts)
+
+    def find(self, value: object) -> Iterator[int]:
+        """Yield the positions of a value, ascending."""
+        position = self._firsts.get(value, -1)
+        while position >= 0:
+            yield position
+            position = self._following[position]
+
+
 class FactGroups(Generic[_Fact]):
     """Facts by the value of one field. A fact is made when its group is asked for, and stays."""
+
+    __slots__ = ("_facts", "_groups", "_positions")
 
     def __init__(self, facts: Sequence[_Fact], field: int) -> None:
         """`field` is the position of the field."""
         self._facts = facts
-        self._rows: dict[Any, list[int]] = defaultdict(list)
-        for row, value in enumerate(values_of(facts, field)):
-            self._rows[value].append(row)
+        self._positions = ValuePositions(values_of(facts, field))
         self._groups: dict[Any, Sequence[_Fact]] = {}
 
     def __contains__(self, value: object) -> bool:
-        return value in self._rows
+        return value in self._positions
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the values that facts have, each once."""
-        return iter(self._rows)
+        return iter(self._positions)
 
     def find(self, value: object) -> Sequence[_Fact]:
         """Return the facts with a value, in order."""
+        if value not in self._positions:
+            return ()
         group = self._groups.get(value)
         if group is None:
-            rows = self._rows.get(value)
-            if rows is None:
-                return ()
-            group = self._groups[value] = tuple(map(self._facts.__getitem__, rows))
+            positions = self._positions.find(value)
+            group = self._groups[value] = tuple(map(self._facts.__getitem__, positions))
         return group
 
 

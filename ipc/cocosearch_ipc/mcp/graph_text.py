@@ -31,8 +31,10 @@ def definition(reply: DefinitionReply) -> str:
 def references(reply: ReferencesReply) -> str:
     """Format the counts, the definition, then the uses of each file as `line:column: text`."""
     counts = ", ".join(f"{number} {name}" for name, number in reply.counts.items())
+    unread = reply.unread_files
+    more = f" or more ({unread} later files with the name were not read)" if unread else ""
     head = (
-        f"{reply.total} uses in {reply.total_files} files: {counts}."
+        f"{reply.total} uses in {reply.total_files} files{more}: {counts}."
         if reply.total
         else "No use in the index."
     )

@@ -91,6 +91,7 @@ class ReferenceVerbs:
             kinds=_check_kinds(request.kinds),
             min_confidence=request.min_confidence,
             limit=request.limit,
+            counts_all=request.count_all,
             after=_read_position(request.cursor),
         )
         answer = await self._questions.ask(request, partial(_find_uses, query))
@@ -126,6 +127,7 @@ class ReferenceVerbs:
             total=sum(page.counts.values()),
             total_files=len(page.file_counts),
             counts={name: page.counts[name] for name in g.CONFIDENCES if name in page.counts},
+            unread_files=page.unread_files,
         )
 
     async def _calls(self, request: g.CallsRequest, find_calls: FindCalls) -> g.CallsReply:

@@ -1,10 +1,12 @@
-"""References: all uses of a definition, counted, filtered and page by page"""
+"""References: the uses of a definition, filtered, in the order of pages, and counted
 
-import heapq
+Files are read in the order of the list. A page needs no file behind it, but the counts do: once the
+page is full, more files are read only as far as `COUNTED_FILES`, and the page says how many are left.
+"""
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
@@ -25,18 +27,23 @@ from cocosearchd.languages.patterns.path_kinds import is_test
 from cocosearchd.model import Symbol
 
 IMPORT = "import"
-_BATCH = 64  # files that are loaded at once
+# Files that are read for the counts of an answer, if its page needs fewer: some 30 ms.
+COUNTED_FILES = 64
+_BATCH = 32  # files that are loaded at once
 KINDS = ("call", "type", "inherit", "name", IMPORT)
 
 
 class ReferenceResolver(Protocol):
-    """Finds what uses a definition. The first two methods yield as they find."""
+    """Finds what uses a definition, file by file."""
 
-    def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
-        """Yield the uses of a definition with its overloads."""
+    def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
+        """Return the paths of all files that may use or import a definition."""
 
-    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
-        """Yield the imports of a definition."""
+    def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
+        """Yield the uses in a file of a definition with its overloads."""
+
+    def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
+        """Yield the imports in a file of a definition."""
 
     def imported_files(self, file: CodeFile, item: Import) -> Sequence[str]:
         """Return the paths of the indexed files that an import means."""
@@ -72,19 +79,22 @@ class ReferenceQuery:
     kinds: frozenset[str] = frozenset()
     min_confidence: Confidence = "possible"
     limit: int = 100
+    counts_all: bool = False  # read all files, also those behind the page
     after: ReferencePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencePage:
-    """A page of references, and the counts of all pages: by confidence, and by path.
+    """A page of references, and the counts of all files that were read: by confidence, and by path.
 
-    `is_last` is False if more follow. `is_complete` is False if the time was not enough.
+    `unread_files` are those behind the page that have the name, and were not read. `is_last` is
+    False if more references may follow. `is_complete` is False if the time was not enough.
     """
 
     references: tuple[FoundReference, ...]
     counts: Mapping[Confidence, int]
     file_counts: Mapping[str, int]
+    unread_files: int
     is_last: bool
     is_complete: bool
 
@@ -96,25 +106,21 @@ def find_references(
     query: ReferenceQuery,
     is_over: IsOver,
 ) -> ReferencePage:
-    """Find the references of a definition with its overloads: all are counted, a page is kept."""
+    """Find a page of the references of a definition with its overloads."""
+    timed = TimedSearch(is_over)
+    search = _PageSearch(files, resolver, query)
     counts = Counter[Confidence]()
     file_counts = Counter[str]()
-    search = TimedSearch(is_over)
-
-    def count_all() -> Iterator[FoundReference]:
-        for reference in search.limit(_find_all(files, resolver, keys, query)):
-            counts[reference.confidence] += 1
-            file_counts[reference.position.path] += 1
-            if query.after is None or reference.position > query.after:
-                yield reference
-
-    page = heapq.nsmallest(query.limit + 1, count_all(), key=lambda reference: reference.position)
+    for reference in timed.limit(search.run(keys)):
+        counts[reference.confidence] += 1
+        file_counts[reference.position.path] += 1
     return ReferencePage(
-        references=tuple(page[: query.limit]),
+        references=tuple(search.page[: query.limit]),
         counts=counts,
         file_counts=file_counts,
-        is_last=len(page) <= query.limit,
-        is_complete=search.is_complete,
+        unread_files=search.unread_files,
+        is_last=len(search.page) <= query.limit,
+        is_complete=timed.is_complete,
     )
 
 
@@ -130,56 +136,96 @@ def first_of_each_name(files: CodeFiles, keys: Iterable[DefinitionKey]) -> list[
     return list(firsts.values())
 
 
-def _find_all(
-    files: CodeFiles,
-    resolver: ReferenceResolver,
-    keys: Sequence[DefinitionKey],
-    query: ReferenceQuery,
-) -> Iterator[FoundReference]:
-    passes = _make_test(query)
-    firsts = first_of_each_name(files, keys)
-    positions = set[ReferencePosition]()
-    for key in firsts:
-        for reference in _references_of(files, resolver, key, query.kinds):
-            if passes(reference) and reference.position not in positions:
-                if len(firsts) > 1:
-                    positions.add(reference.position)
-                yield reference
+class _PageSearch:
+    """One search for a page: yields all references of the files that it reads, in their order.
 
-
-def _references_of(
-    files: CodeFiles, resolver: ReferenceResolver, key: DefinitionKey, kinds: frozenset[str]
-) -> Iterator[FoundReference]:
-    if kinds != {IMPORT}:
-        yield from map(_use_reference, resolver.uses_of(key))
-    if kinds and IMPORT not in kinds:
-        return
-    if key.symbol == WHOLE_FILE:
-        yield from _importers(files, resolver, key.path)
-    else:
-        yield from map(_import_reference, resolver.imports_of(key))
-
-
-def _importers(
-    files: CodeFiles, resolver: ReferenceResolver, path: str
-) -> Iterator[FoundReference]:
-    """Yield the imports that take a file, or names of it: one a line.
-
-    Only imports are resolved that name the file, or its directory if that is a package.
+    `page` has those of the page, with the one behind it.
     """
-    directory, _, base = path.rpartition("/")
-    names = {base.partition(".")[0], directory.rpartition("/")[2]} - {""}
-    sources = iter(sorted({s for name in names for s in files.files_using(name)} - {path}))
-    while batch := list(islice(sources, _BATCH)):
-        loaded = files.load(batch)
-        for file in loaded.values():
-            by_line = {
-                item.line: item
-                for item in _near_imports(file, names)
-                if path in resolver.imported_files(file, item)
-            }
-            for item in by_line.values():
-                yield _make_import_reference(file, item, "certain", IMPORT)
+
+    def __init__(
+        self, files: CodeFiles, resolver: ReferenceResolver, query: ReferenceQuery
+    ) -> None:
+        self._files = files
+        self._resolver = resolver
+        self._query = query
+        self._passes = _make_test(query)
+        self.page: list[FoundReference] = []
+        self.unread_files = 0
+
+    def run(self, keys: Sequence[DefinitionKey]) -> Iterator[FoundReference]:
+        """Yield references until the page is full and enough files are counted."""
+        firsts = first_of_each_name(self._files, keys)
+        paths = self._page_order({path for key in firsts for path in self._sources(key)})
+        self.unread_files = len(paths)
+        for first in range(0, len(paths), _BATCH):
+            if first >= COUNTED_FILES and self._has_enough():
+                return
+            batch = paths[first : first + _BATCH]
+            loaded = self._files.load(batch)
+            for path in batch:
+                if path in loaded and file_passes(self._query.where, loaded[path]):
+                    yield from self._in_file(firsts, loaded[path])
+                self.unread_files -= 1
+
+    def _has_enough(self) -> bool:
+        return len(self.page) > self._query.limit and not self._query.counts_all
+
+    def _sources(self, key: DefinitionKey) -> Iterable[str]:
+        """Return the paths of the files that may have references of a definition."""
+        if key.symbol != WHOLE_FILE:
+            return self._resolver.mentioning_paths(key)
+        importers = (path for name in _module_names(key) for path in self._files.files_using(name))
+        return {*self._resolver.mentioning_paths(key), *importers}
+
+    def _page_order(self, paths: Iterable[str]) -> Sequence[str]:
+        """Sort paths as pages list them, without those that the query leaves out."""
+        where = replace(self._query.where, languages=())
+        if where != Filter():
+            paths = (path for path in paths if file_passes(where, PathAndLanguage(path, "")))
+        return sorted(paths, key=lambda path: (is_test(path), path))
+
+    def _in_file(self, firsts: Sequence[DefinitionKey], file: CodeFile) -> Iterator[FoundReference]:
+        """Yield the references in a file, in order; those of several definitions once."""
+        references = dict[ReferencePosition, FoundReference]()
+        for key in firsts:
+            for reference in self._of_definition(key, file):
+                if self._passes(reference):
+                    references.setdefault(reference.position, reference)
+        after = self._query.after
+        for position in sorted(references):
+            is_behind = after is None or position > after
+            if is_behind and len(self.page) <= self._query.limit:
+                self.page.append(references[position])
+            yield references[position]
+
+    def _of_definition(self, key: DefinitionKey, file: CodeFile) -> Iterator[FoundReference]:
+        kinds = self._query.kinds
+        if kinds != {IMPORT}:
+            yield from map(_use_reference, self._resolver.uses_in(key, file))
+        if kinds and IMPORT not in kinds:
+            return
+        if key.symbol == WHOLE_FILE:
+            yield from self._imports_of_file(key, file)
+        else:
+            yield from map(_import_reference, self._resolver.imports_in(key, file))
+
+    def _imports_of_file(self, key: DefinitionKey, file: CodeFile) -> Iterator[FoundReference]:
+        """Yield the imports that take another file, or names of it: one a line."""
+        if file.path == key.path:
+            return
+        by_line = {
+            item.line: item
+            for item in _near_imports(file, _module_names(key))
+            if key.path in self._resolver.imported_files(file, item)
+        }
+        for item in by_line.values():
+            yield _make_import_reference(file, item, "certain", IMPORT)
+
+
+def _module_names(key: DefinitionKey) -> set[str]:
+    """Return the names one of which every import of a file has: its own, or its directory's."""
+    directory, _, base = key.path.rpartition("/")
+    return {base.partition(".")[0], directory.rpartition("/")[2]} - {""}
 
 
 def _near_imports(file: CodeFile, names: set[str]) -> Iterator[Import]:
@@ -190,21 +236,13 @@ def _near_imports(file: CodeFile, names: set[str]) -> Iterator[Import]:
 
 
 def _make_test(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
-    """Return a test by kind, confidence and file; files are tested once if they come in a row."""
-    last_file: tuple[str, bool] = ("", False)
+    """Return a test of references by kind and confidence."""
+    weakest = STRENGTH[query.min_confidence]
 
     def passes(reference: FoundReference) -> bool:
-        nonlocal last_file
-        position = reference.position
-        if query.kinds and position.kind not in query.kinds:
+        if query.kinds and reference.position.kind not in query.kinds:
             return False
-        if STRENGTH[reference.confidence] > STRENGTH[query.min_confidence]:
-            return False
-        if last_file[0] != position.path:
-            file = PathAndLanguage(position.path, reference.language)
-            is_in = file_passes(query.where, file)
-            last_file = (position.path, is_in)
-        return last_file[1]
+        return STRENGTH[reference.confidence] <= weakest
 
     return passes
 

@@ -14,6 +14,7 @@ from cocosearchd.languages.code_facts import (
     FactGroups,
     Import,
     Use,
+    ValuePositions,
     values_of,
 )
 from cocosearchd.languages.symbol_table import values_of as symbol_values
@@ -85,7 +86,16 @@ class FileNames:
 
     @cached_property
     def _symbols(self) -> "_SymbolNames":
-        return _SymbolNames(self.file.symbols, self.kinds, self.parents)
+        return _SymbolNames(self.file.symbols, self.parents)
+
+    @cached_property
+    def _siblings(self) -> Mapping[int, Sequence[int]]:
+        """The symbols directly inside of each symbol, and of the file."""
+        siblings: dict[int, list[int]] = defaultdict(list)
+        owners = symbol_values(self.file.symbols, "parent")
+        for position, (owner, outer) in enumerate(zip(owners, self.parents, strict=True)):
+            siblings[TOP_LEVEL if owner is None else outer].append(position)
+        return siblings
 
     def imports(self, name: str) -> Sequence[Import]:
         """Return the imports for which the file uses a name."""
@@ -93,26 +103,28 @@ class FileNames:
 
     def nested(self, symbol: int, name: str) -> Sequence[int]:
         """Return the definitions with a name directly inside of a symbol, or at the top level."""
-        return self._symbols.nested.get((symbol, name), ())
+        return self._symbols.arranged(name).nested.get((symbol, name), ())
 
     def members(self, qualified_name: str, name: str) -> Sequence[int]:
         """Return the members with a name of the type with a qualified name ("": the file)."""
-        return self._symbols.members.get((qualified_name, name), ())
+        return self._symbols.arranged(name).members.get((qualified_name, name), ())
 
     def named(self, name: str) -> Sequence[int]:
         """Return all definitions with a name, wherever they are in the file."""
-        return self._symbols.named.get(name, ())
+        return tuple(self._symbols.positions.find(name))
 
     def same_definition(self, position: int) -> Sequence[int]:
         """Return a definition with its overloads: those that follow each other with its name.
 
         Equal names apart from each other, such as those of two callbacks, are different things.
         """
-        symbol = self.file.symbols[position]
-        outer = TOP_LEVEL if symbol.parent is None else self.parents[position]
-        siblings = self._symbols.siblings.get(outer, ())
-        first = last = bisect_left(siblings, position)
         symbols = self.file.symbols
+        symbol = symbols[position]
+        if len(self.named(symbol.name)) == 1:
+            return (position,)
+        outer = TOP_LEVEL if symbol.parent is None else self.parents[position]
+        siblings = self._siblings[outer]
+        first = last = bisect_left(siblings, position)
         while first > 0 and _are_overloads(symbols[siblings[first - 1]], symbols[siblings[first]]):
             first -= 1
         final = len(siblings) - 1
@@ -122,7 +134,7 @@ class FileNames:
 
     def contained(self, name: str) -> Sequence[int]:
         """Return the definitions with a name directly inside of a namespace."""
-        return self._symbols.contained.get(name, ())
+        return self._symbols.contained(name)
 
     def bases(self, symbol: int) -> Sequence[Use]:
         """Return the uses that name the base classes of a class."""
@@ -158,39 +170,66 @@ def names_of(file: CodeFile) -> FileNames:
 
 
 class _SymbolNames:
-    """The symbols of one file by name, and by what is around them."""
+    """The symbols of one file by name, and by what is around them: those that others can name.
 
-    def __init__(
-        self, symbols: Sequence[Symbol], kinds: Sequence[str], parents: Sequence[int]
-    ) -> None:
-        self.nested: dict[tuple[int, str], list[int]] = defaultdict(list)
-        self.members: dict[tuple[str, str], list[int]] = defaultdict(list)
-        self.siblings: dict[int, list[int]] = defaultdict(list)
-        self.named: dict[str, list[int]] = defaultdict(list)
-        self.contained: dict[str, list[int]] = defaultdict(list)
-        names = symbol_values(symbols, "name")
-        owners = symbol_values(symbols, "parent")
-        self._kinds = kinds
-        self._qualified_names = symbol_values(symbols, "qualified_name")
-        for position, (name, owner) in enumerate(zip(names, owners, strict=True)):
-            outer = TOP_LEVEL if owner is None else parents[position]
-            self.siblings[outer].append(position)
-            self.named[name].append(position)
-            self._add_visible(position, name, owner, outer)
+    The symbols of a name are arranged when it is first looked up.
+    """
 
-    def _add_visible(self, position: int, name: str, owner: str | None, outer: int) -> None:
-        """Add a symbol to what other definitions can name."""
-        is_callable = self._kinds[position] in _CALLABLE_KINDS
-        # a method outside of its class is no name of the file, a constructor is its class
-        if is_callable and _is_constructor(name, owner):
-            return
-        around = None if outer == TOP_LEVEL else self._qualified_names[outer]
-        # a function that is not written inside of its owner
-        if owner == around or not is_callable:
-            self.nested[outer, name].append(position)
-            if outer != TOP_LEVEL and self._kinds[outer] in CONTAINER_KINDS:
-                self.contained[name].append(position)
-        self.members[owner or "", name].append(position)
+    def __init__(self, symbols: Sequence[Symbol], parents: Sequence[int]) -> None:
+        self.positions = ValuePositions(symbol_values(symbols, "name"))
+        self.nested: dict[tuple[int, str], list[int]] = {}
+        self.members: dict[tuple[str, str], list[int]] = {}
+        self._symbols = symbols
+        self._parents = parents
+        self._arranged = set[str]()
+
+    def arranged(self, name: str) -> "_SymbolNames":
+        """Return these names, with the symbols of a name arranged. Two threads may do it twice."""
+        if name not in self._arranged and name in self.positions:
+            nested = defaultdict[tuple[int, str], list[int]](list)
+            members = defaultdict[tuple[str, str], list[int]](list)
+            for position in filter(self._can_be_named, self.positions.find(name)):
+                owner = self._symbols[position].parent
+                members[owner or "", name].append(position)
+                if self._is_inside(position):
+                    nested[self._outer(position), name].append(position)
+            self.nested.update(nested)
+            self.members.update(members)
+            self._arranged.add(name)
+        return self
+
+    def contained(self, name: str) -> Sequence[int]:
+        """Return the symbols with a name directly inside of a namespace, in order."""
+        around = ((position, self._outer(position)) for position in self.positions.find(name))
+        return [
+            position
+            for position, outer in around
+            if outer != TOP_LEVEL
+            and self._symbols[outer].kind in CONTAINER_KINDS
+            and self._can_be_named(position)
+            and self._is_inside(position)
+        ]
+
+    def _outer(self, position: int) -> int:
+        return TOP_LEVEL if self._symbols[position].parent is None else self._parents[position]
+
+    def _can_be_named(self, position: int) -> bool:
+        """Return False for a constructor with the name of its class: the name is the class."""
+        symbol = self._symbols[position]
+        owner = symbol.parent
+        if owner is None or symbol.kind not in _CALLABLE_KINDS or not owner.endswith(symbol.name):
+            return True
+        return owner.rpartition(".")[2] != symbol.name
+
+    def _is_inside(self, position: int) -> bool:
+        """Return False for a function that is not written inside of its owner.
+
+        A method outside of its class is no name of the file.
+        """
+        symbol = self._symbols[position]
+        outer = self._outer(position)
+        around = None if outer == TOP_LEVEL else self._symbols[outer].qualified_name
+        return symbol.parent == around or symbol.kind not in _CALLABLE_KINDS
 
 
 class ImportMentions:
@@ -255,8 +294,3 @@ def _are_overloads(earlier: Symbol, later: Symbol) -> bool:
     length = earlier.end_byte - earlier.start_byte
     is_function = _VARIABLE.match(earlier.signature) is None
     return is_function and length - len(earlier.signature) <= margin
-
-
-def _is_constructor(name: str, owner: str | None) -> bool:
-    """Return True for a function with the name of the class that owns it."""
-    return owner is not None and owner.endswith(name) and owner.rpartition(".")[2] == name

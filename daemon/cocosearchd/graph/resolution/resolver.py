@@ -1,6 +1,6 @@
 """Resolves uses to definitions, layer by layer, each with a reason; never a silent guess"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cocosearchd.graph.code_files import (
@@ -76,6 +76,18 @@ class Resolver:
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path, as they are found."""
         return self._search.uses_of(definition)
+
+    def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
+        """Return the paths of all files that may use or import a definition, sorted."""
+        return self._search.mentioning_paths(definition)
+
+    def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
+        """Yield the uses in a file that mean a definition."""
+        return self._search.uses_in(definition, file)
+
+    def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
+        """Yield the imports in a file that mean a definition."""
+        return self._search.imports_in(definition, file)
 
     def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, or a file as a whole."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cocosearchd.graph.code_files import (
     WHOLE_FILE,
@@ -41,6 +41,14 @@ class ForwardResolver(Protocol):
         """Return what an import means."""
 
 
+class _UseTarget(NamedTuple):
+    """A definition whose uses are searched: with its overloads, and the names that it is used by."""
+
+    meanings: frozenset[DefinitionKey]
+    names: frozenset[str]
+    is_imported: bool  # some import may mean it
+
+
 class _UsesByMeaning:
     """The uses of some names, in order, by the definitions that they may mean."""
 
@@ -73,11 +81,32 @@ class UseSearch:
         self._uses: dict[frozenset[str], _UsesByMeaning] = {}
         self._imports: dict[str, list[ResolvedImport]] = {}  # that mention a name
         self._remembered = 0  # uses and imports, by definition
+        self._targets: dict[DefinitionKey, _UseTarget] = {}
+
+    def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
+        """Return the paths of all files that may use or import a definition, sorted."""
+        return self._mentioning_paths(self._make_target(definition).names)
+
+    def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
+        """Yield the uses in a file that mean a definition."""
+        target = self._make_target(definition)
+        for use in self._resolve_uses_in(file, target.names):
+            if not target.meanings.isdisjoint(use.resolution.definitions):
+                yield use
+
+    def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
+        """Yield the imports in a file that mean a definition."""
+        target = self._make_target(definition)
+        if not target.is_imported:
+            return
+        for item in mentions_of(file).find(target.names):
+            resolution = self._resolver.definitions_of_import(file, item)
+            if not target.meanings.isdisjoint(resolution.definitions):
+                yield ResolvedImport(file, item, resolution)
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
-        meanings = self._meanings(definition)
-        names = frozenset(self._names_of(definition, meanings))
+        meanings, names, _ = self._make_target(definition)
         known_uses = self._uses.get(names)
         if known_uses is not None:
             yield from known_uses.find(meanings)
@@ -91,28 +120,28 @@ class UseSearch:
         if self._remembered < MAX_REMEMBERED:
             self._uses[names] = uses
 
+    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
+        """Yield the imports that mean a definition, by path."""
+        target = self._make_target(definition)
+        for file in self._mentioning(target.names) if target.is_imported else ():
+            yield from self.imports_in(definition, file)
+
     def _resolve_uses(self, names: frozenset[str]) -> Iterator[ResolvedUse]:
         """Yield the uses of some names, by path."""
         for file in self._mentioning(names):
-            for use in file.facts.uses_named(names):
-                yield ResolvedUse(file, use, self._resolver.resolve(file, use))
+            yield from self._resolve_uses_in(file, names)
 
-    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
-        """Yield the imports that mean a definition, by path."""
-        meanings = self._meanings(definition)
-        if not self._can_be_imported(meanings):
-            return
-        names = self._names_of(definition, meanings)
-        for file in self._mentioning(names):
-            yield from self._matching_imports(file, names, meanings)
+    def _resolve_uses_in(self, file: CodeFile, names: frozenset[str]) -> Iterator[ResolvedUse]:
+        for use in file.facts.uses_named(names):
+            yield ResolvedUse(file, use, self._resolver.resolve(file, use))
 
-    def _matching_imports(
-        self, file: CodeFile, names: set[str], meanings: frozenset[DefinitionKey]
-    ) -> Iterator[ResolvedImport]:
-        for item in mentions_of(file).find(names):
-            resolution = self._resolver.definitions_of_import(file, item)
-            if not meanings.isdisjoint(resolution.definitions):
-                yield ResolvedImport(file, item, resolution)
+    def _make_target(self, definition: DefinitionKey) -> _UseTarget:
+        if definition not in self._targets:
+            meanings = self._meanings(definition)
+            is_imported = any(map(self._is_exportable, meanings))
+            names = frozenset(self._names_of(definition, meanings, is_imported=is_imported))
+            self._targets[definition] = _UseTarget(meanings, names, is_imported)
+        return self._targets[definition]
 
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:
         """Return a definition with its overloads: those of its file with its qualified name."""
@@ -138,7 +167,9 @@ class UseSearch:
             return frozenset(key for key in keys if key.path == definition.path)
         return frozenset(keys)
 
-    def _names_of(self, definition: DefinitionKey, meanings: frozenset[DefinitionKey]) -> set[str]:
+    def _names_of(
+        self, definition: DefinitionKey, meanings: frozenset[DefinitionKey], *, is_imported: bool
+    ) -> set[str]:
         """Return the names that a definition is used by: its own, and those of its imports."""
         file = self._files.load([definition.path]).get(definition.path)
         if file is None:
@@ -146,7 +177,7 @@ class UseSearch:
         stem = module_name(definition.path)
         is_file = definition.symbol == WHOLE_FILE
         names = {stem} if is_file else {file.symbols[definition.symbol].name}
-        if not self._can_be_imported(meanings):
+        if not is_imported:
             return names
         waiting = [*names]
         # a default export is imported under any name, by files that name the module
@@ -160,11 +191,8 @@ class UseSearch:
                     waiting.append(alias)
         return names
 
-    def _can_be_imported(self, meanings: Iterable[DefinitionKey]) -> bool:
-        """Return False if no import can mean one of some definitions, such as those of methods."""
-        return any(map(self._is_exportable, meanings))
-
     def _is_exportable(self, key: DefinitionKey) -> bool:
+        """Return False for what no import can mean, such as a method."""
         file = self._files.load([key.path]).get(key.path)
         if file is None or key.symbol == WHOLE_FILE or rules_of(file.language).has_packages:
             return True
@@ -195,10 +223,12 @@ class UseSearch:
 
     def _mentioning(self, names: Iterable[str]) -> Iterator[CodeFile]:
         """Yield the files that use, import or export a name, by path."""
-        paths = sorted({path for name in names for path in self._files.files_using(name)})
-        for batch in _batches(paths):
+        for batch in _batches(self._mentioning_paths(names)):
             code_files = self._files.load(batch)
             yield from (code_files[path] for path in batch if path in code_files)
+
+    def _mentioning_paths(self, names: Iterable[str]) -> Sequence[str]:
+        return sorted({path for name in names for path in self._files.files_using(name)})
 
 
 def module_name(path: str) -> str:

@@ -47,6 +47,8 @@ _BINDING_KIND_NUMBERS = {kind: number for number, kind in enumerate(_BINDING_KIN
 # Bytes of the strings; numbers of names, imports, uses and bindings.
 _HEADER = struct.Struct("<5I")
 _TYPE_CODES = "BHI"
+_MAX_BYTE = 255
+_BYTES = bytes(range(_MAX_BYTE + 1))
 _SEPARATOR = "\n"  # no string has line breaks
 _IMPORT_COLUMNS, _USE_COLUMNS, _BINDING_COLUMNS = 5, 7, 6
 _MODULE_PARTS = re.compile(r"[\w$@-]+")
@@ -269,7 +271,7 @@ class _FactReader:
     ) -> FactTable[_Fact]:
         """Return facts by columns. Raises `ValueError` for numbers that stand for no value."""
         for column, column_values in zip(columns, values, strict=True):
-            if column_values is not None and max(column, default=-1) >= len(column_values):
+            if column_values is not None and not _are_below(column, len(column_values)):
                 raise ValueError("a number of a fact stands for no value")
         return FactTable(make, columns, values)
 
@@ -311,6 +313,13 @@ def _read_bindings(reader: _FactReader, symbols: int) -> Sequence[Binding]:
     strings = reader.strings
     values = (_BINDING_KINDS, strings, strings, _positions(symbols), None, None)
     return reader.table(Binding._make, columns, values)
+
+
+def _are_below(column: "array[int]", limit: int) -> bool:
+    """Return True if all numbers of a column are below a limit."""
+    if column.typecode != "B":
+        return max(column, default=-1) < limit
+    return limit > _MAX_BYTE or not column.tobytes().translate(None, _BYTES[:limit])
 
 
 def _positions(symbols: int) -> range:

@@ -65,6 +65,12 @@ KIND_OPTION = SearchOption(
     convert=search_options.split_values,
     choices=KINDS,
 )
+COUNT_OPTION = SearchOption(
+    ("--count-all",),
+    ("count_all",),
+    "count the uses in all files; default: those up to the end of the page, and some more",
+    const=True,
+)
 DEPTH_OPTION = SearchOption(
     ("--depth",),
     ("depth",),
@@ -72,6 +78,7 @@ DEPTH_OPTION = SearchOption(
     metavar="N",
     type=argument_types.count,
 )
+REFERENCE_OPTIONS = (KIND_OPTION, COUNT_OPTION)
 TARGET_HELP = (
     "a name (retry, Client.retry), or a place (path:line or path:line:column); paths are relative "
     "to the root or to the current directory"
@@ -85,7 +92,7 @@ def add_definition(parser: argparse.ArgumentParser) -> None:
 
 def add_references(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `references`."""
-    _add(parser, (KIND_OPTION,))
+    _add(parser, REFERENCE_OPTIONS)
 
 
 def add_calls(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ def references(args: argparse.Namespace, env: Env) -> int:
 
     On a pipe, standard error says if there is none: an empty list is not a failure.
     """
-    params = graph_options.read_parameters(args, (graph_options.KIND_OPTION,))
+    params = graph_options.read_parameters(args, graph_options.REFERENCE_OPTIONS)
     reply = query.call_and_wait(env, "references", params)
     if args.json or sys.stdout.isatty():
         return print_answer(args, env, reply, reference_answers.references)

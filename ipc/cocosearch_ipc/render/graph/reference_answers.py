@@ -75,9 +75,15 @@ def reference_summary(reply: dict[str, Any]) -> str:
         return f"no use of {_target(reply)} in {reply['index']}"
     counts = ", ".join(f"{number:,} {name}" for name, number in reply["counts"].items())
     files = output.format_quantity(reply["total_files"], "file")
-    return (
-        f"{output.format_quantity(reply['total'], 'use')} of {_target(reply)} in {files}: {counts}"
-    )
+    uses = output.format_quantity(reply["total"], "use")
+    more = f" or more, {_describe_unread(reply)}" if reply.get("unread_files") else ""
+    return f"{uses} of {_target(reply)} in {files}{more}: {counts}"
+
+
+def _describe_unread(reply: dict[str, Any]) -> str:
+    """Return that some files were not read, and so not counted."""
+    files = output.format_quantity(reply["unread_files"], "file")
+    return f"as {files} with the name were not read"
 
 
 def warnings(reply: dict[str, Any]) -> Iterator[str]:
