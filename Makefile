@@ -13,8 +13,9 @@ SEEDS ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Parts of the tests, the longest first.
-PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing rest storage searching front-ends watching
+# Parts of the tests, the longest first: the short ones fill both cores at the end.
+PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing rest storage searching front-ends lexical watching \
+	command-line models
 JOBS := 6
 
 .PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak cluster hostile slow map lock sbom password clean help
@@ -59,12 +60,15 @@ flows-a-r := $(FLOWS_A_TO_R)
 flows-s-z := tests/flows $(FLOWS_A_TO_R:%=--ignore %)
 attacks-a-f := $(ATTACKS_A_TO_F)
 attacks-g-z := tests/hostile $(ATTACKS_A_TO_F:%=--ignore %)
-front-ends := tests/ipc
+command-line := tests/ipc/cli
+front-ends := tests/ipc --ignore $(command-line)
 indexing := tests/indexing
-searching := tests/search
-storage := tests/store tests/embedding tests/quality
+lexical := tests/search/lexical
+searching := tests/search --ignore $(lexical)
+storage := tests/store
+models := tests/embedding tests/quality
 watching := tests/watching
-FOLDERS := tests/flows tests/hostile $(front-ends) $(indexing) $(searching) $(storage) $(watching)
+FOLDERS := tests/flows tests/hostile tests/ipc $(indexing) tests/search $(storage) $(models) $(watching)
 rest := tests $(FOLDERS:%=--ignore %)
 
 # Each part has temporary files of its own, which `rm` removes: Python's removal recurses, and some trees are very deep.
