@@ -11,6 +11,7 @@ import pytest
 
 from cocosearchd.runtime.files import nofollow
 from cocosearchd.runtime.files.nofollow import (
+    FilesBelow,
     directory_identity,
     first_link,
     open_absolute,
@@ -54,6 +55,46 @@ def content(path: Path) -> bytes:
         os.close(handle)
 
 
+def content_below(path: Path) -> bytes:
+    """The content of a file that is opened after another one of its directory."""
+    folder = os.open("/", os.O_RDONLY)
+    files = FilesBelow(folder)
+    try:
+        with suppress(OSError):
+            files.open(bytes(path.parent / "no such file").lstrip(b"/"))
+        handle = files.open(bytes(path).lstrip(b"/"))
+        try:
+            return os.read(handle, 100)
+        finally:
+            os.close(handle)
+    finally:
+        files.close()
+        os.close(folder)
+
+
+def test_files_of_several_directories_are_opened(tree: Path) -> None:
+    (tree / "top.py").write_text("top")
+    (tree / "real" / "b.py").write_text("b")
+    paths = [b"real/sub/a.py", b"real/b.py", b"top.py", b"real/b.py", b"real/sub/a.py"]
+    folder = os.open(tree, os.O_RDONLY)
+    files = FilesBelow(folder)
+    handle_count = len(list(Path("/proc/self/fd").iterdir()))
+    contents = []
+    for path in paths:
+        handle = files.open(path)
+        contents.append(os.read(handle, 100))
+        os.close(handle)
+        for wrong in (b"real/no.py", b"real/sub/..", b"real/../top.py", b"real/sub/a.py/x"):
+            with pytest.raises(OSError):
+                files.open(wrong)
+        with pytest.raises(ValueError):
+            files.open(b"real/a\0.py")
+    files.close()
+    assert contents == [b"real", b"b", b"top", b"b", b"real"]
+    assert len(list(Path("/proc/self/fd").iterdir())) == handle_count
+    os.close(folder)
+
+
 def test_a_plain_path_is_opened(tree: Path) -> None:
     assert content(tree / "real/sub/a.py") == b"real"
     assert status_of(bytes(tree / "real/sub/a.py")).st_size == 4
@@ -74,7 +115,9 @@ def test_a_plain_path_is_opened(tree: Path) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "use", [content, lambda path: status_of(bytes(path))], ids=["open", "status"]
+    "use",
+    [content, content_below, lambda path: status_of(bytes(path))],
+    ids=["open", "open_below", "status"],
 )
 def test_a_link_anywhere_in_a_path_is_refused(
     tree: Path, path: str, use: Callable[[Path], object]
@@ -124,7 +167,10 @@ def test_descriptors_do_not_add_up(tree: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == handle_count
 
 
-def test_a_directory_that_is_swapped_for_a_link_all_the_time_is_never_followed(tree: Path) -> None:
+@pytest.mark.parametrize("read", [content, content_below])
+def test_a_directory_that_is_swapped_for_a_link_all_the_time_is_never_followed(
+    tree: Path, read: Callable[[Path], bytes]
+) -> None:
     """A check before the open would lose this race within milliseconds."""
     inside, secret = tree / "real" / "sub", tree / "secret"
     secret.mkdir()
@@ -133,7 +179,7 @@ def test_a_directory_that_is_swapped_for_a_link_all_the_time_is_never_followed(t
     with swapping(inside, secret):
         while min(outcomes.values()) < 300 and time.monotonic() < end:
             try:
-                assert content(inside / "a.py") == b"real"
+                assert read(inside / "a.py") == b"real"
                 outcomes["real"] += 1
             except OSError:
                 outcomes["refused"] += 1

@@ -1,17 +1,23 @@
 """The worker of grep: limits that hold over the files of a task."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from cocosearchd.model import hash_content
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.search.grep.grep_messages import (
     FileTask,
     GrepTask,
     SearchedFile,
+    TaskResult,
+    pack_response,
     unpack_response,
 )
 from cocosearchd.search.grep.grep_worker import open_handler
 from cocosearchd.search.grep.line_pattern import LinePattern
-from cocosearchd.search.grep.matching_lines import LineOptions
+from cocosearchd.search.grep.matching_lines import LineMatches, LineOptions
 
 CONTENTS = {
     "a.py": b"x = 1\ny = 2\n",
@@ -22,8 +28,10 @@ CONTENTS = {
 }
 
 
-def search(root: Path, *, max_lines: int, max_files: int) -> dict[str, SearchedFile]:
-    """Search the files of CONTENTS for `x`; the results by path."""
+def search(
+    root: Path, *, max_lines: int, max_files: int
+) -> tuple[dict[str, SearchedFile], TaskResult]:
+    """Search the files of CONTENTS for `x`; the results by path, and all of the task's."""
     for name, content in CONTENTS.items():
         (root / name).write_bytes(content)
     paths = list(CONTENTS)
@@ -35,27 +43,33 @@ def search(root: Path, *, max_lines: int, max_files: int) -> dict[str, SearchedF
         max_files=max_files,
         files=tuple(FileTask(path, wants_bloom=path == "e.py") for path in paths),
     )
-    error, results = unpack_response(open_handler()(task.to_bytes()), len(paths))
+    error, result = unpack_response(open_handler()(task.to_bytes()), len(paths))
     assert not error
-    return {paths[result.number]: result for result in results}
+    return {paths[file.number]: file for file in result.files}, result
 
 
-def test_all_files_are_counted_and_the_first_ones_are_hashed(tmp_path: Path) -> None:
-    results = search(tmp_path, max_lines=0, max_files=2)
-    assert {path: result.matches.count for path, result in results.items()} == {
-        "a.py": 1,
-        "c.py": 1,
-        "d.py": 2,
-        "e.py": 1,
-    }
-    hashes = {path: result.content_hash for path, result in results.items()}
-    # a Bloom filter is stored with the hash of its content
-    expected = {path: hash_content(CONTENTS[path]) for path in ("a.py", "c.py", "e.py")}
-    assert hashes == expected | {"d.py": b""}
+def test_the_first_files_are_returned_and_the_others_are_counted(tmp_path: Path) -> None:
+    results, result = search(tmp_path, max_lines=0, max_files=2)
+    # a Bloom filter is returned with the hash of its content
+    paths = ("a.py", "c.py", "e.py")
+    assert {path: file.matches.count for path, file in results.items()} == dict.fromkeys(paths, 1)
+    hashes = {path: file.content_hash for path, file in results.items()}
+    assert hashes == {path: hash_content(CONTENTS[path]) for path in paths}
+    assert (result.more_files, result.more_lines) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("more_files", "more_lines"), [(3, 3), (-1, 0), (2, 1), (1, "2"), ("1", 2)]
+)
+def test_counts_beyond_the_files_of_a_task_are_refused(more_files: Any, more_lines: Any) -> None:
+    files = (SearchedFile(0, LineMatches(1, ())),)
+    packed = pack_response(TaskResult(files, more_files, more_lines))
+    with pytest.raises(InvalidFrame):
+        unpack_response(packed, 3)
 
 
 def test_the_limit_of_lines_is_that_of_all_files(tmp_path: Path) -> None:
-    results = search(tmp_path, max_lines=3, max_files=10)
+    results, _ = search(tmp_path, max_lines=3, max_files=10)
     line_counts = {path: len(result.matches.lines) for path, result in results.items()}
     assert line_counts == {"a.py": 1, "c.py": 1, "d.py": 1, "e.py": 0}
     assert results["d.py"].matches.count == 2

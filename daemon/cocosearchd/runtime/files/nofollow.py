@@ -20,6 +20,7 @@ _RESOLVE_NO_SYMLINKS = 0x04  # openat2(2)
 # Opening a directory for lookups alone needs no permission to read it.
 _O_PATH = getattr(os, "O_PATH", 0)
 LOOKUP = _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # A kernel without the call, and the answers of seccomp filters that do not know it.
 _UNSUPPORTED = frozenset([errno.ENOSYS, errno.EPERM])
 # Errors of a path that does not exist, or leads through something else than directories.
@@ -67,6 +68,36 @@ def open_below(folder: int, path: bytes, flags: int) -> int:
     flags |= os.O_CLOEXEC | (0 if flags & _O_PATH else os.O_NONBLOCK)
     call = _openat2()
     return call(folder, path, flags) if call is not None else open_chain(folder, path, flags)
+
+
+class FilesBelow:
+    """Opens files below an open directory for reading, as `open_below` does.
+
+    Files of one directory in a row cost half as much: their directory stays open.
+    """
+
+    def __init__(self, folder: int) -> None:
+        """`folder` stays the caller's."""
+        self._folder = folder
+        self._path: bytes | None = None  # of the directory that is open
+        self._directory = -1
+
+    def open(self, path: bytes) -> int:
+        """Open a file. The caller closes the descriptor. Raises as `open_below` does."""
+        parent, _, name = path.rpartition(b"/")
+        if not parent or name == b"..":
+            return open_below(self._folder, path, os.O_RDONLY)
+        if parent != self._path:
+            self.close()
+            self._directory = open_below(self._folder, parent, LOOKUP)
+            self._path = parent
+        return os.open(name, _READ, dir_fd=self._directory)
+
+    def close(self) -> None:
+        """Close the directory that is open."""
+        if self._path is not None:
+            os.close(self._directory)
+            self._path = None
 
 
 def open_chain(folder: int, path: bytes, flags: int) -> int:

@@ -5,7 +5,6 @@ process. A response is read without trust, since the process has read files of a
 """
 
 import marshal
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import TypeVar
 
@@ -35,7 +34,7 @@ class GrepTask:
     """Files below a root, and the pattern to find in them.
 
     Together at most `options.max_lines` lines are returned. Files over `max_file_bytes` are not
-    read. The first `max_files` files that match are returned with the hashes of their contents.
+    read. Of files that match, the first `max_files` are returned; the others are counted.
     """
 
     root: bytes
@@ -78,8 +77,8 @@ class GrepTask:
 class SearchedFile:
     """A file that matched, has a new Bloom filter, or could not be searched, by its number in the task.
 
-    `content_hash` is that of the bytes that were searched, empty where nobody needs it. `problem` says
-    why the file was not searched.
+    `content_hash` is that of the bytes that were searched. `problem` says why the file was not
+    searched.
     """
 
     number: int
@@ -89,19 +88,36 @@ class SearchedFile:
     problem: str = ""
 
 
-def pack_response(files: Sequence[SearchedFile], error: str = "") -> bytes:
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The result of a task, by file; `more_files` others matched, with `more_lines` lines."""
+
+    files: tuple[SearchedFile, ...] = ()
+    more_files: int = 0
+    more_lines: int = 0
+
+    @property
+    def matching(self) -> tuple[SearchedFile, ...]:
+        """The files that matched, in their order."""
+        return tuple(file for file in self.files if file.matches.count)
+
+
+def pack_response(result: TaskResult, error: str = "") -> bytes:
     """Encode a response; `error` says why the pattern is no expression."""
-    return marshal.dumps((error, [_file_values(file) for file in files]))
+    rows = [_file_values(file) for file in result.files]
+    return marshal.dumps((error, rows, result.more_files, result.more_lines))
 
 
-def unpack_response(body: bytes, count: int) -> tuple[str, list[SearchedFile]]:
+def unpack_response(body: bytes, count: int) -> tuple[str, TaskResult]:
     """Decode a response to a task of `count` files. Raises `InvalidFrame`."""
     try:
-        error, rows = read_values(body)
-        files = [_searched_file(row, count) for row in rows]
+        error, rows, more_files, more_lines = read_values(body)
+        files = tuple(_searched_file(row, count) for row in rows)
     except (ValueError, TypeError) as failure:
         raise InvalidFrame(f"no response of grep: {failure}") from failure
-    return _checked(error, str), files
+    if not 0 <= _checked(more_files, int) <= min(count - len(files), _checked(more_lines, int)):
+        raise InvalidFrame("a response of grep that counts other files than those of its task")
+    return _checked(error, str), TaskResult(files, more_files, more_lines)
 
 
 def _file_values(file: SearchedFile) -> tuple[object, ...]:

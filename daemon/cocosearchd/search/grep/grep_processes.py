@@ -8,7 +8,7 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
-from cocosearchd.search.grep.grep_messages import GrepTask, SearchedFile, unpack_response
+from cocosearchd.search.grep.grep_messages import GrepTask, TaskResult, unpack_response
 from cocosearchd.search.grep.line_pattern import SYNTAX_HINT
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.grep.grep_worker")
@@ -33,19 +33,19 @@ class GrepProcesses:
         )
         self.pool = WorkerPool("grep", command, installed_code_digest(), LIMITS, size)
 
-    async def search(self, task: GrepTask) -> list[SearchedFile]:
+    async def search(self, task: GrepTask) -> TaskResult:
         """Search the files of a task.
 
         Raises `InvalidInput` for a pattern that is no expression, `WorkerLost` and
         `WorkerUnavailable`.
         """
-        error, files = await self.pool.call(
+        error, result = await self.pool.call(
             task.to_bytes(), TASK_S, partial(unpack_response, count=len(task.files))
         )
         if error:
             message = f"{_shorten(task.pattern.text)!r} is not a regular expression"
             raise InvalidInput(f"{message}: {_shorten(error)}", SYNTAX_HINT)
-        return files
+        return result
 
 
 def _shorten(text: str) -> str:

@@ -23,7 +23,7 @@ from cocosearchd.search.grep.enclosing_definitions import (
     enclosing_symbol,
 )
 from cocosearchd.search.grep.file_selection import GrepFilter, SelectedFile, select_files
-from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile
+from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile, TaskResult
 from cocosearchd.search.grep.grep_processes import GrepProcesses
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
@@ -131,8 +131,8 @@ class Grep:
         files = await self._describe(record, run, query, overlay)
         return IndexMatches(
             files=files,
-            total_lines=sum(searched.matches.count for _, searched in run.matches),
-            total_files=len(run.matches),
+            total_lines=run.total_lines,
+            total_files=run.total_files,
             searched=selection.total,
             problems=tuple(run.problems),
             unsearched=len(selection.files) - run.done,
@@ -219,14 +219,16 @@ class _GrepRun:
         self._record = record
         self._query = query
         self._blooms = blooms
-        self._results: dict[int, list[tuple[SelectedFile, SearchedFile]]] = {}
+        self._results: dict[int, list[tuple[SelectedFile, SearchedFile]]] = {}  # by task
+        self.total_files = 0
+        self.total_lines = 0
         self._error: CocoSearchError | None = None
         self.problems: list[tuple[str, str]] = []
         self.done = 0  # files
 
     @property
     def matches(self) -> list[tuple[SelectedFile, SearchedFile]]:
-        """The files that match, in order."""
+        """The first `max_files` files that match, in order, and maybe some others."""
         return [match for number in sorted(self._results) for match in self._results[number]]
 
     async def search(self, files: Sequence[SelectedFile]) -> None:
@@ -251,10 +253,12 @@ class _GrepRun:
     async def _search_batch(self, number: int, batch: Sequence[SelectedFile]) -> None:
         try:
             results = list[tuple[SelectedFile, SearchedFile]]()
+            task_results = list[TaskResult]()
             first = 0
             for part in await self._parts(batch):
-                searched = await self._processes.search(self._task(part))
-                results += [(batch[first + result.number], result) for result in searched]
+                task_results.append(await self._processes.search(self._task(part)))
+                files = task_results[-1].files
+                results += [(batch[first + file.number], file) for file in files]
                 first += len(part)
             await self._keep_blooms(results)
         except CocoSearchError as error:
@@ -267,7 +271,13 @@ class _GrepRun:
             return
         self.problems += [(file.path, result.problem) for file, result in results if result.problem]
         self._results[number] = [match for match in results if match[1].matches.count]
+        for result in task_results:
+            self._count(result)
         self.done += len(batch)
+
+    def _count(self, result: TaskResult) -> None:
+        self.total_files += len(result.matching) + result.more_files
+        self.total_lines += sum(file.matches.count for file in result.files) + result.more_lines
 
     async def _parts(self, batch: Sequence[SelectedFile]) -> Iterable[Sequence[SelectedFile]]:
         """Return what is searched at once: of a followed index with texts, in bounded tasks."""

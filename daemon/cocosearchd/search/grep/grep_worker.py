@@ -12,9 +12,15 @@ from dataclasses import replace
 import re2
 
 from cocosearchd.model import decode_path, hash_content
-from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, open_absolute, open_below
+from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, FilesBelow, open_absolute
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
-from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile, pack_response
+from cocosearchd.search.grep.grep_messages import (
+    FileTask,
+    GrepTask,
+    SearchedFile,
+    TaskResult,
+    pack_response,
+)
 from cocosearchd.search.grep.line_matching import LineMatcher
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineMatches
@@ -50,7 +56,7 @@ def open_handler() -> Handler:
         try:
             matcher = matchers.get(task.pattern)
         except re2.error as error:
-            return pack_response((), _describe_error(error))
+            return pack_response(TaskResult(), _describe_error(error))
         return pack_response(_search_files(task, matcher))
 
     return handle
@@ -61,54 +67,67 @@ def _describe_error(error: Exception) -> str:
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
-def _search_files(task: GrepTask, matcher: LineMatcher) -> list[SearchedFile]:
+def _search_files(task: GrepTask, matcher: LineMatcher) -> TaskResult:
     try:
         folder = open_absolute(task.root, LOOKUP)
     except OSError as error:
         reason = f"the root cannot be opened: {error.strerror}"
-        return [
-            SearchedFile(number, _NO_MATCHES, problem=reason) for number in range(len(task.files))
-        ]
-    search = _TaskSearch(folder, task, matcher)
+        return TaskResult(
+            tuple(
+                SearchedFile(number, _NO_MATCHES, problem=reason)
+                for number in range(len(task.files))
+            )
+        )
+    files = FilesBelow(folder)
+    search = _TaskSearch(files, task, matcher)
     try:
-        results = [search.search_file(number, file) for number, file in enumerate(task.files)]
+        for number, file in enumerate(task.files):
+            search.search_file(number, file)
     finally:
+        files.close()
         os.close(folder)
-    return [result for result in results if result is not None]
+    return search.result()
 
 
 class _TaskSearch:
     """Searches the files of a task below an open folder, and counts down its limits."""
 
-    def __init__(self, folder: int, task: GrepTask, matcher: LineMatcher) -> None:
-        self._folder = folder
+    def __init__(self, files: FilesBelow, task: GrepTask, matcher: LineMatcher) -> None:
+        self._files = files
         self._matcher = matcher
         self._max_file_bytes = task.max_file_bytes
         self._options = task.options
         self._files_left = task.max_files
+        self._results = list[SearchedFile]()
+        self._more_files = 0
+        self._more_lines = 0
 
-    def search_file(self, number: int, file: FileTask) -> SearchedFile | None:
-        """Search one file; None if there is nothing to say about it."""
+    def result(self) -> TaskResult:
+        """Return what the searched files have."""
+        return TaskResult(tuple(self._results), self._more_files, self._more_lines)
+
+    def search_file(self, number: int, file: FileTask) -> None:
+        """Search one file, and note what there is to say about it."""
         try:
             content = file.text
             if content is None:
-                content = _read(self._folder, decode_path(file.path), self._max_file_bytes)
+                content = self._read(decode_path(file.path))
         except _UnsearchableError as error:
-            return SearchedFile(number, _NO_MATCHES, problem=str(error))
+            self._results.append(SearchedFile(number, _NO_MATCHES, problem=str(error)))
+            return
         if content is None:
-            return None
+            return
+        if self._files_left <= 0 and not file.wants_bloom:
+            # Of a frequent word, most files are only counted: a hash costs as much as the search.
+            count = self._matcher.count(content, self._options, file.after_line)
+            self._more_files += bool(count)
+            self._more_lines += count
+            return
         matches = self._matcher.find(content, self._options, file.after_line)
-        if not matches.count and not file.wants_bloom:
-            return None
-        # A hash costs as much as the search; of a frequent word, most files are only counted.
-        is_hashed = self._files_left > 0 or file.wants_bloom
-        self._count_down(matches)
-        return SearchedFile(
-            number,
-            matches,
-            hash_content(content) if is_hashed else b"",
-            make_bloom(content) if file.wants_bloom else b"",
-        )
+        if matches.count or file.wants_bloom:
+            bloom = make_bloom(content) if file.wants_bloom else b""
+            self._results.append(SearchedFile(number, matches, hash_content(content), bloom))
+            self._count_down(matches)
 
     def _count_down(self, matches: LineMatches) -> None:
         self._files_left -= bool(matches.count)
@@ -116,21 +135,20 @@ class _TaskSearch:
             lines_left = self._options.max_lines - len(matches.lines)
             self._options = replace(self._options, max_lines=lines_left)
 
-
-def _read(folder: int, path: bytes, limit: int) -> bytes | None:
-    """Read a text file; None if it is gone. Raises `_UnsearchableError`."""
-    try:
-        handle = open_below(folder, path, os.O_RDONLY)
-    except OSError as error:
-        if error.errno in ABSENT or error.errno == errno.ENXIO:
-            return None
-        raise _UnsearchableError(error.strerror) from None
-    try:
-        return _read_open(handle, limit)
-    except OSError as error:
-        raise _UnsearchableError(error.strerror) from None
-    finally:
-        os.close(handle)
+    def _read(self, path: bytes) -> bytes | None:
+        """Read a text file; None if it is gone. Raises `_UnsearchableError`."""
+        try:
+            handle = self._files.open(path)
+        except OSError as error:
+            if error.errno in ABSENT or error.errno == errno.ENXIO:
+                return None
+            raise _UnsearchableError(error.strerror) from None
+        try:
+            return _read_open(handle, self._max_file_bytes)
+        except OSError as error:
+            raise _UnsearchableError(error.strerror) from None
+        finally:
+            os.close(handle)
 
 
 def _read_open(handle: int, limit: int) -> bytes | None:

@@ -52,19 +52,22 @@ class LineMatcher:
         spans = list(islice(self._spans(content, position), max_lines))
         if spans:
             position = spans[-1][1] + 1
-        if options.first_only:
-            count = 1 if spans else min(1, self._count(content, position, limit=1))
-        else:
-            count = len(spans) + self._count(content, position)
+        is_counted = not (options.first_only and spans)
+        count = len(spans) + (self._count(content, position, options) if is_counted else 0)
         return LineMatches(count, tuple(self._describe(content, spans, options.context)))
 
-    def _count(self, content: bytes, position: int, limit: int | None = None) -> int:
+    def count(self, content: bytes, options: LineOptions, after_line: int = 0) -> int:
+        """Count the matching lines that `find` counts."""
+        content = content.removeprefix(_BOM)
+        return self._count(content, _offset_after(content, after_line), options)
+
+    def _count(self, content: bytes, position: int, options: LineOptions) -> int:
         """Count the matching lines from a position on, which is the start of a line.
 
         Lines with a literal are found by one call, at a third of the cost of a step for each.
         """
-        if limit is not None:
-            return sum(1 for _ in islice(self._spans(content, position), limit))
+        if options.first_only:
+            return sum(1 for _ in islice(self._spans(content, position), 1))
         if self._lines_with_literal is not None:
             return len(self._lines_with_literal.findall(content, position))
         count = 0
