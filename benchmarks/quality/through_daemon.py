@@ -1,10 +1,11 @@
 """Names and web questions, as `legs` asks them, through a running daemon and its public interface.
 
     python -m benchmarks.quality.through_daemon --checkouts DIRECTORY [--each 20] [--folds DIRECTORY]
-        [--web DIRECTORY]
+        [--web DIRECTORY] [--no-collapse]
 
 Printed as by `legs`: MRR@10 by place and by file, and the share of questions whose right place is
-among the first ten. A result is its best place, followed by the other places of its file. The
+among the first ten. A result is its best place, followed by the other places of its file. One that stands for
+the right one, which is nearly equal, counts as wrong; with `--no-collapse` both are shown. The
 sentences of `legs` have no daemon: comments are taken out of the chunks of their files.
 """
 
@@ -44,18 +45,23 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=20, help="names of each repository at most")
     parser.add_argument("--folds", type=Path)
     parser.add_argument("--web", type=Path, help="a checkout of microsoft/CodeXGLUE")
+    parser.add_argument("--no-collapse", action="store_true")
     arguments = parser.parse_args()
     sys.stdout.write(f"{machine()}\n")
+    collapse = not arguments.no_collapse
     if arguments.checkouts:
         figures = [
             figure
             for weights, chosen in runs(repositories(), arguments.folds)
-            for figure in ask_names(arguments.checkouts, chosen, weights, arguments.each)
+            for figure in ask_names(
+                arguments.checkouts, chosen, weights, arguments.each, collapse=collapse
+            )
         ]
         print_figures("names", figures)
     if arguments.web:
         for name, documented in WEB.items():
-            print_figures(name, list(ask_web(arguments.web, documented=documented)))
+            figures = list(ask_web(arguments.web, documented=documented, collapse=collapse))
+            print_figures(name, figures)
     return 0
 
 
@@ -86,7 +92,12 @@ def running_daemon(weights: Path | None) -> Iterator[str]:
 
 
 def ask_names(
-    checkouts: Path, chosen: Sequence[Repository], weights: Path | None, count: int
+    checkouts: Path,
+    chosen: Sequence[Repository],
+    weights: Path | None,
+    count: int,
+    *,
+    collapse: bool,
 ) -> Iterator[Figures]:
     """Ask for names that are defined once, repository by repository."""
     with running_daemon(weights) as socket:
@@ -95,10 +106,10 @@ def ask_names(
             files = [file for file in read(root) if file[2] and file[0].endswith(CODE_SUFFIXES)]
             samples = chosen_of(names(files), random.Random(repository.name), count)
             index(socket, repository.name, root)
-            yield from ask(socket, repository.name, files, samples)
+            yield from ask(socket, repository.name, files, samples, collapse=collapse)
 
 
-def ask_web(checkout: Path, *, documented: bool) -> Iterator[Figures]:
+def ask_web(checkout: Path, *, documented: bool, collapse: bool) -> Iterator[Figures]:
     """Ask questions typed into a web search; right is any place of the function's file."""
     questions, texts = web.functions(checkout, documented=documented)
     with running_daemon(None) as socket, tempfile.TemporaryDirectory() as folder:
@@ -106,11 +117,11 @@ def ask_web(checkout: Path, *, documented: bool) -> Iterator[Figures]:
             (Path(folder) / web.path_of(number)).write_text(text, "utf-8")
         index(socket, "web", Path(folder))
         samples = [Sample(text, (web.path_of(number), 0)) for text, number in questions]
-        yield from ask(socket, "web", list(web.files(texts)), samples)
+        yield from ask(socket, "web", list(web.files(texts)), samples, collapse=collapse)
 
 
 def ask(
-    socket: str, name: str, files: Sequence[File], samples: Sequence[Sample]
+    socket: str, name: str, files: Sequence[File], samples: Sequence[Sample], *, collapse: bool
 ) -> Iterator[Figures]:
     """Ask each question of one index."""
     starts = {
@@ -119,7 +130,7 @@ def ask(
         for chunk in chunks
     }
     for sample in samples:
-        request = {"query": sample.text, "index": name, "limit": TOP, "use_cache": False}
+        request = {"query": sample.text, "index": name, "limit": TOP, "collapse": collapse}
         order = list(shown_places(call(socket, "search", request), starts))
         in_ten = float(sample.place in order[:TOP])
         yield reciprocal(order[:TOP], sample.place), by_file(order, sample.place), in_ten
