@@ -1,5 +1,6 @@
 """Bundles: what a budget of tokens shows of a long question's files."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,13 @@ from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit, Place, RankedPlace
-from cocosearchd.search.answers.bundle import SourceText, name_hit, pack_hits
+from cocosearchd.search.answers.bundle import (
+    FILE_SHARES,
+    SourceText,
+    estimate_shares,
+    name_hit,
+    pack_hits,
+)
 from cocosearchd.search.answers.disk_files import make_contents
 
 WIDTH = 200
@@ -178,3 +185,36 @@ def test_a_place_that_a_line_names_comes_first() -> None:
 def test_a_budget_for_no_place_packs_nothing() -> None:
     text = module(5)
     assert pack([hit_of("a.py", text, {0: 1.0})], {"a.py": text}, 20) == ()
+
+
+def test_a_file_has_the_share_of_its_rank_in_its_own_index() -> None:
+    text = module(3)
+    first, second = hit_of("a.py", text, {}), hit_of("b.py", text, {})
+    weak = replace(first, index="other", relevance=0.25)
+    assert estimate_shares([first, weak, second]) == [
+        FILE_SHARES[0],
+        0.25 * FILE_SHARES[0],
+        FILE_SHARES[1],
+    ]
+    hopeless = [replace(hit, relevance=0.0) for hit in (first, second)]
+    assert estimate_shares(hopeless) == [FILE_SHARES[0], FILE_SHARES[1]]
+    assert estimate_shares([]) == []
+
+
+def test_an_index_with_better_hits_shows_more_code() -> None:
+    text = module(30)
+    paths = [f"{index}/{number}.py" for number in range(4) for index in ("code", "other")]
+    hits = [
+        replace(
+            hit_of(path, text, {3: 2.0, 9: 1.5}),
+            index=path.partition("/")[0],
+            relevance=0.5 if path.startswith("code") else 0.2,
+        )
+        for path in paths
+    ]
+    packed = pack(hits, dict.fromkeys(paths, text), 3000)
+    lines = Counter[str]()
+    for hit in packed:
+        lines[hit.index] += len(shown(hit))
+    assert [hit.path for hit in packed] == paths
+    assert lines["code"] > 2 * lines["other"] > 0

@@ -2,11 +2,12 @@
 
 Files are named as long as a sixth of the budget lasts. The rest goes to places, the one with the
 largest gain for its length first. The gain is the estimated probability that the change belongs
-there: that of the file by its rank, times that of the place within its file. A file shows its best
+there: that of the file by its rank and its index, times that of the place within its file. A file shows its best
 place before any other. Pure: the texts of files are given.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -99,7 +100,10 @@ def pack_hits(
     files = [
         _File(hit, source, line_width) for hit, source in zip(listed_hits, sources, strict=False)
     ]
-    queues = [_list_pieces(hit, rank, files[rank]) for rank, hit in enumerate(listed_hits)]
+    queues = [
+        _list_pieces(hit, share, file)
+        for hit, share, file in zip(listed_hits, estimate_shares(listed_hits), files, strict=True)
+    ]
     chosen = _choose_pieces(files, queues, room)
     if not any(chosen):
         return ()
@@ -133,13 +137,32 @@ def _fit_names(hits: Sequence[Hit], budget: int) -> tuple[Sequence[Hit], int]:
     return hits[:count], budget - used
 
 
-def _list_pieces(hit: Hit, rank: int, file: _File) -> Sequence[_Piece]:
-    """Return the places of a hit that may be shown, best first. `rank` is from 0.
+def estimate_shares(hits: Sequence[Hit]) -> list[float]:
+    """Estimate the probability that the file of each hit is the one to change, up to a factor.
+
+    A question is about one index of several: a file has the share of its rank among the hits of its
+    own index, times a share of the index. That is the square of the ratio of its best relevance to
+    the best one of all, since the index with the best hit is nearly always the right one.
+    """
+    best = max((hit.relevance for hit in hits), default=0.0)
+    best_by_index = dict[str, float]()
+    for hit in hits:
+        best_by_index[hit.index] = max(hit.relevance, best_by_index.get(hit.index, 0.0))
+    ranks = Counter[str]()
+    shares = list[float]()
+    for hit in hits:
+        index_share = (best_by_index[hit.index] / best) ** 2 if best else 1.0
+        shares.append(index_share * FILE_SHARES[min(ranks[hit.index], len(FILE_SHARES) - 1)])
+        ranks[hit.index] += 1
+    return shares
+
+
+def _list_pieces(hit: Hit, share: float, file: _File) -> Sequence[_Piece]:
+    """Return the places of a hit that may be shown, best first. `share` is that of its file.
 
     Scores of places are logarithms of their shares. The first place may have a lower score than
     other places, if the question names it by a line.
     """
-    share = FILE_SHARES[min(rank, len(FILE_SHARES) - 1)]
     if file.source is None or not hit.places:
         lines = (hit.start_line, hit.end_line)
         return [_Piece(lines, hit.end_byte - hit.start_byte, share, hit.relevance)]
