@@ -1,5 +1,6 @@
 """Looks up files before parsing: cached manifests, languages, skip reasons."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,12 @@ class Preparation:
     contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a manifest
     parsed_files: dict[bytes, ParsedFile] = field(default_factory=dict)
     uncacheable: set[bytes] = field(default_factory=set)
+
+    @property
+    def repeated(self) -> set[bytes]:
+        """The keys of contents that several files have."""
+        counts = Counter(content.key for content in self.contents.values())
+        return {key for key, count in counts.items() if count > 1}
 
     @property
     def unparsed(self) -> dict[int, UnknownContent]:

@@ -188,12 +188,14 @@ class RowMaker:
     ) -> dict[int, TaskResult]:
         """Return the bulk workers' results by file number. Add their manifests to `preparation`.
 
-        Suspect files are parsed alone, before any other process gets them again.
+        Suspect files are parsed alone, before any other process gets them again. Contents of several
+        files are left to a parser process, whose result serves all of them.
         """
+        repeated = preparation.repeated
         numbers = [
             number
-            for number in preparation.unparsed
-            if len(sources[number].data) <= LARGEST_FILE_BYTES
+            for number, content in preparation.unparsed.items()
+            if content.key not in repeated and len(sources[number].data) <= LARGEST_FILE_BYTES
         ]
         files = [
             make_task_input(sources[number], preparation.contents[number].language, stored[number])
@@ -356,8 +358,7 @@ def accept_results(
 ) -> dict[int, TaskResult]:
     """Add the bulk workers' manifests to `preparation` and the cache. Return the readable results.
 
-    A parser process parses the other files, and those with the content of another. It blocks: call
-    it in a thread.
+    A parser process parses the others. It blocks: call it in a thread.
     """
     readable = dict[int, TaskResult]()
     for number, result in results.items():
