@@ -223,6 +223,21 @@ def test_no_file_is_resolved_that_the_filter_leaves_out() -> None:
     assert resolver.paths == ["caller7.py"]
 
 
+def test_a_function_of_a_function_is_searched_in_its_file_alone() -> None:
+    files = parse_sources(
+        {
+            "a.py": "def outer():\n    def inner(): pass\n    return inner()\n",
+            "b.py": "def f(x):\n    inner()\n    x.inner()\n",
+        }
+    )
+    resolver = CountingResolver(files)
+    inner = DefinitionKey("a.py", 1)
+    page = find_references(files, resolver, [inner], ALL, lambda: False)
+    assert rows(page) == [("a.py", 3, 12, "call")]
+    assert resolver.paths == ["a.py"]
+    assert [match.use.line for match in Resolver(files).uses_of(inner)] == [3]
+
+
 class CountingResolver(Resolver):
     """Notes the paths of the files whose uses are resolved."""
 

@@ -16,6 +16,7 @@ from cocosearchd.graph.code_files import (
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
+from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
 
 # Names under which one definition is imported; more are generated.
@@ -47,6 +48,7 @@ class _UseTarget(NamedTuple):
     meanings: frozenset[DefinitionKey]
     names: frozenset[str]
     is_imported: bool  # some import may mean it
+    is_local: bool  # a function of a function: nothing outside of its file can use it
 
 
 class _UsesByMeaning:
@@ -85,7 +87,8 @@ class UseSearch:
 
     def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
         """Return the paths of all files that may use or import a definition, sorted."""
-        return self._mentioning_paths(self._make_target(definition).names)
+        target = self._make_target(definition)
+        return [definition.path] if target.is_local else self._mentioning_paths(target.names)
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
@@ -106,7 +109,11 @@ class UseSearch:
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
-        meanings, names, _ = self._make_target(definition)
+        meanings, names, _, is_local = self._make_target(definition)
+        if is_local:
+            for file in self._files.load([definition.path]).values():
+                yield from self.uses_in(definition, file)
+            return
         known_uses = self._uses.get(names)
         if known_uses is not None:
             yield from known_uses.find(meanings)
@@ -140,7 +147,8 @@ class UseSearch:
             meanings = self._meanings(definition)
             is_imported = any(map(self._is_exportable, meanings))
             names = frozenset(self._names_of(definition, meanings, is_imported=is_imported))
-            self._targets[definition] = _UseTarget(meanings, names, is_imported)
+            is_local = all(map(self._is_local, meanings))
+            self._targets[definition] = _UseTarget(meanings, names, is_imported, is_local)
         return self._targets[definition]
 
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:
@@ -198,6 +206,16 @@ class UseSearch:
             return True
         names, name = names_of(file), file.symbols[key.symbol].name
         return key.symbol in names.nested(TOP_LEVEL, name) or key.symbol in names.contained(name)
+
+    def _is_local(self, key: DefinitionKey) -> bool:
+        file = self._files.load([key.path]).get(key.path)
+        if file is None or key.symbol == WHOLE_FILE:
+            return False
+        names = names_of(file)
+        outer = names.parents[key.symbol]
+        if outer == TOP_LEVEL or names.kinds[key.symbol] != "function":
+            return False
+        return names.kinds[outer] in FUNCTION_KINDS and not self._is_exportable(key)
 
     def _aliases(self, name: str, meanings: frozenset[DefinitionKey]) -> Iterator[str]:
         """Yield the names by which files import what they know by a name."""
