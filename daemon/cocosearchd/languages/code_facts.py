@@ -212,6 +212,11 @@ class ValuePositions:
         """Yield the values, each once."""
         return iter(self._firsts)
 
+    def is_single(self, value: object) -> bool:
+        """Return True if a value is there once."""
+        first = self._firsts.get(value)
+        return first is not None and self._following[first] < 0
+
     def find(self, value: object) -> Iterator[int]:
         """Yield the positions of a value, ascending."""
         position = self._firsts.get(value, -1)

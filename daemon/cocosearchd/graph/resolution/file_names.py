@@ -120,7 +120,7 @@ class FileNames:
         """
         symbols = self.file.symbols
         symbol = symbols[position]
-        if len(self.named(symbol.name)) == 1:
+        if self._symbols.positions.is_single(symbol.name):
             return (position,)
         outer = TOP_LEVEL if symbol.parent is None else self.parents[position]
         siblings = self._siblings[outer]
@@ -134,7 +134,7 @@ class FileNames:
 
     def contained(self, name: str) -> Sequence[int]:
         """Return the definitions with a name directly inside of a namespace."""
-        return self._symbols.contained(name)
+        return self._symbols.arranged(name).contained.get(name, ())
 
     def bases(self, symbol: int) -> Sequence[Use]:
         """Return the uses that name the base classes of a class."""
@@ -179,6 +179,7 @@ class _SymbolNames:
         self.positions = ValuePositions(symbol_values(symbols, "name"))
         self.nested: dict[tuple[int, str], list[int]] = {}
         self.members: dict[tuple[str, str], list[int]] = {}
+        self.contained: dict[str, list[int]] = {}
         self._symbols = symbols
         self._parents = parents
         self._arranged = set[str]()
@@ -189,26 +190,19 @@ class _SymbolNames:
             nested = defaultdict[tuple[int, str], list[int]](list)
             members = defaultdict[tuple[str, str], list[int]](list)
             for position in filter(self._can_be_named, self.positions.find(name)):
-                owner = self._symbols[position].parent
-                members[owner or "", name].append(position)
+                members[self._symbols[position].parent or "", name].append(position)
                 if self._is_inside(position):
                     nested[self._outer(position), name].append(position)
             self.nested.update(nested)
             self.members.update(members)
+            self.contained[name] = sorted(
+                position
+                for (outer, _), positions in nested.items()
+                if outer != TOP_LEVEL and self._symbols[outer].kind in CONTAINER_KINDS
+                for position in positions
+            )
             self._arranged.add(name)
         return self
-
-    def contained(self, name: str) -> Sequence[int]:
-        """Return the symbols with a name directly inside of a namespace, in order."""
-        around = ((position, self._outer(position)) for position in self.positions.find(name))
-        return [
-            position
-            for position, outer in around
-            if outer != TOP_LEVEL
-            and self._symbols[outer].kind in CONTAINER_KINDS
-            and self._can_be_named(position)
-            and self._is_inside(position)
-        ]
 
     def _outer(self, position: int) -> int:
         return TOP_LEVEL if self._symbols[position].parent is None else self._parents[position]

@@ -145,9 +145,9 @@ class UseSearch:
     def _make_target(self, definition: DefinitionKey) -> _UseTarget:
         if definition not in self._targets:
             meanings = self._meanings(definition)
-            is_imported = any(map(self._is_exportable, meanings))
+            is_imported = any(map(self._can_be_imported, _by_path(meanings)))
+            is_local = not is_imported and all(map(self._is_local, meanings))
             names = frozenset(self._names_of(definition, meanings, is_imported=is_imported))
-            is_local = all(map(self._is_local, meanings))
             self._targets[definition] = _UseTarget(meanings, names, is_imported, is_local)
         return self._targets[definition]
 
@@ -199,13 +199,15 @@ class UseSearch:
                     waiting.append(alias)
         return names
 
-    def _is_exportable(self, key: DefinitionKey) -> bool:
-        """Return False for what no import can mean, such as a method."""
-        file = self._files.load([key.path]).get(key.path)
-        if file is None or key.symbol == WHOLE_FILE or rules_of(file.language).has_packages:
+    def _can_be_imported(self, keys: Sequence[DefinitionKey]) -> bool:
+        """Return False for definitions of one name and file that no import can mean: methods."""
+        path, symbol = keys[0]
+        file = self._files.load([path]).get(path)
+        if file is None or symbol == WHOLE_FILE or rules_of(file.language).has_packages:
             return True
-        names, name = names_of(file), file.symbols[key.symbol].name
-        return key.symbol in names.nested(TOP_LEVEL, name) or key.symbol in names.contained(name)
+        names, name = names_of(file), file.symbols[symbol].name
+        exported = {*names.nested(TOP_LEVEL, name), *names.contained(name)}
+        return any(key.symbol in exported for key in keys)
 
     def _is_local(self, key: DefinitionKey) -> bool:
         file = self._files.load([key.path]).get(key.path)
@@ -215,7 +217,7 @@ class UseSearch:
         outer = names.parents[key.symbol]
         if outer == TOP_LEVEL or names.kinds[key.symbol] != "function":
             return False
-        return names.kinds[outer] in FUNCTION_KINDS and not self._is_exportable(key)
+        return names.kinds[outer] in FUNCTION_KINDS
 
     def _aliases(self, name: str, meanings: frozenset[DefinitionKey]) -> Iterator[str]:
         """Yield the names by which files import what they know by a name."""
@@ -247,6 +249,14 @@ class UseSearch:
 
     def _mentioning_paths(self, names: Iterable[str]) -> Sequence[str]:
         return sorted({path for name in names for path in self._files.files_using(name)})
+
+
+def _by_path(keys: Iterable[DefinitionKey]) -> Iterable[Sequence[DefinitionKey]]:
+    """Return keys in groups of one file."""
+    groups: dict[str, list[DefinitionKey]] = {}
+    for key in keys:
+        groups.setdefault(key.path, []).append(key)
+    return groups.values()
 
 
 def module_name(path: str) -> str:
