@@ -281,8 +281,9 @@ class EmbeddedPostgres:
         builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         locale = builtin if install.major >= 17 else ("--locale=C.UTF-8",)
         # Shared memory is then in files below `part`, where other processes of a lent account
-        # cannot open it.
-        memory = ("--set", "dynamic_shared_memory_type=mmap") if install.major >= 16 else ()
+        # cannot open it; and no used log is kept for later.
+        settings = ("dynamic_shared_memory_type=mmap", "wal_recycle=off")
+        options = [f"--set={setting}" for setting in settings] if install.major >= 16 else []
         command = (
             install.bin / "initdb",
             "-D",
@@ -296,7 +297,7 @@ class EmbeddedPostgres:
             f"--wal-segsize={WAL_SEGMENT_MB}",
         )
         with self._lent(part) as account:
-            result = self._call(*command, *locale, *memory, account=account)
+            result = self._call(*command, *locale, *options, account=account)
         if result.returncode:
             raise _does_not_start("initdb failed", result.stdout, self.home)
         part.rename(self.data)
