@@ -28,6 +28,7 @@ class TimedFiles:
         self._files = files
         self._is_over = is_over
         self._kept: dict[str, CodeFile] = {}
+        self._endings: dict[str, Sequence[str]] = {}
 
     def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
         """Return files by path."""
@@ -54,8 +55,11 @@ class TimedFiles:
         return self._files.has_path(path)
 
     def paths_ending(self, suffix: str) -> Sequence[str]:
-        """Return the paths with this end."""
-        return self._files.paths_ending(suffix)
+        """Return the paths with this end. Imports of one module in many files look for the same."""
+        paths = self._endings.get(suffix)
+        if paths is None:
+            paths = self._endings[suffix] = self._files.paths_ending(suffix)
+        return paths
 
     def paths_in(self, directory: str) -> Sequence[str]:
         """Return the paths directly in a directory."""

@@ -1,15 +1,13 @@
 """Values of expressions as far as they are known: modules, definitions, and objects of types"""
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cocosearchd.graph.code_files import DefinitionKey
 
 ValueKind = Literal["module", "definition", "instance", "foreign", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenType:
+class WrittenType(NamedTuple):
     """A type as it is written, and the symbol in whose scope its names are looked up."""
 
     text: str
@@ -17,8 +15,7 @@ class WrittenType:
     symbol: int
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """The value of an expression.
 
     A module has `paths`; a "definition" is a class, function or constant itself; an "instance" is
@@ -45,7 +42,7 @@ class Value:
 
     def because(self, reason: str) -> "Value":
         """Return the same value with another reason."""
-        return self if reason == self.reason else replace(self, reason=reason)
+        return self if reason == self.reason else self._replace(reason=reason)
 
 
 UNKNOWN = Value("unknown", reason="unresolved")
@@ -63,8 +60,7 @@ def merge(values: list[Value]) -> Value:
 def _merge_usable(usable: list[Value]) -> Value:
     first = usable[0]
     alike = [value for value in usable if value.kind == first.kind]
-    return replace(
-        first,
+    return first._replace(
         definitions=tuple(dict.fromkeys(key for value in alike for key in value.definitions)),
         paths=tuple(dict.fromkeys(path for value in alike for path in value.paths)),
         is_inferred=any(value.is_inferred for value in alike),

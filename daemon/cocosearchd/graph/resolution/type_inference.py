@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
@@ -62,11 +61,10 @@ class TypeInference:
         if not value.is_usable:
             return value
         if value.kind == "definition" and self._names_itself(value, name):
-            return replace(value, kind="instance")
+            return value._replace(kind="instance")
         member = self._member_of_definitions(value, name)
         owners = value.definitions if value.kind == "instance" else ()
-        return replace(
-            member,
+        return member._replace(
             owners=value.owners or owners or value.definitions,
             is_inferred=member.is_inferred or value.is_inferred,
         )
@@ -222,7 +220,7 @@ class TypeInference:
         if region == ANYWHERE:
             return UNKNOWN
         namesake = self._attribute_of_scope(scope, symbol, steps, ANYWHERE)
-        return UNKNOWN if namesake is None else replace(namesake[0], is_inferred=True)
+        return UNKNOWN if namesake is None else namesake[0]._replace(is_inferred=True)
 
     def _imported_value(
         self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep]
@@ -238,7 +236,7 @@ class TypeInference:
             paths = self._names.find_module(scope.file, name)
             value = Value("module", paths=paths) if paths else value
         # a namespace has what this file sees of it
-        return replace(value, paths=value.paths or (scope.file.path,)), 1
+        return value._replace(paths=value.paths or (scope.file.path,)), 1
 
     def _enclosing_object(self, scope: FileNames, symbol: int) -> Value:
         owner = scope.enclosing_type(symbol)
@@ -334,12 +332,12 @@ class TypeInference:
         if name.is_value:
             return self.evaluate(written.path, written.symbol, name.name)
         value = self._named_type(name.name, written)
-        arguments = tuple(replace(written, text=text) for text in name.arguments)
+        arguments = tuple(written._replace(text=text) for text in name.arguments)
         if value.kind != "definition":
             return Value("foreign", arguments=arguments, reason="foreign")
         if name.is_class:
             return value
-        return replace(value, kind="instance", arguments=arguments)
+        return value._replace(kind="instance", arguments=arguments)
 
     def _named_type(self, name: str, written: WrittenType) -> Value:
         """Return the definitions of a type's name, with aliases followed."""
@@ -385,7 +383,7 @@ class TypeInference:
             return UNKNOWN
         results = [self._result(key, value) for key in value.definitions[:_MAX_BINDINGS]]
         result = merge(results)
-        return replace(result, is_inferred=result.is_inferred or value.is_inferred)
+        return result._replace(is_inferred=result.is_inferred or value.is_inferred)
 
     def _result(self, key: DefinitionKey, value: Value) -> Value:
         symbol = self.symbol(key)
@@ -446,7 +444,7 @@ class TypeInference:
         for prefix in sorted(rules_of(scope.file.language).instance_names):
             bindings += self._attributes(scope, key.symbol, f"{prefix}.{name}")
         if bindings:
-            return replace(self._bound_value(scope, bindings), is_content=True)
+            return self._bound_value(scope, bindings)._replace(is_content=True)
         return self._member_elsewhere(scope, symbol, name)
 
     def _is_result(self, scope: FileNames, position: int) -> bool:
@@ -514,7 +512,7 @@ class TypeInference:
                 if content.kind == "module":
                     member = self.member(content, name)
                 if member.is_usable:
-                    return replace(member, owners=content.definitions)
+                    return member._replace(owners=content.definitions)
         return UNKNOWN
 
     def _content(self, key: DefinitionKey, value: Value) -> Value:
