@@ -353,17 +353,17 @@ from stdin (format binary)
 
 -- name: insert_chunks
 -- The same rows for a distributed schema of Citus, which would commit a copy in two phases. It sends an insert to its node as
--- it is if the rows come from a table of the schema, and if nothing in it depends on settings, as the text of an array does:
--- so lists are JSON. The statements below that insert rows are written in the same way.
+-- it is if the rows come from a table of the schema, and if nothing in it depends on settings or the time, as the text of an
+-- array does: so lists are JSON. Vectors are texts until they are there, as the coordinator would read and write each number. The statements below that insert rows have parts for that: see `statements.INSERT_PARTS`.
 insert into {chunks} (filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id,
     symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
     chunk_hash)
-select filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id, symbol_type, symbol_name,
-       symbol_signature, byte_count, line_count, array(select jsonb_array_elements_text(definitions)), header,
+select filename, chunk_number, content_text, embedding::halfvec, block_type, hierarchy, language_id, symbol_type,
+       symbol_name, symbol_signature, byte_count, line_count, array(select jsonb_array_elements_text(definitions)), header,
        array(select jsonb_array_elements_text(symbol_kinds)), array(select jsonb_array_elements_text(symbol_names)),
        chunk_hash
 from {indexes} cross join unnest(%(filename)s::text[], %(chunk_number)s::int8[], %(content_text)s::text[],
-    %(embedding)s::halfvec[], %(block_type)s::text[], %(hierarchy)s::text[], %(language_id)s::text[],
+    %(embedding)s::text[], %(block_type)s::text[], %(hierarchy)s::text[], %(language_id)s::text[],
     %(symbol_type)s::text[], %(symbol_name)s::text[], %(symbol_signature)s::text[], %(byte_count)s::int4[],
     %(line_count)s::int4[], %(definitions)s::jsonb[], %(header)s::text[], %(symbol_kinds)s::jsonb[],
     %(symbol_names)s::jsonb[], %(chunk_hash)s::bytea[]) as input(filename, chunk_number, content_text, embedding,
@@ -385,9 +385,9 @@ where w.filename = any(%(filenames)s::text[])
 -- name: insert_words
 insert into {words} (filename, chunk_number, words)
 select filename, chunk_number, to_tsvector('simple', text)
-from {indexes} cross join unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(texts)s::text[])
+from {beside} unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[], %(texts)s::text[])
     as input(filename, chunk_number, text)
-where number = {number}
+where {registered}
 on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
@@ -404,13 +404,13 @@ insert into {files}
     facts, name_hashes, chunk_numbers, starts, first_lines, generation)
 select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
        facts, name_hashes, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], string_to_array(btrim(starts, '{{}}'), ',')::int8[],
-       string_to_array(btrim(first_lines, '{{}}'), ',')::int4[], generation
-from {indexes} cross join unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
+       string_to_array(btrim(first_lines, '{{}}'), ',')::int4[], {new_generation}
+from {beside} unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
     %(symbols)s::bytea[], %(facts)s::bytea[], %(name_hashes)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[],
     %(first_lines)s::text[]) as input(filename, content_hash, fingerprint, chunk_count, symbol_count, language_id,
     skip_reason, scopes, symbols, facts, name_hashes, chunk_numbers, starts, first_lines)
-where number = {number}
+where {registered}
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
@@ -420,9 +420,9 @@ set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, ge
 -- name: upsert_retained_chunks
 -- After bump_generation.
 insert into {retained_chunks} (filename, chunk_numbers, since)
-select filename, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], last_change
-from {indexes} cross join unnest(%(filenames)s::text[], %(chunk_numbers)s::text[]) as input(filename, chunk_numbers)
-where number = {number}
+select filename, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], {change_time}
+from {beside} unnest(%(filenames)s::text[], %(chunk_numbers)s::text[]) as input(filename, chunk_numbers)
+where {registered}
 on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
 
 -- name: delete_retained_chunks
@@ -431,10 +431,10 @@ delete from {retained_chunks} where filename = any(%(filenames)s::text[])
 -- name: upsert_parses
 -- After bump_generation.
 insert into {parses} (filename, language, parse_status, error_count, error_message, created_at)
-select filename, language, status, error_count, error_message, last_change
-from {indexes} cross join unnest(%(filenames)s::text[], %(languages)s::text[], %(statuses)s::text[],
+select filename, language, status, error_count, error_message, {change_time}
+from {beside} unnest(%(filenames)s::text[], %(languages)s::text[], %(statuses)s::text[],
     %(error_counts)s::int4[], %(error_messages)s::text[]) as input(filename, language, status, error_count, error_message)
-where number = {number}
+where {registered}
 on conflict (filename) do update
 set language = excluded.language, parse_status = excluded.parse_status, error_count = excluded.error_count,
     error_message = excluded.error_message, created_at = excluded.created_at
@@ -464,11 +464,12 @@ select f.filename from {files} f join read_files using (filename) where f.conten
 delete from {parses} where filename = any(%(filenames)s::text[])
 
 -- name: delete_files
--- The chunks of a deleted file are to be retained, in place of those retained before: it returns their numbers. Rows without
--- a file are deleted; nulls stand for a deleted parse result. Arrays are unnested: searching one again for each row of a
--- large file would take too long.
+-- The chunks of a deleted file are retained, in place of those retained before; it returns their numbers, since in a
+-- distributed schema this is left to upsert_retained_chunks. Rows without a file are deleted; nulls stand for a deleted parse
+-- result. Arrays are unnested: searching one again for each row of a large file would take too long.
 with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, chunk_numbers),
      parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1),
+     {retain_deleted}
      listed as (
          select filename, unnest(chunk_numbers) as chunk_number from file
          union all
@@ -489,6 +490,14 @@ with file as (delete from {files} where filename = any(%(filenames)s::text[]) re
 select filename, chunk_numbers::text from file
 union all
 select null, null from (select from parse limit 1) as any_parse
+
+-- name: retain_deleted
+-- A part of delete_files, for plain tables.
+retained as (
+    insert into {retained_chunks} (filename, chunk_numbers)
+    select filename, chunk_numbers from file where chunk_numbers <> '{{}}'
+    on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
+),
 
 -- name: columns
 -- The columns of a candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: its position.

@@ -115,7 +115,7 @@ async def replace_files(
         await write_chunks(connection, record, changed, with_words=with_words)
         # As late as possible: from here on no other change of this index can be committed.
         generation = await _bump(connection, record)
-        await write_files(connection, record, changed, retained or {})
+        await write_files(connection, record, changed, retained or {}, generation)
     return generation
 
 
@@ -133,13 +133,21 @@ async def _set_fingerprints(
 async def _delete_files(
     connection: Connection, record: IndexRecord, paths: Sequence[str]
 ) -> dict[str, str] | None:
-    """Delete files; return the chunks to retain of each, by path, or None if none was stored."""
+    """Delete files; return None if none of them was stored.
+
+    Otherwise, return the chunks of each that are to be retained still, by path: those in a
+    distributed schema.
+    """
     if not paths:
         return None
-    filenames = {"filenames": array_literal(paths)}
-    rows = await (await connection.execute(statement("delete_files", record), filenames)).fetchall()
-    chunks = {path: numbers for path, numbers in rows if numbers not in (None, EMPTY_ARRAY)}
-    return chunks if rows else None
+    query = statement("delete_files", record, distributed=connection.is_distributed)
+    cursor = await connection.execute(query, {"filenames": array_literal(paths)})
+    rows = await cursor.fetchall()
+    if not rows:
+        return None
+    if not connection.is_distributed:
+        return {}
+    return {path: numbers for path, numbers in rows if numbers not in (None, EMPTY_ARRAY)}
 
 
 async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:

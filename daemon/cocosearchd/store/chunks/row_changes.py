@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from psycopg import sql
+
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.arrays import EMPTY_ARRAY, array_literal
 from cocosearchd.store.chunks.rows import (
@@ -13,6 +15,7 @@ from cocosearchd.store.chunks.rows import (
     FileChange,
     Row,
     chunk_columns,
+    chunk_elements,
     to_columns,
 )
 from cocosearchd.store.connection.database import Connection
@@ -22,8 +25,9 @@ from cocosearchd.store.connection.statements import statement
 # them took longer than executing them.
 PREPARE = True
 TURN_ITEMS = 8  # files compared or rows sent before other tasks run: at most 2 ms
-INSERTED_ROWS = 128  # rows of one statement: 3 ms to compose, and half a megabyte
+INSERTED_ROWS = 512  # rows of one statement, which has some two megabytes
 T = TypeVar("T")
+Query = sql.Composed | bytes
 
 
 async def write_chunks(
@@ -66,7 +70,11 @@ async def _insert_words(
         "chunk_numbers": array_literal(numbers),
         "texts": array_literal(texts),
     }
-    await connection.execute(statement("insert_words", record), values)
+    await connection.execute(_insert_statement(connection, record, "insert_words"), values)
+
+
+def _insert_statement(connection: Connection, record: IndexRecord, name: str) -> Query:
+    return statement(name, record, distributed=connection.is_distributed)
 
 
 async def write_files(
@@ -74,24 +82,31 @@ async def write_files(
     record: IndexRecord,
     changed: Sequence[FileChange],
     retained: Mapping[str, str],
+    generation: int,
 ) -> None:
     """Write the rows about files: positions of chunks, parse results, retained chunks.
 
-    `retained` has those of deleted files, by path.
+    `retained` has those of deleted files that are not written yet, by path.
     """
     if changed:
-        await _write_files(connection, record, changed)
+        await _write_files(connection, record, changed, generation)
     await _write_retained(connection, record, changed, retained)
 
 
 async def _write_files(
-    connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange], generation: int
 ) -> None:
     files = to_columns([change.file for change in changed], FILE_COLUMNS)
-    await connection.execute(statement("upsert_files", record), files, prepare=PREPARE)
+    await connection.execute(
+        _insert_statement(connection, record, "upsert_files"),
+        files | {"generation": generation},
+        prepare=PREPARE,
+    )
     if parses := [change.parse for change in changed if change.parse]:
         await connection.execute(
-            statement("upsert_parses", record), to_columns(parses, PARSE_COLUMNS), prepare=PREPARE
+            _insert_statement(connection, record, "upsert_parses"),
+            to_columns(parses, PARSE_COLUMNS),
+            prepare=PREPARE,
         )
     if without := [change.path for change in changed if not change.parse]:
         await connection.execute(
@@ -114,7 +129,7 @@ async def _write_retained(
         filenames, numbers = zip(*retained.items(), strict=True)
         values = {"filenames": array_literal(filenames), "chunk_numbers": array_literal(numbers)}
         await connection.execute(
-            statement("upsert_retained_chunks", record), values, prepare=PREPARE
+            _insert_statement(connection, record, "upsert_retained_chunks"), values, prepare=PREPARE
         )
     if emptied := [change.path for change in changed if change.retained == EMPTY_ARRAY]:
         await connection.execute(
@@ -132,8 +147,9 @@ async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]
 async def _insert(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:
     """Insert rows into a distributed schema, where a copy would be committed in two phases."""
     for first in range(0, len(rows), INSERTED_ROWS):
-        values = chunk_columns(rows[first : first + INSERTED_ROWS])
-        await connection.execute(statement("insert_chunks", record), values)
+        batch = rows[first : first + INSERTED_ROWS]
+        elements = [chunk_elements(row) async for row in cooperatively(batch)]
+        await connection.execute(statement("insert_chunks", record), chunk_columns(elements))
 
 
 async def cooperatively(items: Iterable[T]) -> AsyncIterator[T]:

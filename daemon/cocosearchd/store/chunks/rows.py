@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,6 @@ CHUNK_COLUMNS = (
     *("language_id", "symbol_type", "symbol_name", "symbol_signature", "byte_count", "line_count"),
     *("definitions", "header", "symbol_kinds", "symbol_names", "chunk_hash"),
 )
-HALF_FORMAT = ".5g"  # five digits tell all half floats apart
 # Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
 PLACES = ("chunk_numbers", "starts", "first_lines")
 # Parameters of statements that take many rows at once -> names of the values in one row.
@@ -270,18 +269,33 @@ def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
     }
 
 
-def chunk_columns(rows: Sequence[Row]) -> dict[str, str]:
-    """Turn rows of chunks into one array literal a column, for the statement insert_chunks."""
-    columns = zip(*(map(_element, row) for row in rows), strict=True)
+def chunk_elements(row: Row) -> tuple[str | bytes | int | None, ...]:
+    """Write the values of a row of chunks as elements of arrays, for `chunk_columns`."""
+    return tuple(map(_element, row))
+
+
+def chunk_columns(rows: Sequence[Sequence[str | bytes | int | None]]) -> dict[str, str]:
+    """Turn rows into one array literal a column, for the statement insert_chunks."""
+    columns = zip(*rows, strict=True)
     return dict(zip(CHUNK_COLUMNS, map(array_literal, columns), strict=True))
 
 
 def _element(value: Any) -> str | bytes | int | None:
     """Write a vector as pgvector reads it, and a list as JSON."""
     if isinstance(value, HalfVector):
-        numbers = value.to_numpy().tolist()
-        return "[" + ",".join([format(number, HALF_FORMAT) for number in numbers]) + "]"
+        bits = np.asarray(value.to_numpy(), np.float16).view(np.uint16).tolist()
+        return "[" + ",".join(map(_half_texts().__getitem__, bits)) + "]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+
+
+@cache
+def _half_texts() -> list[str]:
+    """The text of each half float, by its bits: 5 MB, ten times as fast as to format each number.
+
+    Five digits tell all half floats apart.
+    """
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    return [format(number, ".5g") for number in numbers.tolist()]
 
 
 def file_values(

@@ -14,6 +14,24 @@ from cocosearchd.model import IndexRecord
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
 SHARED = ("columns", "live", "place", "place_in_file", "requested")
+# Parts of statements that insert rows, by whether the schema is distributed: there the rows come from
+# the row of the index as well, which has been given the new generation and time.
+INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
+    False: {
+        "beside": "",
+        "registered": "true",
+        "new_generation": "%(generation)s",
+        "change_time": "now()",
+        "retain_deleted": "{retain_deleted}",
+    },
+    True: {
+        "beside": "{indexes} cross join",
+        "registered": "number = {number}",
+        "new_generation": "generation",
+        "change_time": "last_change",
+        "retain_deleted": "",
+    },
+}
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 # A statement with one of these words changes rows or tables, or takes a lock that writers wait for.
@@ -69,18 +87,25 @@ def split_statements(text: str) -> tuple[str, ...]:
 
 
 def statement(
-    name: str, record: IndexRecord | None = None, *, schema: str = "", **parts: sql.Composable
+    name: str,
+    record: IndexRecord | None = None,
+    *,
+    schema: str = "",
+    distributed: bool = False,
+    **parts: sql.Composable,
 ) -> sql.Composed | bytes:
     """Return a statement of queries.sql, filled with the tables of an index and `parts`.
 
+    `distributed` chooses the parts of a statement that inserts rows into a distributed schema.
     Without a record, the registry is that of `schema`, "" for the daemon's own. Raises `Refused`
     for a statement that writes into the schema of another daemon.
     """
     if parts:
         return compose(named_statements()[name], record, **parts)
     if record is None:
-        return _compose_cached(name, schema)
-    return _compose_cached(name, record.schema, record.slug, record.number, record.dimension)
+        return _compose_cached(name, schema, distributed)
+    index = (record.slug, record.number, record.dimension)
+    return _compose_cached(name, record.schema, distributed, *index)
 
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
@@ -97,15 +122,26 @@ def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composabl
 
 
 @lru_cache(maxsize=4096)
-def _compose_cached(name: str, schema: str, *index: Any) -> bytes:
+def _compose_cached(name: str, schema: str, distributed: bool, *index: Any) -> bytes:
     """Compose a statement once for each index.
 
     Composing and quoting cost as much as a small query, and psycopg caches its work by equal bytes.
     """
     text = named_statements()[name]
     _check_owner(text, schema)
-    names = _tables(schema, *index) if index else _registry(schema)
+    names = _tables(schema, *index) | _inserts(distributed, *index) if index else _registry(schema)
     return sql.SQL(text).format(**names).as_bytes()
+
+
+@lru_cache(maxsize=256)
+def _inserts(distributed: bool, *index: Any) -> dict[str, sql.Composable]:
+    """The parts of statements that insert rows."""
+    names = _tables("", *index)
+    names = {
+        **names,
+        "retain_deleted": sql.SQL(named_statements()["retain_deleted"]).format(**names),
+    }
+    return {part: sql.SQL(text).format(**names) for part, text in INSERT_PARTS[distributed].items()}
 
 
 def _check_owner(text: str, schema: str) -> None:
@@ -129,7 +165,7 @@ def _table(schema: str, name: str) -> sql.Identifier:
 
 
 @lru_cache(maxsize=256)
-def _tables(schema: str, slug: str, number: int, dimension: int) -> Mapping[str, sql.Composable]:
+def _tables(schema: str, slug: str, number: int, dimension: int) -> dict[str, sql.Composable]:
     short = f"codeindex_{number}"
     names = {
         "chunks": f"codeindex_{slug}__{slug}_chunks",
