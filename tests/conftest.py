@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def is_for_cluster(item: pytest.Item) -> bool:
-    """Whether a test uses a database of its own, or is about clusters."""
+    """Tell whether a test uses a database of its own, or is about clusters."""
     return "databases" in getattr(item, "fixturenames", ()) or "cluster" in item.path.parts
 
 

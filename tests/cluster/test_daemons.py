@@ -85,8 +85,8 @@ def test_a_schema_moves_beside_saves(
     nodes: Cluster, schema_dsn: str, writer: Daemon, root: Path
 ) -> None:
     writer.index(root, "code")
-    before = home_of(nodes, schema_dsn)
-    (target,) = [node for node in nodes.nodes[1:] if node.port != before.port]
+    source = home_of(nodes, schema_dsn)
+    (target,) = [node for node in nodes.nodes[1:] if node.port != source.port]
     schema = schema_dsn.split("search_path=")[1].split(",")[0]
     with Saves(writer, root) as saves:
         time.sleep(1)
@@ -103,12 +103,12 @@ def test_a_schema_moves_beside_saves(
 
 def test_each_daemon_has_its_own_schema(writer: Daemon, root: Path, tmp_path: Path) -> None:
     writer.index(root, "code")
-    other = tmp_path / "other"
-    other.mkdir()
-    save(other, 1, "of_the_other")
+    second_root = tmp_path / "other"
+    second_root.mkdir()
+    save(second_root, 1, "of_the_other")
     with distributed_schema(CITUS) as dsn, passing_daemon(COCOSEARCH_DATABASE_URL=dsn) as second:
         second.start()
-        second.index(other, "code")
+        second.index(second_root, "code")
         assert paths(second, "of_the_other") == (True, ["file_1.py"])
         assert paths(second, "first3") == (True, [])
         assert paths(writer, "first3") == (True, ["file_3.py"])

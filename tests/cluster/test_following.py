@@ -61,14 +61,14 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         (root / f"file_{number}.py").write_text(f"def first{number}():\n    return 0\n")
     with (
         distributed_schema(CITUS) as dsn,
-        distributed_schema(CITUS) as other,
+        distributed_schema(CITUS) as follower_dsn,
         passing_daemon(COCOSEARCH_DATABASE_URL=dsn) as owner,
     ):
         schema = dsn.split("search_path=")[1].split(",")[0]
         owner.start()
         owner.index(root, "code")
         with passing_daemon(
-            COCOSEARCH_DATABASE_URL=other, COCOSEARCH_DATABASE_FOLLOW=schema
+            COCOSEARCH_DATABASE_URL=follower_dsn, COCOSEARCH_DATABASE_FOLLOW=schema
         ) as follower:
             follower.start()
             pair = Pair(owner, follower, root, dsn)
@@ -87,8 +87,8 @@ def test_a_follower_answers_from_a_distributed_schema(nodes: Cluster, pair: Pair
     pair.check_saves(10)
     size = pair.follower.call("index_stats", index=pair.index)["size_bytes"]
     assert size == pair.owner.call("index_stats", index="code")["size_bytes"] > 100_000
-    before = home_of(nodes, pair.dsn)
-    (target,) = [node for node in nodes.nodes[1:] if node.port != before.port]
+    source = home_of(nodes, pair.dsn)
+    (target,) = [node for node in nodes.nodes[1:] if node.port != source.port]
     nodes.coordinator.execute(
         f"select citus_schema_move('{pair.schema}', '127.0.0.1', {target.port}, 'force_logical')"
     )

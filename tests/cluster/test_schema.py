@@ -1,4 +1,4 @@
-"""What a distributed schema takes and refuses, and what of it is seen through the coordinator."""
+"""Statements that a distributed schema takes and refuses, and reads of it through the coordinator."""
 
 import psycopg
 import pytest

@@ -73,9 +73,9 @@ class NodeCommands:
 async def commands(dsn: str) -> AsyncIterator[NodeCommands]:
     """One connection that tells which commands go to nodes."""
     options = conninfo_to_dict(dsn)["options"]
-    shown = f"{options} -c citus.log_remote_commands=on -c client_min_messages=notice"
+    notice_options = f"{options} -c citus.log_remote_commands=on -c client_min_messages=notice"
     settings = DatabaseSettings(url=dsn, pool_min=1, pool_max=1)
-    async with Database.open(make_conninfo(dsn, options=shown), settings) as db:
+    async with Database.open(make_conninfo(dsn, options=notice_options), settings) as db:
         commands = NodeCommands(db)
         await commands.record()
         yield commands
@@ -94,7 +94,7 @@ async def test_a_write_is_committed_once(
     await replace_file(db, record, A)
     if with_words:
         await fill_words(db, record, split_texts)
-    before = await rows(db, record)
+    earlier_rows = await rows(db, record)
     commands.sent.clear()
     await write(db, record)
     sent = list(commands.sent)
@@ -102,4 +102,4 @@ async def test_a_write_is_committed_once(
     assert commands.count("BEGIN") == commands.count("COMMIT") <= 1, sent
     if write in (save, add_several, delete, expire):
         assert commands.count("BEGIN") == 1, sent
-        assert write is delete or await rows(db, record) != before
+        assert write is delete or await rows(db, record) != earlier_rows

@@ -286,8 +286,8 @@ def base_image(service: dict[str, Any]) -> str:
     if "build" not in service:
         return str(service["image"])
     assert set(service["build"]) == {"dockerfile_inline"}
-    first, *others = service["build"]["dockerfile_inline"].splitlines()
-    assert not [line for line in others if line.startswith("FROM")]
+    first, *steps = service["build"]["dockerfile_inline"].splitlines()
+    assert not [line for line in steps if line.startswith("FROM")]
     return str(first.removeprefix("FROM "))
 
 

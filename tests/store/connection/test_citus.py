@@ -18,7 +18,7 @@ REMOTE = "connection to the remote node"
 
 
 def test_the_expected_rows_of_a_distributed_plan_are_those_of_its_node() -> None:
-    """Of 5,000 rows with 500 in this language, after ANALYZE; the outer plan says 0."""
+    """The table had 5,000 rows, 500 of them in this language; the outer plan says 0."""
     (explained,) = json.loads(PLAN.read_text())
     assert explained["Plan"]["Plan Rows"] == 0
     assert planned_rows(explained) == pytest.approx(500, rel=0.1)

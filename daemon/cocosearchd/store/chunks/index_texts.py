@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.file_groups import file_groups
 from cocosearchd.store.chunks.rows import Row
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.file_groups import file_groups
 
 # In files. Up to here all rows are fetched at once: one exchange with the server instead of five.
 _FEW_FILES = 128

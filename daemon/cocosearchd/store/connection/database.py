@@ -66,7 +66,7 @@ Connection = MonitoredConnection
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What was found at the start: versions, and the schema of the daemon.
+    """State of a server at the start: versions, and the schema of the daemon.
 
     `citus_version` is "" without Citus, `schema` "" where no schema of the search_path is there.
     """
