@@ -7,7 +7,6 @@ FLUSH = "statistics of a node are there within a second, not at once"
 
 EXCEPTIONS = {
     "test_citus.py::test_without_citus_no_schema_is_distributed": WITHOUT,
-    "test_followed_registry.py::test_a_schema_that_cannot_be_followed_is_refused": OTHER_SCHEMA,
     "test_instance_lock.py::test_a_server_that_is_away_for_long_is_said_once": (
         "the database of this test refuses connections, and other tests share it"
     ),

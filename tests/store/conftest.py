@@ -15,7 +15,7 @@ from tests.conftest import QUICK, TEMPLATE, make_template
 from tests.schemas import CITUS, migrate
 from tests.store.remote import USER, RemoteServer, remote_server
 
-SCHEMA = "team"
+SCHEMA = "own_schema"
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,13 @@ from cocosearchd.store.chunks.queries import (
     vector_search,
 )
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.connection.statements import is_write, named_statements, statement
+from cocosearchd.store.connection.migrate import fetch_schema
+from cocosearchd.store.connection.statements import (
+    is_write,
+    migrations,
+    named_statements,
+    statement,
+)
 from cocosearchd.store.file_facts import file_code, searched_generations
 from cocosearchd.store.following.followed_registry import (
     FollowedRegistry,
@@ -209,8 +215,10 @@ async def test_a_schema_that_cannot_be_followed_is_refused(db: Database, owner: 
     assert registry.host == "build-7"
     with pytest.raises(NotFound, match="schema nowhere has no registry"):
         await read_registry(db, "nowhere")
+    async with db.connection() as connection:
+        own_schema = await fetch_schema(connection)
     with pytest.raises(Refused, match="is that of this daemon itself"):
-        await read_registry(db, "public")
+        await read_registry(db, own_schema)
     for column, change, message in (
         ("cocosearch_registry", "version = version + 1", "newer"),
         ("cocosearch_registry", "version = version - 2", "older"),
@@ -228,6 +236,6 @@ async def test_a_schema_that_cannot_be_followed_is_refused(db: Database, owner: 
 async def set_registry_version(owner: Database) -> None:
     async with owner.connection() as connection:
         await connection.execute(
-            'update "Team ""B""".cocosearch_registry'
-            " set version = (select version from public.cocosearch_registry)"
+            'update "Team ""B""".cocosearch_registry set version = %s',
+            (len(migrations("registry")),),
         )
