@@ -126,7 +126,7 @@ page: $(STAMP) ## the status page in a headless Chromium, which is installed whe
 soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. An hour
 	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)
 
-cluster: $(STAMP) ## tests on three nodes of Citus, from a directory BINARIES with bin/postgres, Citus and pgvector. 15 min
+cluster: $(STAMP) ## tests on three nodes of Citus, from a directory BINARIES with bin/postgres, Citus and pgvector
 	$(BIN)/python -m tests.cluster.nodes "$(BINARIES)" $(BIN)/python -m pytest -m "not slow" tests/cluster tests/store tests/search
 
 hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 0 problems is the only pass. 20 min a seed
