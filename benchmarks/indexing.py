@@ -23,7 +23,7 @@ import psutil
 
 from benchmarks.measure import cpu_seconds, machine, spread
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.indexing.coordinator.updater import IndexerSpec
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry

@@ -28,12 +28,13 @@ from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord, hash_content
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import FileWrite, replace_files
+from cocosearchd.store.chunks.file_writer import replace_files
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.server.embedded import EmbeddedPostgres
+from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.reconciler import Reconciler
-from cocosearchd.watching.scan_coordinator import ScanCoordinator
+from cocosearchd.watching.scans.scan_coordinator import ScanCoordinator
 from cocosearchd.watching.stored_files import StoredFiles
 from tests.daemon import Daemon, make_daemon
 
@@ -133,7 +134,7 @@ async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None
     async with Database.open(dsn, DatabaseSettings()) as db:
         (record,) = await index_records.list_indexes(db)
         for _ in range(5):
-            dirty = Reconciler(WatchingSettings())
+            dirty = DirtySet(WatchingSettings())
             coordinator = ScanCoordinator(root, StoredFiles(db, record), IndexingSettings(), dirty)
             await coordinator.open()
             hints, _ = open_hints(root, sync, WatchingSettings(), lambda _: None)

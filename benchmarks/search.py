@@ -48,8 +48,10 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.chunks.queries import FileWrite, file_chunks, replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.chunk_reads import file_chunks
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.words.words_table import fill_words
 

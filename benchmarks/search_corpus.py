@@ -32,7 +32,8 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import IndexIdentity, IndexRecord, hash_content
-from cocosearchd.store.chunks.queries import FileWrite, replace_files
+from cocosearchd.store.chunks.file_writer import replace_files
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.index_records import create_index, list_indexes

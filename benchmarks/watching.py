@@ -15,11 +15,11 @@ from pathlib import Path
 
 from benchmarks.measure import machine, spread, timed
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import DirtyHint, Hint
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.scan import Scan
+from cocosearchd.watching.scans.scan import Scan
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import MemoryIndex, fingerprint, following, in_sync
 
@@ -107,7 +107,7 @@ def reconcile_cpu(root: Path) -> tuple[float, float]:
     index = MemoryIndex(raw)
     for directory, _, names in os.walk(raw):
         for name in names:
-            index.read(encode_path(os.path.relpath(directory + b"/" + name, raw)))
+            index.read(path_text(os.path.relpath(directory + b"/" + name, raw)))
     scope = RootScope(raw, IndexingSettings())
     began = time.process_time()
     result = Scan(scope.renew(), index.files, lambda _: None).run([b""])

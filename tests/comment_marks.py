@@ -14,7 +14,7 @@ MODULE = (
     / "render"
     / "comment_marks.py"
 )
-DOCSTRING = '''"""Comment marks of all languages, and kinds of files. `make map` writes it: do not edit.
+DOCSTRING = '''"""Comment marks of all languages, and their dialects. `make map` writes it: do not edit.
 
 `cocosearchd.languages.language_table` has the truth, but a query has no time to import it.
 """
@@ -36,9 +36,9 @@ def marks_by_language() -> dict[str, Marks]:
     return {info.name: marks_of(info.comments) for info in language_table.languages()}
 
 
-def languages_by_kind() -> dict[str, str]:
-    """Return the language of each kind of files, such as `yaml` of `kubernetes`."""
-    return {grammar.name: blocks.base_language(grammar.name) for grammar in blocks.GRAMMARS}
+def languages_by_dialect() -> dict[str, str]:
+    """Return the language of each dialect, such as `yaml` of `kubernetes`."""
+    return {dialect.name: blocks.base_language(dialect.name) for dialect in blocks.DIALECTS}
 
 
 def module_text() -> str:
@@ -46,11 +46,14 @@ def module_text() -> str:
     marks = (
         f"    {_quote(name)}: {_tuple(value)},\n" for name, value in marks_by_language().items()
     )
-    kinds = (f"    {_quote(kind)}: {_quote(name)},\n" for kind, name in languages_by_kind().items())
+    dialects = (
+        f"    {_quote(dialect)}: {_quote(name)},\n"
+        for dialect, name in languages_by_dialect().items()
+    )
     return (
         f"{DOCSTRING}\n# Language -> marks of line comments, marks that must be the first of their line,\n"
         f"# and pairs of marks around comments and docstrings.\nMARKS: {TYPE} = {{\n{''.join(marks)}}}\n"
-        f"# Kind of files -> its language.\nKINDS = {{\n{''.join(kinds)}}}\n"
+        f"# Dialect -> its language.\nDIALECTS = {{\n{''.join(dialects)}}}\n"
     )
 
 

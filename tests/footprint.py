@@ -73,7 +73,7 @@ def state_bytes(daemon: Daemon) -> dict[str, int]:
 
 def _is_indexer(process: psutil.Process) -> bool:
     try:
-        return "cocosearchd.indexing.worker.indexer" in process.cmdline()
+        return "cocosearchd.indexing.indexer.indexer" in process.cmdline()
     except psutil.NoSuchProcess:
         return False
 

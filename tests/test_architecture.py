@@ -181,13 +181,13 @@ LEAVES = {
 # Rooms within a unit that know nothing of their neighbours: room -> rooms of its unit that it must
 # not import.
 CLOSED_ROOMS = {
-    "cocosearchd.indexing.pipeline": {"worker", "coordinator", "pool"},
-    "cocosearchd.indexing.pool": {"worker", "coordinator"},
-    "cocosearchd.indexing.worker": {"coordinator"},
-    "cocosearchd.indexing.coordinator": {"worker", "pipeline", "pool"},
+    "cocosearchd.indexing.pipeline": {"indexer", "coordinator", "pool"},
+    "cocosearchd.indexing.pool": {"indexer", "coordinator"},
+    "cocosearchd.indexing.indexer": {"coordinator"},
+    "cocosearchd.indexing.coordinator": {"indexer", "pipeline", "pool"},
     "cocosearchd.search.lexical": {"code", "classic", "answers"},
     "cocosearchd.search.classic": {"code", "answers"},
-    "cocosearchd.store.server": {"chunks"},
+    "cocosearchd.store.server": {"chunks", "reads"},
     "cocosearchd.watching.hints": {"ignore", "git", "availability"},
     "cocosearchd.watching.git": {"ignore", "hints", "availability"},
 }
@@ -249,7 +249,8 @@ PURE = {
     "cocosearchd.indexing.pipeline.chunker",
     "cocosearchd.indexing.pipeline.cut_points",
     "cocosearchd.search.plan",
-    "cocosearchd.search.ranking",
+    "cocosearchd.search.classic.fusion",
+    "cocosearchd.search.scored_candidates",
     "cocosearchd.search.lexical.features",
 }
 IMPURE = {"asyncio", "anyio", "os", "pathlib", "socket", "subprocess", "tempfile", "time"}
@@ -294,12 +295,10 @@ PRONOUNS = {
 }
 # The good uses: `now` is a time, and a field of the protocol keeps its name.
 GOOD_PRONOUNS = {
-    "cocosearchd.config.settings": {"place"},
-    "cocosearchd.config.settings_files": {"place"},
-    "cocosearchd.watching.clock": {"now"},
+    "cocosearchd.watching.scans.scan_schedule": {"now"},
     "cocosearchd.watching.git.checkout_hold": {"now"},
     "cocosearchd.watching.hints.inotify": {"now"},
-    "cocosearchd.watching.reconciler": {"now"},
+    "cocosearchd.watching.dirty_set": {"now"},
     "cocosearch_ipc.http.connection_slots": {"now"},
     "cocosearch_ipc.mcp.root_policy": {"own"},
     "cocosearch_ipc.workspace_protocol": {"place"},

@@ -25,7 +25,7 @@ from cocosearchd.graph.name_table import NameTable, split_files
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
 from cocosearchd.graph.questions.target import parse_target
-from cocosearchd.graph.questions.target_search import find_definitions
+from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.questions.time_limit import TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages import detect
@@ -95,7 +95,7 @@ def measure(packed: PackedFiles, question: Question, names: Sequence[str]) -> di
         files = packed.view()
         resolver = Resolver(files)
         try:
-            keys = find_definitions(files, resolver, parse_target(name)).keys
+            keys = find_target_definitions(files, resolver, parse_target(name)).keys
             answers[name] = question(files, resolver, keys)
         except InvalidInput:  # an ambiguous name: its definitions are listed
             answers[name] = None

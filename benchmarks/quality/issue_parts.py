@@ -27,7 +27,7 @@ from cocosearchd.search.code.code_profile import Weights, load_weights, rank_cod
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, compute_features
-from cocosearchd.search.plan import split_text
+from cocosearchd.search.plan import split_question
 from cocosearchd.search.reports.report_signals import make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
 from training.ranking.reports import TreeReader
@@ -64,7 +64,7 @@ def rank_case(
 
     `vector`: of the summary of its question, (dimension,).
     """
-    _, report = split_text(case.query)
+    _, report = split_question(case.query)
     project = case.repository.rpartition("/")[2]
     common = snapshot.common_language
     plain_terms = terms.parse_query(case.query, project, common)
@@ -108,7 +108,7 @@ def rank_repository(
     """Yield the ranks of all cases of a repository, tree by tree."""
     with TreeReader(repository, embedder) as reader:
         for case in dated_cases(repository, cases):
-            summary = split_text(case.query)[0].words
+            summary = split_question(case.query)[0].words
             vector = asyncio.run(embedder.embed_query(summary))
             yield from rank_case(case, reader.read(case.base), reader.terms, vector)
 

@@ -23,7 +23,7 @@ from benchmarks.quality.metric import Result, Target, ndcg
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.search.code.code_profile import Weights, rank_code
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.index_snapshot import (

@@ -5,9 +5,9 @@ Conventions of all modules:
 - **Lines**: counted from 1; a line range is inclusive at both ends.
 - **Vectors**: float32, L2-normalised, shape ``(dimension,)``; the all-zero vector means "nothing known" and is stored
   as NULL, because its cosine distance is undefined.
-- **Paths**: the path of a file inside its root is a `str` made by `encode_path`: `/` between parts, backslash doubled,
+- **Paths**: the path of a file inside its root is a `str` made by `path_text`: `/` between parts, backslash doubled,
   and each byte that is not UTF-8 written as ``\xNN``. It is unique, reversible and valid UTF-8, so it can be a key in
-  PostgreSQL and in JSON. Only code that opens files turns it back into bytes, with `decode_path`.
+  PostgreSQL and in JSON. Only code that opens files turns it back into bytes, with `path_bytes`.
 """
 
 import hashlib
@@ -39,27 +39,27 @@ def describe_root(root: bytes) -> str:
     return root.decode("utf-8", "backslashreplace")
 
 
-def encode_path(raw: bytes) -> str:
+def path_text(raw: bytes) -> str:
     """The text form of a relative path; see the module's docstring."""
     return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
-def named_path(text: str) -> str:
+def path_from_client(text: str) -> str:
     """The text form of a path from a client, in which bytes that are not UTF-8 are lone surrogates
     (PEP 383).
     """
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def named_glob(text: str) -> str:
+def glob_from_client(text: str) -> str:
     """The text form of a glob from a client. A byte that is not UTF-8 matches any such byte, since
     no glob can express the backslash of its text form.
     """
     return _SURROGATE.sub("????", text)
 
 
-def decode_path(text: str) -> bytes:
-    """The bytes of a path made by `encode_path`: its exact inverse."""
+def path_bytes(text: str) -> bytes:
+    """The bytes of a path made by `path_text`: its exact inverse."""
     return _ESCAPE.sub(
         lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]),
         text.encode("utf-8"),

@@ -51,8 +51,9 @@ from cocosearchd.indexes.declared_sources import DeclaredSources
 from cocosearchd.indexes.following.followed_indexes import FollowedIndexes
 from cocosearchd.indexes.following.publisher import Publisher
 from cocosearchd.indexes.registry import IndexRegistry
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.cores import count_usable_cores, extra_unsettled_batches
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit
 from cocosearchd.runtime import logs
 from cocosearchd.runtime.masking import find_secrets
@@ -186,7 +187,7 @@ def _bound(loaded: LoadedSettings, paths: DaemonPaths, *, secure: bool) -> socke
             tls=secure,
         )
     except sockets.PortTaken as taken:
-        set_by = f"server.port in {origin.place}: " if origin else ""
+        set_by = f"server.port in {origin.location}: " if origin else ""
         raise BadSettings(f"{set_by}{taken.message}", taken.hint) from None
 
 
@@ -335,7 +336,7 @@ async def _engine(
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
-    mappings = partial(watch_mappings, lambda: [index.watched for index in indexes.lookup.own()])
+    mappings = partial(watch_mappings, lambda: [index.own_root for index in indexes.lookup.own()])
     running.tasks.start_soon(supervise, "mappings", mappings)
     running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
     parts = make_dependencies(db, embedder, indexes.retry)
@@ -506,14 +507,14 @@ async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry)
     """Apply changed settings of logs, queries and indexes; log which ones need a restart."""
     running.paths.notifier.reloading()
     try:
-        await _follow(running, running.paths.reload(), engine, indexes)
+        await _apply_settings(running, running.paths.reload(), engine, indexes)
     except BadSettings as error:
         # the old settings stay
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
     running.paths.notifier.ready("answering")
 
 
-async def _follow(
+async def _apply_settings(
     running: RunningParts, loaded: LoadedSettings, engine: Engine, indexes: IndexRegistry
 ) -> None:
     settings = loaded.settings

@@ -438,7 +438,7 @@ class Engine(Protocol):
     async def index_codebase(self, request: IndexCodebaseRequest) -> IndexCodebaseReply:
         """Add a root. Return at once; indexing continues."""
 
-    def follow(self, request: IndexRequest) -> AsyncGenerator[IndexProgress, None]:
+    def report_progress(self, request: IndexRequest) -> AsyncGenerator[IndexProgress, None]:
         """Yield the progress of one index a few times per second.
 
         The stream ends when the index is searchable and nothing is pending.

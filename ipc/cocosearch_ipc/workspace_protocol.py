@@ -209,8 +209,8 @@ class GrepReply:
 class LanguageEntry:
     """A language: how files of it are recognised, and if symbols and context are extracted.
 
-    Files of a kind (`kind_of` is not empty) are recognised by path and content. A filter by a
-    language includes its kinds.
+    Files of a dialect (`kind_of` is not empty) are recognised by path and content. A filter by a
+    language includes its dialects.
     """
 
     name: str
@@ -225,7 +225,7 @@ class LanguageEntry:
 
 @dataclass(frozen=True, slots=True)
 class LanguagesReply:
-    """All supported languages and their kinds, sorted by name."""
+    """All supported languages and their dialects, sorted by name."""
 
     languages: tuple[LanguageEntry, ...]
 

@@ -44,14 +44,14 @@ async def test_settings_that_a_question_noticed_are_followed_when_nobody_waits_f
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shop(dsn, tmp_path) as bench:
-        begun, configure = anyio.Event(), bench.index.watched.configure
+        begun, configure = anyio.Event(), bench.index.own_root.configure
 
         async def slow(indexing: IndexingSettings) -> None:
             begun.set()
             await anyio.sleep(0.01)
             await configure(indexing)
 
-        monkeypatch.setattr(bench.index.watched, "configure", slow)
+        monkeypatch.setattr(bench.index.own_root, "configure", slow)
         bench.project("indexing: {exclude: [gen/]}")
         await given_up(bench.indexes.refresh(bench.index), begun)
         await bench.touched()

@@ -21,7 +21,7 @@ def failed_index() -> RunningIndex:
     record = IndexRecord(1, "shop", "shop", b"/shop", (), 8, IndexIdentity((), "", 0), 0)
     error = NotStarted("shop could not be started", "the daemon tries it again")
     values = {"record": record, "error": error, "replacement": None}
-    return cast(RunningIndex, SimpleNamespace(**values, place="/shop", host=""))
+    return cast(RunningIndex, SimpleNamespace(**values, root_text="/shop", host=""))
 
 
 class StartsMeanwhile(Database):

@@ -48,7 +48,7 @@ def index_of(root: RecordingRoot, at_once: Freshness | None = None) -> RunningIn
         RunningIndex,
         SimpleNamespace(
             root=root,
-            watched=root,
+            own_root=root,
             record=SimpleNamespace(is_followed=False),
             error=None,
             sync_at_once=lambda: at_once,

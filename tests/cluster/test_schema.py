@@ -6,11 +6,12 @@ import pytest
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.store.chunks.queries import replace_files, vector_search
+from cocosearchd.store.chunks.file_writer import replace_files
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import statistics
+from cocosearchd.store.reads.chunk_reads import vector_search
 from tests.cluster.nodes import Cluster
 from tests.cluster.refused import REFUSED, STORAGE, Refused
 from tests.schemas import CITUS, distributed_schema

@@ -46,7 +46,7 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
         "cocosearch.yaml", "shop", ("backend", "blue"), ("library",),
     )  # fmt: skip
     assert dict(read.origins)["linked_indexes"] == ValueOrigin("project", "cocosearch.yaml:3")
-    assert {value.key: (value.value, value.origin.place) for value in read.values} == {
+    assert {value.key: (value.value, value.origin.location) for value in read.values} == {
         "indexing.chunk_size": (600, "cocosearch.yaml:6"),
         "indexing.include": (("src/**",), "cocosearch.yaml:7"),
         "indexing.extend_exclude": (("generated/",), "cocosearch.yaml:8"),

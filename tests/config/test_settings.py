@@ -75,7 +75,7 @@ def test_extending_settings_are_added_layer_by_layer(tmp_path: Path) -> None:
         ("b", "c", "d"),
     )
     assert (
-        loaded.origins["indexing.extend_exclude"].place
+        loaded.origins["indexing.extend_exclude"].location
         == f"COCOSEARCH_INDEXING_EXTEND_EXCLUDE and {file}:1"
     )
 

@@ -91,12 +91,12 @@ async def test_settings_that_a_late_server_proves_wrong_fail_no_question(script:
         with pytest.raises(EmbedderUnavailable, match="busy"):
             await embedder.embed_query("where")
         script.status = 0
-        await anyio.sleep(lazy.RETRY_S)
+        await anyio.sleep(lazy.OPEN_RETRY_S)
         with pytest.raises(EmbedderUnavailable, match="the settings ask for 64"):
             await embedder.embed_query("where")
         assert embedder.error is not None
         assert "the settings ask for 64" in embedder.error.message
-        await anyio.sleep(lazy.RETRY_S)
+        await anyio.sleep(lazy.OPEN_RETRY_S)
         with pytest.raises(BadSettings, match="the settings ask for 64"):
             await embedder.open()
         await embedder.aclose()

@@ -21,7 +21,8 @@ from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring.symbol_filter import match_symbols
 from cocosearchd.search.overlay import Overlay, OverlayFile
-from cocosearchd.store.chunks.queries import FileWrite, replace_files
+from cocosearchd.store.chunks.file_writer import replace_files
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.filter_sql import filter_sql

@@ -29,11 +29,11 @@ from typing import Any
 
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
-from cocosearchd.model import decode_path, encode_path
+from cocosearchd.model import path_bytes, path_text
 from cocosearchd.search.answers.clipped_lines import clip_lines
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import file_chunks
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.chunk_reads import file_chunks
 from tests.daemon import Daemon, make_daemon
 from tests.watching.operations import Operations, as_git_sees, difference
 
@@ -323,7 +323,7 @@ class Soak:
             }
             torn |= set(await index_records.damaged_files(db, record))
         return {
-            decode_path(file.path): file.content_hash
+            path_bytes(file.path): file.content_hash
             for file in files
             if file.language in ("python", "markdown")
         }, sorted(torn)
@@ -347,7 +347,7 @@ class Soak:
             ):
                 self.tally.differs(f"{where}: {word} of {path!r} is not found")
             if path.endswith(b".py") and WHOLE.fullmatch(data):
-                self._define(where, plot, word, encode_path(path))
+                self._define(where, plot, word, path_text(path))
 
     def _define(self, where: str, plot: Plot, word: str, path: str) -> None:
         """The code graph knows the definition in a file, and none that is not on the disk."""
@@ -362,7 +362,7 @@ class Soak:
         if path not in paths:
             self.tally.differs(f"{where}: {word} is not defined in {path!r}, but in {paths}")
         for defining in paths:
-            file = Path(os.fsdecode(plot.path), os.fsdecode(decode_path(defining)))
+            file = Path(os.fsdecode(plot.path), os.fsdecode(path_bytes(defining)))
             if not file.exists() or word.encode() not in file.read_bytes():
                 self.tally.differs(f"{where}: {word} is not on disk in {defining!r}")
 
@@ -409,7 +409,7 @@ def says(
     as in answers.
     """
     try:
-        data = Path(os.fsdecode(root), os.fsdecode(decode_path(path))).read_bytes()
+        data = Path(os.fsdecode(root), os.fsdecode(path_bytes(path))).read_bytes()
     except OSError:
         return False
     content = data[start:end].decode("utf-8", "replace")

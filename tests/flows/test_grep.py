@@ -200,7 +200,7 @@ def test_a_change_that_is_not_indexed_yet_is_searched_and_marked(
     daemon: Daemon, project: Path
 ) -> None:
     daemon.index(project, "stopped")
-    indexers = daemon.children("cocosearchd.indexing.worker.indexer")
+    indexers = daemon.children("cocosearchd.indexing.indexer.indexer")
     assert indexers
     for indexer in indexers:
         indexer.suspend()

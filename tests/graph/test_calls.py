@@ -4,7 +4,7 @@ from cocosearchd.filters.filter_fields import make_filter
 from cocosearchd.graph.code_files import CodeFiles, DefinitionKey
 from cocosearchd.graph.questions.calls import CallQuery, CallTree, find_callees, find_callers
 from cocosearchd.graph.questions.target import parse_target
-from cocosearchd.graph.questions.target_search import find_definitions
+from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.resolution.resolver import Resolver
 from tests.graph.sources import parse_sources
 
@@ -42,13 +42,13 @@ FILES = parse_sources(
 
 def callers(name: str, query: CallQuery, files: CodeFiles = FILES) -> CallTree:
     resolver = Resolver(files)
-    keys = find_definitions(files, resolver, parse_target(name)).keys
+    keys = find_target_definitions(files, resolver, parse_target(name)).keys
     return find_callers(files, resolver, keys, query, lambda: False)
 
 
 def callees(name: str, query: CallQuery, files: CodeFiles = FILES) -> CallTree:
     resolver = Resolver(files)
-    keys = find_definitions(files, resolver, parse_target(name)).keys
+    keys = find_target_definitions(files, resolver, parse_target(name)).keys
     return find_callees(files, resolver, keys, query, lambda: False)
 
 

@@ -15,7 +15,7 @@ from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.languages import name_hashes
 from cocosearchd.languages.code_facts import CodeFacts, Use
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.store.chunks.queries import delete_file, replace_file, replace_files
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose

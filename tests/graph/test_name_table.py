@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cocosearchd.graph.code_files import NameFiles
-from cocosearchd.graph.hash_files import MAX_FILES
+from cocosearchd.graph.hash_files import MAX_TABLE_FILES
 from cocosearchd.graph.name_table import NameTable, split_files
 from cocosearchd.languages import name_hashes
 from cocosearchd.languages.name_hashes import hash_name
@@ -176,7 +176,7 @@ def test_a_table_larger_than_a_segment_answers_as_one() -> None:
         stored(
             f"d{n % 7}/{n}.py", PlainFile(n, frozenset({f"f{n}"}), frozenset({"run", f"u{n % 5}"}))
         )
-        for n in range(MAX_FILES + 10)
+        for n in range(MAX_TABLE_FILES + 10)
     ]
     table = NameTable().replace((), files)
     assert len(table._views) > 1
@@ -184,6 +184,6 @@ def test_a_table_larger_than_a_segment_answers_as_one() -> None:
     assert len(table.files_using("run")) == len(files)
     assert table.files_defining("f65540") == [files[65540].path]
     sizes = [len(view.live) for view in table._views]
-    assert max(sizes) <= MAX_FILES
+    assert max(sizes) <= MAX_TABLE_FILES
     assert sum(sizes) == len(files)
-    assert np.iinfo(table._views[0].segment.uses.files.dtype).max == MAX_FILES - 1
+    assert np.iinfo(table._views[0].block.uses.files.dtype).max == MAX_TABLE_FILES - 1

@@ -24,7 +24,7 @@ from cocosearchd.graph.questions.reference_pages import (
     find_references,
 )
 from cocosearchd.graph.questions.target import parse_target
-from cocosearchd.graph.questions.target_search import find_definitions
+from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages import symbol_table
@@ -67,7 +67,7 @@ ALL = ReferenceQuery()
 def uses(name: str, query: ReferenceQuery = ALL, files: CodeFiles = FILES) -> ReferencePage:
     resolver = Resolver(files)
     target = parse_target(name)
-    keys = find_definitions(files, resolver, replace(target, paths=(target.path,))).keys
+    keys = find_target_definitions(files, resolver, replace(target, paths=(target.path,))).keys
     return find_references(files, resolver, keys, query, lambda: False)
 
 

@@ -9,7 +9,7 @@ from cocosearchd.graph.code_files import CodeFile, DefinitionKey
 from cocosearchd.graph.resolution import use_search
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, BindingKind, CodeFacts
-from cocosearchd.languages.references.manifest_facts import extract_manifest_facts
+from cocosearchd.languages.references.package_facts import extract_package_facts
 from tests.graph.resolver_files import file, imported, names_of, resolve, use
 
 CLIENT = file("pkg/client.py", "Client(Client.get, Client.close)")
@@ -326,7 +326,7 @@ def test_functions_that_are_arguments_are_no_members() -> None:
 
 
 def settings(path: str, text: str) -> CodeFile:
-    return CodeFile(path, "json", (), extract_manifest_facts(path, text.encode()))
+    return CodeFile(path, "json", (), extract_package_facts(path, text.encode()))
 
 
 @pytest.mark.parametrize(

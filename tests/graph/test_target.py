@@ -5,7 +5,7 @@ import pytest
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.graph.code_files import WHOLE_FILE, CodeFiles, DefinitionKey
 from cocosearchd.graph.questions.target import Target, parse_target, split_name
-from cocosearchd.graph.questions.target_search import TargetDefinitions, find_definitions
+from cocosearchd.graph.questions.target_search import TargetDefinitions, find_target_definitions
 from cocosearchd.graph.resolution.resolver import Resolver
 from tests.graph.sources import parse_sources
 
@@ -61,7 +61,7 @@ def definitions(
     target = parse_target(text)
     candidates = paths or (target.path,)
     written = Target(target.text, target.path, target.line, target.column, candidates)
-    return find_definitions(files, Resolver(files), written)
+    return find_target_definitions(files, Resolver(files), written)
 
 
 @pytest.mark.parametrize(

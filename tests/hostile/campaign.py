@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from cocosearch_ipc.client import CallFailed
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from tests.daemon import Daemon, passing_daemon
 from tests.hostile.corpus import Case, cases
 from tests.hostile.neighbour import FRESH_WITHIN_S, Neighbour
@@ -77,7 +77,7 @@ def run_campaign(
 
 def _judge(daemon: Daemon, index: str, case: Case, indexed: set[str], report: Report) -> str | None:
     """Why the case was not treated as it should be, or None."""
-    path = encode_path(case.path)
+    path = path_text(case.path)
     if path in indexed:
         report.searchable += 1
         if case.outcome == "left out":

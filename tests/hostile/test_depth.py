@@ -13,7 +13,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.scan import Scan, compare_paths
+from cocosearchd.watching.scans.scan import Scan, compare_paths
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
 
@@ -72,10 +72,10 @@ def test_deep_rules_of_git_are_followed(deep_root: Path) -> None:
     (deep_root / ".gitignore").write_text("a/\n")
     path = nest(deep_root, DEEP)
     scope = RootScope(os.fsencode(deep_root), IndexingSettings())
-    assert not scope.allows(os.fsencode(path))
+    assert not scope.is_in_scope(os.fsencode(path))
     git(deep_root, "add", "-f", "--", path)
     assert scope.refresh_git() is None
-    assert scope.renew().allows(os.fsencode(path))
+    assert scope.renew().is_in_scope(os.fsencode(path))
 
 
 def test_depth_in_one_root_stops_no_other(

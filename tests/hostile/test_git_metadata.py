@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching.git.ignore_files import MAX_BYTES
 from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.git.rule_cache import GitRuleCache
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore_files import MAX_IGNORE_BYTES
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 from tests.watching.support import git
@@ -150,7 +150,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
     attack(root, file, kind)
     began = time.monotonic()
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    allowed = {path for path in (b"shown.py", b"sub/below.py") if scope.allows(path)}
+    allowed = {path for path in (b"shown.py", b"sub/below.py") if scope.is_in_scope(path)}
     assert time.monotonic() - began < SOON_S
     expected_to_parse = {".git/config", ".git/config.worktree", ".git/more"} & {file}
     # git cannot parse these: rules are unknown
@@ -174,7 +174,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
         (".git/more", "endless", "more is not read: it is outside of the repository"),
         (".gitignore", "fifo", ".gitignore is not used: it is not a file"),
         (".gitignore", "endless", ".gitignore is not used: it is a symbolic link"),
-        (".gitignore", "huge", f"larger than {MAX_BYTES // 1024:,} kB"),
+        (".gitignore", "huge", f"larger than {MAX_IGNORE_BYTES // 1024:,} kB"),
         (".git", "fifo", ".git is not used: it is not a file"),
         (".git", "nul", ".git is not used: it has a NUL"),
         (".git", "endless", ".git is not used: it is not a file"),
@@ -184,7 +184,7 @@ def test_unused_rules_are_reported(tmp_path: Path, file: str, kind: str, words: 
     root = repository(tmp_path / "root")
     attack(root, file, kind)
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert scope.allows(b"shown.py")
+    assert scope.is_in_scope(b"shown.py")
     assert any(words in remark for remark in scope.warnings()), scope.warnings()
 
 
@@ -204,7 +204,7 @@ def test_a_repository_names_no_file_outside_of_it(
     (root / ".git" / "link").symlink_to(outside)
     git(root, "config", "core.excludesFile", names[how])
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert scope.allows(b"free.py")
+    assert scope.is_in_scope(b"free.py")
     assert any("outside of the repository" in remark for remark in scope.warnings())
 
 
@@ -220,7 +220,7 @@ def test_the_user_names_files_anywhere(
     chosen = str(outside) if name == "outside" else name
     (tmp_path / ".gitconfig").write_text(f"[core]\n\texcludesFile = {chosen}\n")
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert not scope.allows(b"free.py")
+    assert not scope.is_in_scope(b"free.py")
     assert scope.warnings() == ()
 
 
@@ -233,10 +233,10 @@ def test_a_file_that_the_user_names_in_every_work_tree_is_the_repositorys(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     (tmp_path / ".gitconfig").write_text("[core]\n\texcludesFile = .ignored\n")
     (root / ".ignored").write_text("free.py\n")
-    assert not RootScope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
+    assert not RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"free.py")
     (root / ".ignored").unlink()
     (root / ".ignored").symlink_to("/dev/zero")
-    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"free.py")
 
 
 def test_a_condition_of_the_user_reads_no_head_that_hangs(
@@ -249,7 +249,7 @@ def test_a_condition_of_the_user_reads_no_head_that_hangs(
     (root / ".git" / "HEAD").unlink()
     os.mkfifo(root / ".git" / "HEAD")
     began = time.monotonic()
-    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"shown.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"shown.py")
     assert time.monotonic() - began < SOON_S
 
 
@@ -281,8 +281,8 @@ def test_a_file_of_the_user_without_end_costs_little_and_is_named(
     odd = users_config(tmp_path, how, kind)
     began = time.monotonic()
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert scope.allows(b"shown.py")
-    assert not scope.allows(b"hidden.py"), "the repository's own rules hold"
+    assert scope.is_in_scope(b"shown.py")
+    assert not scope.is_in_scope(b"hidden.py"), "the repository's own rules hold"
     assert time.monotonic() - began < SOON_S
     warnings = [*scope.warnings(), *(failure.reason for failure in scope.git_failures().values())]
     assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in warnings] == [
@@ -303,7 +303,7 @@ def test_a_user_may_switch_configuration_off(
         monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
         (tmp_path / ".gitconfig").symlink_to(os.devnull)
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert not scope.allows(b"hidden.py")
+    assert not scope.is_in_scope(b"hidden.py")
     assert scope.warnings() == ()
 
 
@@ -435,7 +435,7 @@ def point(root: Path, marker: bytes, common: bytes) -> None:
     repository_at(os.fsencode(root))
     (root / ".git").write_bytes(b"gitdir: elsewhere.git\n")
     repository_at(os.fsencode(root))
-    RootScope(os.fsencode(root), IndexingSettings()).allows(b"a.py")
+    RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"a.py")
 
 
 @pytest.fixture(scope="module")

@@ -238,9 +238,9 @@ def test_patterns_behind_the_bounds_are_left_out_and_it_is_said(tmp_path: Path) 
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".gitignore").write_bytes(b"*" * (MAX_WILDCARD_BYTES + 1) + b"\n")
     scope = RootScope(os.fsencode(tmp_path), IndexingSettings())
-    assert scope.allows(b"a.py")
-    assert not scope.allows(b"hidden.go"), "whole names are looked up, however many there are"
-    assert scope.allows(b"sub/a.py")
+    assert scope.is_in_scope(b"a.py")
+    assert not scope.is_in_scope(b"hidden.go"), "whole names are looked up, however many there are"
+    assert scope.is_in_scope(b"sub/a.py")
     first, second = scope.warnings()
     assert first.startswith(f"{tmp_path}/.gitignore: 1 of its patterns")
     assert second.startswith(f"{tmp_path}/sub/.gitignore: 1 of its patterns")

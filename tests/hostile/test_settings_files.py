@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.config.project import read_project
-from cocosearchd.config.settings_files import MAX_BYTES, read_env, read_yaml
+from cocosearchd.config.settings_files import MAX_SETTINGS_BYTES, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
 SIZE = 60_000
@@ -75,7 +75,7 @@ def test_a_pumped_file_costs_no_more_than_it_is_long(
 ) -> None:
     file = tmp_path / "settings"
     file.write_bytes(text)
-    assert len(text) <= MAX_BYTES
+    assert len(text) <= MAX_SETTINGS_BYTES
     began = time.thread_time()
     error = refusal(lambda: read(file))
     assert time.thread_time() - began < LONGEST_S

@@ -24,12 +24,13 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexes import registry as indexes_module
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import first_matches
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
+from cocosearchd.store.reads.chunk_reads import first_matches
 from tests.embedding.ollama_server import Script, ollama_server
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from cocosearchd.indexes import maintenance
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import IndexerSpec
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.manifest_cache import open_manifest_file
 from cocosearchd.runtime.disk_cache import DiskCache
 

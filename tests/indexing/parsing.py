@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cocosearchd.embedding.caching import ReuseCounters
+from cocosearchd.indexing.indexer.known_contents import Preparation, look_up_contents
+from cocosearchd.indexing.indexer.row_maker import (
+    FileExtract,
+    RowRules,
+    extract_files,
+    extract_new_chunks,
+)
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_ranges
 from cocosearchd.indexing.pipeline.content_keys import ContentKeys, digest_pipeline_code
@@ -19,13 +26,6 @@ from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine
-from cocosearchd.indexing.worker.known_contents import Preparation, look_up_contents
-from cocosearchd.indexing.worker.row_maker import (
-    FileExtract,
-    RowRules,
-    extract_files,
-    extract_new_chunks,
-)
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import IndexIdentity
 from cocosearchd.runtime.disk_cache import DiskCache

@@ -13,9 +13,10 @@ import anyio
 
 from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.coordinator.updater import STALL_S, IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import STALL_S, Updater
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.row_shape import index_identity
-from cocosearchd.model import Commit, IndexRecord, decode_path, encode_path
+from cocosearchd.model import Commit, IndexRecord, path_bytes, path_text
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
@@ -116,7 +117,7 @@ class Bench:
 
     def remove(self, *paths: str) -> None:
         for path in paths:
-            (self.root / os.fsdecode(decode_path(path))).unlink()
+            (self.root / os.fsdecode(path_bytes(path))).unlink()
 
     async def feed(
         self, *paths: str, gone: Sequence[str] = (), force: bool = False
@@ -154,7 +155,7 @@ class Bench:
 def every_path(root: Path) -> list[str]:
     """The regular files below a root, as the index names them."""
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-    return sorted(encode_path(os.fsencode(path.relative_to(root))) for path in files)
+    return sorted(path_text(os.fsencode(path.relative_to(root))) for path in files)
 
 
 async def new_record(

@@ -12,10 +12,11 @@ import anyio.lowlevel
 import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.index_queue import BULK_BATCHES, BULK_FILES
-from cocosearchd.indexing.worker.index_threads import BULK_THREADS, IndexThreads
-from cocosearchd.indexing.worker.work_priority import MAX_PAUSE_S, WorkPriority
+from cocosearchd.indexing.indexer.index_threads import BULK_THREADS, IndexThreads
+from cocosearchd.indexing.indexer.work_priority import MAX_PAUSE_S, WorkPriority
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit
 from cocosearchd.store.connection.database import Database
 from tests.embedding.ollama_server import Script, ollama_server
@@ -159,7 +160,7 @@ async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) 
     """Sixty indexes that were all worked on some time would keep hundreds of them, each with its
     parsers.
     """
-    monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.IDLE_S", 0.05)
+    monkeypatch.setattr("cocosearchd.indexing.indexer.index_threads.THREADS_IDLE_S", 0.05)
     previous_threads, threads, release = (
         named("bulk", "edits"),
         IndexThreads(WorkPriority()),

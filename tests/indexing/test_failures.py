@@ -18,9 +18,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.indexer.set_aside import SetAside
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.throttle import DISK_FULL
-from cocosearchd.indexing.worker.set_aside import SetAside
 from cocosearchd.model import Commit
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database

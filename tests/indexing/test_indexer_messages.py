@@ -14,7 +14,7 @@ from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, Inde
 from cocosearchd.indexing import indexer_messages
 from cocosearchd.indexing.coordinator.indexer_link import IndexerDied, IndexerLink
 from cocosearchd.indexing.index_queue import BatchPart
-from cocosearchd.model import IndexIdentity, IndexRecord, encode_path
+from cocosearchd.model import IndexIdentity, IndexRecord, path_text
 
 ANSWER = {
     "id": 7,
@@ -30,7 +30,7 @@ SOMETHING = st.recursive(
     ),
     max_leaves=20,
 )
-paths = st.binary(min_size=1, max_size=40).map(encode_path)
+paths = st.binary(min_size=1, max_size=40).map(path_text)
 
 
 @given(st.binary(min_size=1), st.lists(st.text()), st.dictionaries(st.text(), st.text()))

@@ -6,7 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit
 from cocosearchd.runtime import supervise
 from cocosearchd.store.connection.database import Database

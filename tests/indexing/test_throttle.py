@@ -11,7 +11,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.coordinator import updater
-from cocosearchd.indexing.coordinator.updater import IndexerSpec
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.throttle import Throttle, free_bytes, on_battery
 from cocosearchd.sandbox.process_priority import lower_io_priority
 from cocosearchd.store.connection.database import Database

@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import RACY_NS, Commit, IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database

@@ -106,7 +106,9 @@ class FixedEngine:
             name, request.path, created, replace(PROGRESS, index=name, state="scanning")
         )
 
-    async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
+    async def report_progress(
+        self, request: p.IndexRequest
+    ) -> AsyncGenerator[p.IndexProgress, None]:
         index = self._index(request.index)
         try:
             for step in range(self.steps):

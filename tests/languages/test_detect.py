@@ -120,14 +120,14 @@ def test_every_detected_language_is_supported(path: str, head: bytes) -> None:
 
 
 def test_families() -> None:
-    assert blocks.language_kinds("python") == ("python",)
-    assert set(blocks.language_kinds("yaml")) > {
+    assert blocks.language_dialects("python") == ("python",)
+    assert set(blocks.language_dialects("yaml")) > {
         "yaml",
         "github-actions",
         "kubernetes",
         "helm-values",
     }
-    assert all(blocks.base_language(grammar.name) in by_name() for grammar in blocks.GRAMMARS)
+    assert all(blocks.base_language(dialect.name) in by_name() for dialect in blocks.DIALECTS)
     assert blocks.base_language("go") == "go"
 
 

@@ -1,6 +1,6 @@
 """Makes candidates as retrieval gives them."""
 
-from cocosearchd.store.chunks.queries import Candidate
+from cocosearchd.store.chunks.rows import Candidate
 
 
 def candidate(

@@ -22,15 +22,16 @@ from cocosearchd.model import (
     IndexIdentity,
     IndexRecord,
     SkipReason,
-    encode_path,
     hash_content,
+    path_text,
 )
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import create_index
 from cocosearchd.store.words.words_table import fill_words
@@ -75,7 +76,7 @@ class Corpus:
             [f"{chunk.header}\n{chunk.text}" for chunk in chunks]
         )
         write = FileWrite(
-            encode_path(path.encode()),
+            path_text(path.encode()),
             hash_content(data),
             None,
             parsed.language,
@@ -102,7 +103,7 @@ class Corpus:
         """
         if self.lexical is not None:
             await self.lexical.apply(
-                Commit(self.record.name, generation, (encode_path(path.encode()),))
+                Commit(self.record.name, generation, (path_text(path.encode()),))
             )
         self.record = replace(self.record, generation=max(self.record.generation, generation))
         return generation

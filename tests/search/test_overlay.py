@@ -11,8 +11,8 @@ import pytest
 
 from cocosearchd.api.overlay_sessions import (
     EMBEDDING_BATCH,
-    MAX_FILES,
     MAX_SESSIONS,
+    MAX_UNSAVED_FILES,
     OverlayRules,
     OverlaySessions,
 )
@@ -306,11 +306,11 @@ async def test_bounds_and_refusals(
         ):
             with pytest.raises(Refused):
                 await overlays.put(session, corpus.record, "a.py", data, RULES)
-        for number in range(MAX_FILES):
+        for number in range(MAX_UNSAVED_FILES):
             await overlays.put(session, corpus.record, f"{number}.py", b"", RULES)
-        with pytest.raises(Refused, match=str(MAX_FILES)):
+        with pytest.raises(Refused, match=str(MAX_UNSAVED_FILES)):
             await overlays.put(session, corpus.record, "more.py", b"", RULES)
-        monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_BYTES", 10)
+        monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_UNSAVED_BYTES", 10)
         await overlays.put(session, corpus.record, "0.py", b"ten bytes\n", RULES)
         await overlays.put(session, corpus.record, "0.py", b"10 again.\n", RULES)
         with pytest.raises(Refused, match="unsaved text"):
@@ -327,7 +327,7 @@ async def test_bounds_and_refusals(
 async def test_bounds_hold_for_what_is_put_at_the_same_time(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, overlay_parser: OverlayParser
 ) -> None:
-    monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_FILES", 2)
+    monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_UNSAVED_FILES", 2)
     overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         put = [

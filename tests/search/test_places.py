@@ -16,7 +16,7 @@ from cocosearchd.search.places import (
     to_hit,
 )
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.search.scored_candidates import ScoredCandidate
 from tests.search.candidates import candidate
 
 PLAN = Plan("find the user", Filter(), "code", 3, 100, True, (), "disabled", 0.0, False, False)

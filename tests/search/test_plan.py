@@ -48,7 +48,7 @@ def test_identifier_patterns(text: str, is_identifier: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "use_hybrid", "text", "keyword"),
+    ("profile", "use_hybrid", "text", "uses_keywords"),
     [
         ("classic", None, "find database connection", False),
         ("classic", None, "find getUserById", True),
@@ -60,9 +60,9 @@ def test_identifier_patterns(text: str, is_identifier: bool) -> None:
     ],
 )
 def test_when_words_are_searched(
-    profile: str, use_hybrid: bool | None, text: str, keyword: bool
+    profile: str, use_hybrid: bool | None, text: str, uses_keywords: bool
 ) -> None:
-    assert plan_of(text, profile=profile, use_hybrid=use_hybrid).keyword is keyword
+    assert plan_of(text, profile=profile, use_hybrid=use_hybrid).uses_keywords is uses_keywords
 
 
 @pytest.mark.parametrize(("limit", "depth"), [(1, 2), (10, 20), (50, 100), (80, 100)])
@@ -146,7 +146,7 @@ def test_two_symbol_names_are_refused() -> None:
 def test_no_words_and_a_symbol_filter_list_symbols() -> None:
     plan = plan_of("sym:class lang:go")
     assert plan.listing
-    assert not plan.keyword
+    assert not plan.uses_keywords
 
 
 @pytest.mark.parametrize("text", ["", "   ", "lang:go", "path:src"])

@@ -12,9 +12,9 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Hit
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.query_cache import MIN_SIMILARITY, CachedHits, QueryCache
+from cocosearchd.search.query_cache import MIN_SIMILARITY, QueryCache, RankedHits
 from cocosearchd.search.reports.report import read_report
-from cocosearchd.store.chunks.file_states import FileState
+from cocosearchd.store.reads.file_states import FileState
 
 PLAN = Plan("read a file", Filter(), "code", 10, 100, True, (), "disabled", 0.0, False, False)
 MEGABYTE = 1 << 20
@@ -34,8 +34,8 @@ def hit(path: str = "a.py", content: str = "text") -> Hit:
     return Hit("code", path, 0, 4, 1, 1, "python", 1.0, "both", "", "", None, None, None, content)
 
 
-def found(generation: int = 1, path: str = "a.py", content: str = "text") -> CachedHits:
-    return CachedHits(generation, (hit(path, content),), (FileState(path, b"hash", generation),))
+def found(generation: int = 1, path: str = "a.py", content: str = "text") -> RankedHits:
+    return RankedHits(generation, (hit(path, content),), (FileState(path, b"hash", generation),))
 
 
 def unit(*values: float) -> NDArray[np.float32]:
@@ -285,7 +285,7 @@ def test_the_estimate_of_bytes_is_not_far_off() -> None:
             FileState(hit.path, bytes([n] * 16), 1, bytes(100)) for n, hit in enumerate(hits)
         )
         cache.put(
-            1, replace(PLAN, text=str(number)), unit(*np.ones(256)), CachedHits(1, hits, files)
+            1, replace(PLAN, text=str(number)), unit(*np.ones(256)), RankedHits(1, hits, files)
         )
     used = tracemalloc.get_traced_memory()[0] - old_size
     tracemalloc.stop()

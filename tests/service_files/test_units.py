@@ -22,8 +22,8 @@ from cocosearchd import __main__ as daemon_main
 from cocosearchd.config.layers import NOT_SETTINGS, load_settings
 from cocosearchd.config.settings import Settings
 from cocosearchd.indexing.coordinator import indexer_process
+from cocosearchd.indexing.indexer import indexer
 from cocosearchd.indexing.pool.boxed_parser import POOL_SIZE
-from cocosearchd.indexing.worker import indexer
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.store.server import embedded
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
+from cocosearchd.store.chunks.file_writer import replace_files, stored_files
 from cocosearchd.store.chunks.manifest import build_manifest, compare_manifest, stored_chunk_order
-from cocosearchd.store.chunks.queries import Candidate, FileWrite, replace_files, stored_files
+from cocosearchd.store.chunks.rows import Candidate, FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import create_index

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cocosearchd.errors import Conflict, NotFound
 from cocosearchd.model import Fingerprint
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.index_records import (

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.file_states import file_states
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.file_facts import file_code
 from cocosearchd.store.index_records import drop_index, generation
@@ -18,6 +17,7 @@ from cocosearchd.store.precise_use_rows import (
     count_precise_uses,
     replace_precise_uses,
 )
+from cocosearchd.store.reads.file_states import file_states
 from tests.store.support import DIMENSION, IDENTITY, file_write, new_index
 
 OTHER = replace(IDENTITY, embedder=(("dimension", str(DIMENSION)), ("model", "other")))

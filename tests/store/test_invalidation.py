@@ -10,7 +10,7 @@ from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.store.support import IDENTITY, file_write, fingerprint, keyword_search, new_index

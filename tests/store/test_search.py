@@ -15,22 +15,20 @@ from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.filters.conditions import phrase_query
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, spellings
-from cocosearchd.store.chunks.file_states import FileStates, file_states
-from cocosearchd.store.chunks.queries import (
-    PLANNED_ONCE,
-    Candidate,
-    FileWrite,
-    chunks_with_files,
-    delete_file,
-    first_matches,
-    replace_file,
-    vector_search,
-)
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
+from cocosearchd.store.chunks.rows import Candidate, FileWrite
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_records import drop_index
+from cocosearchd.store.reads.chunk_reads import (
+    PLANNED_ONCE,
+    chunks_with_files,
+    first_matches,
+    vector_search,
+)
+from cocosearchd.store.reads.file_states import FileStates, file_states
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
 

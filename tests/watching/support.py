@@ -16,8 +16,8 @@ from pathlib import Path
 import anyio
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.model import FileRecord, Fingerprint, decode_path
-from cocosearchd.watching.dirty_set import DirtyBatch
+from cocosearchd.model import FileRecord, Fingerprint, path_bytes
+from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.watched_root import WatchedRoot
 
 BACKENDS = (
@@ -90,7 +90,7 @@ class MemoryIndex:
         """Read a path into the index, or remove it if it is gone; return whether it could be read
         in one piece.
         """
-        full_path = os.path.join(self.root, decode_path(path))
+        full_path = os.path.join(self.root, path_bytes(path))
         try:
             handle = os.open(full_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -112,7 +112,7 @@ class MemoryIndex:
         return True
 
     def contents(self) -> dict[bytes, bytes]:
-        return {decode_path(path): record.content_hash for path, record in self.files.items()}
+        return {path_bytes(path): record.content_hash for path, record in self.files.items()}
 
 
 def fingerprint(s: os.stat_result) -> Fingerprint:

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from cocosearchd.runtime.files.nofollow import opened_directory
-from cocosearchd.watching.scan import Scan, ScanResult
+from cocosearchd.watching.scans.scan import Scan, ScanResult
 from tests.watching.support import BACKENDS, QUICK, digest, following, in_sync, on_disk
 from tests.watching.test_watched_root import held, put
 
@@ -140,7 +140,7 @@ async def test_a_directory_that_fails_for_now_is_not_taken_for_empty(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return opened_directory(path)
 
-    monkeypatch.setattr("cocosearchd.watching.scan.opened_directory", stumbling)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan.opened_directory", stumbling)
     async with following(root, home / "sync", backend) as (live, index):
         await in_sync(live)
         failing.add(os.fsencode(root / "new"))

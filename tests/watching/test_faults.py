@@ -20,11 +20,12 @@ from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import FileRecord
 from cocosearchd.runtime.files.nofollow import directory_identity, open_absolute
-from cocosearchd.watching import clock, watched_root
+from cocosearchd.watching import watched_root
 from cocosearchd.watching.availability import availability
-from cocosearchd.watching.dirty_set import DirtyBatch
+from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
+from cocosearchd.watching.scans import scan_schedule
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import Operations, as_git_sees, difference
 from tests.watching.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk
@@ -270,7 +271,7 @@ async def test_a_machine_that_slept_looks_at_everything(
 ) -> None:
     """Whatever happened meanwhile on a mount, no event told of it."""
     gap = 0.0
-    monkeypatch.setattr(clock, "_sleep_gap", lambda: gap)
+    monkeypatch.setattr(scan_schedule, "_sleep_gap", lambda: gap)
     monkeypatch.setattr(watched_root, "TICK_S", 0.02)
     monkeypatch.setattr(watched_root, "open_hints", liar(1, tells=0.0, repeats=0.0))
     async with following(root, tmp_path / "sync") as (live, index):
@@ -287,7 +288,7 @@ async def test_the_first_answer_after_a_sleep_has_looked(
 ) -> None:
     """It does not depend on a timer being faster than the question."""
     gap = 0.0
-    monkeypatch.setattr(clock, "_sleep_gap", lambda: gap)
+    monkeypatch.setattr(scan_schedule, "_sleep_gap", lambda: gap)
     monkeypatch.setattr(watched_root, "TICK_S", 3600.0)
     monkeypatch.setattr(watched_root, "open_hints", liar(1, tells=0.0, repeats=0.0))
     async with following(root, tmp_path / "sync") as (live, index):
@@ -301,13 +302,13 @@ async def test_the_first_answer_after_a_sleep_has_looked(
 
 
 async def test_a_root_at_rest_is_looked_at_when_it_stirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "QUIET_S", 0.0)
-    schedule = clock.Schedule(QUICK, time.monotonic())
+    monkeypatch.setattr(scan_schedule, "QUIET_S", 0.0)
+    schedule = scan_schedule.ScanSchedule(QUICK, time.monotonic())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(schedule.wait_tick, 3600.0, 7200.0, quiet=True))
         await anyio.wait_all_tasks_blocked()
         schedule.record_activity(time.monotonic())
-    monkeypatch.setattr(clock, "QUIET_S", 3600.0)
+    monkeypatch.setattr(scan_schedule, "QUIET_S", 3600.0)
     with anyio.fail_after(5):
         await schedule.wait_tick(0.01, 3600.0, quiet=True)  # it has just stirred
 
@@ -333,7 +334,7 @@ async def test_a_wall_clock_that_jumps_hides_nothing(
         await in_sync(live)
         for hours in (-2, 2, 0):
             shift = hours * 3600
-            monkeypatch.setattr("cocosearchd.watching.scan.time.time_ns", _shifted_ns(shift))
+            monkeypatch.setattr("cocosearchd.watching.scans.scan.time.time_ns", _shifted_ns(shift))
             put(root, a=f"after {hours}", new=str(hours))
             for name in ("a.py", "new.py"):
                 now = (root / name).stat().st_mtime + shift

@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching import hard_links, scan_coordinator
+from cocosearchd.watching import hard_links
+from cocosearchd.watching.scans import scan_coordinator
 from tests.watching.support import BACKENDS, following, in_sync, on_disk
 
 PYTHON = IndexingSettings(include=("*.py",))
@@ -68,7 +69,7 @@ async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         await in_sync(live)
         change(outside)
-        monkeypatch.setattr(scan_coordinator, "changed_names", late.written)
+        monkeypatch.setattr(scan_coordinator, "changed_suspects", late.written)
         look = asyncio.ensure_future(live._coordinator.check_links(local=True))
         await asyncio.to_thread(late.seen.wait, 10)
         await in_sync(live)
@@ -90,7 +91,7 @@ def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path
     between = hard_links.linked_name("a.py", (root / "a.py").lstat())
     assert between is not None
     outside.write_text("# and once more\n")
-    names = hard_links.changed_names(os.fsencode(root), suspects)
+    names = hard_links.changed_suspects(os.fsencode(root), suspects)
     links.update(between)
     assert links.not_recorded(names) == ["a.py"]
 
@@ -156,7 +157,7 @@ class LateLook:
         self, root: bytes, suspects: Iterable[hard_links.Suspect]
     ) -> list[hard_links.Suspect]:
         """Return the changed names, like `links.written`."""
-        names = hard_links.changed_names(root, suspects)
+        names = hard_links.changed_suspects(root, suspects)
         if not self.seen.is_set():
             self.seen.set()
             assert self.goes_on.wait(10)

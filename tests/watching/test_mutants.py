@@ -19,13 +19,14 @@ import pytest
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.model import FileRecord
 from cocosearchd.runtime.files.nofollow import opened_directory, status_of
-from cocosearchd.watching import scan_coordinator, watched_root
-from cocosearchd.watching.clock import Cookies
+from cocosearchd.watching import watched_root
+from cocosearchd.watching.cookies import Cookies
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Hint, Hints, Sink
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, compare_paths
-from cocosearchd.watching.scan_coordinator import ScanCoordinator
+from cocosearchd.watching.scans import scan_coordinator
+from cocosearchd.watching.scans.scan import ComparedPaths, Scan, ScanResult, compare_paths
+from cocosearchd.watching.scans.scan_coordinator import ScanCoordinator
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import QUICK, MemoryIndex, following, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
@@ -79,8 +80,8 @@ async def test_a_directory_that_could_not_be_listed_is_not_deleted(
             raise PermissionError(errno.EACCES, "Permission denied")
         return status_of(path)
 
-    monkeypatch.setattr("cocosearchd.watching.scan.opened_directory", refused)
-    monkeypatch.setattr("cocosearchd.watching.scan.status_of", status)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan.opened_directory", refused)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan.status_of", status)
     if mutant:
         monkeypatch.setattr(scan_coordinator, "Scan", DeletesUnseen)
         monkeypatch.setattr(watched_root, "compare_paths", look_and_believe)
@@ -166,7 +167,7 @@ async def test_every_file_is_read_again_in_time(
     put(root, **{f"m{number}": str(number) for number in range(40)})
     monkeypatch.setattr(watched_root, "TICK_S", 0.05)
     # young files are read again at every scan
-    monkeypatch.setattr("cocosearchd.watching.scan.RACY_NS", 0)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan.RACY_NS", 0)
     monkeypatch.setattr(scan_coordinator, "AUDIT_SHARE", 10)
     if mutant:  # nothing is ever due to be read again
         monkeypatch.setattr(

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from cocosearchd.config.settings import WatchingSettings
-from cocosearchd.watching import reconciler
-from cocosearchd.watching.dirty_set import DirtyDirectory, PickedPaths, below
-from cocosearchd.watching.reconciler import Reconciler
+from cocosearchd.watching import dirty_set
+from cocosearchd.watching.dirty_records import DirtyDirectory, PickedPaths, below
+from cocosearchd.watching.dirty_set import DirtySet
 
 SETTINGS = WatchingSettings(retry_base_s=1, retry_max_s=4)
 PATHS = ("a", "b", "x/a", "x/b", "x/y/a", "x/y/b", "z/a")
@@ -44,11 +44,11 @@ class Scan:
 
 
 class World:
-    """A disk, an index that follows it by way of a reconciler, and somebody who saves and asks."""
+    """A disk, an index that follows it by way of a dirty set, and somebody who saves and asks."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.dirty = Reconciler(SETTINGS)
+        self.dirty = DirtySet(SETTINGS)
         self.disk, self.index = dict.fromkeys(PATHS, 0), dict.fromkeys(PATHS, -1)
         self.hints = deque[str | asyncio.Future[bool]]()  # a path, or a cookie
         self.flights, self.scans = list[Flight](), list[Scan]()
@@ -198,9 +198,9 @@ class World:
 async def test_a_fresh_answer_holds_what_was_saved_before_the_question(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(reconciler, "MAX_HINTED", 4)
-    monkeypatch.setattr(reconciler, "MAX_TREES", 3)
-    monkeypatch.setattr(reconciler, "URGENT_LIMIT", 3)
+    monkeypatch.setattr(dirty_set, "MAX_HINTED", 4)
+    monkeypatch.setattr(dirty_set, "MAX_TREES", 3)
+    monkeypatch.setattr(dirty_set, "URGENT_LIMIT", 3)
     world = World(seed)
     await world.run(1500)
     assert world.fresh > 5

@@ -60,7 +60,7 @@ async def test_a_second_change_within_one_step_is_found_later(
     now_ns = time.time_ns
     # The machine's clock cannot be set for a test; that ours is ahead is the same.
     monkeypatch.setattr(
-        "cocosearchd.watching.scan.time.time_ns", lambda: now_ns() + behind_s * SECOND_NS
+        "cocosearchd.watching.scans.scan.time.time_ns", lambda: now_ns() + behind_s * SECOND_NS
     )
     path = in_seconds / "a.py"
     async with following(in_seconds, tmp_path / "sync", "polling", SELDOM) as (live, index):
@@ -88,7 +88,7 @@ async def test_files_of_a_server_whose_clock_is_ahead_are_not_read_for_ever(
     root.mkdir()
     # The machine's clock cannot be set for a test; that it is behind is the same.
     monkeypatch.setattr(
-        "cocosearchd.watching.scan.time.time_ns", lambda: now_ns() - 3600 * SECOND_NS
+        "cocosearchd.watching.scans.scan.time.time_ns", lambda: now_ns() - 3600 * SECOND_NS
     )
     async with following(root, tmp_path / "sync", "polling", SELDOM) as (live, index):
         (root / "a.py").write_text("x = 1\n")

@@ -19,8 +19,9 @@ from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, FileRecord
-from cocosearchd.watching import scan_coordinator, watched_root
-from cocosearchd.watching.dirty_set import DirtyBatch
+from cocosearchd.watching import watched_root
+from cocosearchd.watching.dirty_records import DirtyBatch
+from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import (
     Cookie,
@@ -33,9 +34,9 @@ from cocosearchd.watching.hints.base import (
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import MAX_LISTED_FAILURES, MAX_LISTED_PATHS
-from cocosearchd.watching.scan import ComparedPaths, Scan, compare_paths
+from cocosearchd.watching.scans import scan_coordinator
+from cocosearchd.watching.scans.scan import ComparedPaths, Scan, compare_paths
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import (
     BACKENDS,
@@ -633,7 +634,7 @@ async def test_a_cookie_that_cannot_be_made_is_replaced_by_a_scan(
         async def full(_: object) -> None:  # filling the disk of the machine is not for a test
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("cocosearchd.watching.clock.Cookies.sync", full)
+        monkeypatch.setattr("cocosearchd.watching.cookies.Cookies.sync", full)
         put(root, a="1")
         assert (await live.sync(5)).fresh
         assert held(index) == {"a.py"}
@@ -855,7 +856,7 @@ class IgnoresLoss(WatchedRoot):
         pass
 
 
-class RemovesWithoutComparing(Reconciler):
+class RemovesWithoutComparing(DirtySet):
     """Mutant: a settled path is clean, whatever happened since it was handed out."""
 
     def settle(self, number: int, failed: Mapping[str, str], now: float) -> None:
@@ -941,7 +942,7 @@ async def test_a_change_between_reading_and_settling_is_seen(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
 ) -> None:
     if mutant:
-        monkeypatch.setattr(watched_root, "Reconciler", RemovesWithoutComparing)
+        monkeypatch.setattr(watched_root, "DirtySet", RemovesWithoutComparing)
 
     class Changes(WatchedRoot):
         def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:

@@ -16,11 +16,12 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport, decode_path
+from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport, path_bytes
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.dirty_set import DirtyBatch
+from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.stored_files import StoredFiles
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.store.support import DIMENSION, new_index, words_of
@@ -38,7 +39,7 @@ class Writer:
             batch = await self.live.next_batch()
             self.batches.append(batch)
             for path in batch.paths:
-                full_path = os.path.join(os.fsencode(self.root), decode_path(path))
+                full_path = os.path.join(os.fsencode(self.root), path_bytes(path))
                 data, status = Path(os.fsdecode(full_path)).read_bytes(), os.stat(full_path)
                 chunk = Chunk(0, len(data), 1, 1, data.decode(), path, "python")
                 write = FileWrite(

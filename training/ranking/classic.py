@@ -6,7 +6,7 @@ The daemon has an index `q-NAME` of each checkout (`cocosearchctl up DIR/NAME/RO
 is asked the annotated queries, names that are defined once, and queries about other repositories,
 which have no answer. Prints expected against seen: as the daemon says, and with logits that are
 corrected by a line (Platt 1999), fitted on the other repositories. The last row is the line that was
-fitted on all; it would scale the constants in `search/ranking.py`.
+fitted on all; it would scale the constants in `search/classic/fusion.py`.
 """
 
 import argparse

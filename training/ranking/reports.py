@@ -36,7 +36,7 @@ from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.search.code.code_profile import compute_signals, load_weights
 from cocosearchd.search.lexical.analysis.documents import Documents, FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache

@@ -24,7 +24,7 @@ from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import Chunk, encode_path
+from cocosearchd.model import Chunk, path_text
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.documents import (
     ChunkText,
@@ -101,7 +101,7 @@ def read(root: Path) -> Iterator[File]:
     path.
     """
     for path in sorted(root.rglob("*")):
-        name = encode_path(bytes(path.relative_to(root)))
+        name = path_text(bytes(path.relative_to(root)))
         if not path.is_file() or ".git" in path.parts or not is_supported(name):
             continue
         data = path.read_bytes()

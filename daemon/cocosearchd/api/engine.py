@@ -59,7 +59,7 @@ class Engine:
 
         index_verbs = IndexVerbs(db, embedders, indexes, pipeline, self.index_sync, reports)
         self.index_codebase = index_verbs.index_codebase
-        self.follow = index_verbs.follow
+        self.report_progress = index_verbs.report_progress
         self.list_indexes = index_verbs.list_indexes
         self.index_stats = index_verbs.index_stats
         self.clear_index = index_verbs.clear_index

@@ -7,7 +7,7 @@ from typing import TypeVar
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import decode_path, encode_path, named_path
+from cocosearchd.model import path_bytes, path_from_client, path_text
 
 Result = TypeVar("Result")
 Indexes = tuple[RunningIndex, ...]
@@ -27,7 +27,7 @@ async def resolve_file(
         return None
     root = index.record.root.rstrip(b"/") + b"/"
     resolved = parent.rstrip(b"/") + b"/" + base
-    return (index, encode_path(resolved[len(root) :])) if resolved.startswith(root) else None
+    return (index, path_text(resolved[len(root) :])) if resolved.startswith(root) else None
 
 
 async def resolve_directory(
@@ -47,7 +47,7 @@ async def resolve_directory(
     root = index.record.root.rstrip(b"/") + b"/"
     if not (resolved + b"/").startswith(root):
         return None
-    return index, encode_path(resolved[len(root) :])
+    return index, path_text(resolved[len(root) :])
 
 
 def _normal(path: str) -> bytes:
@@ -78,7 +78,7 @@ async def unsaved_file(
         raise InvalidInput(
             f"{path!r} is not the path of a file in a root", "give it as results have it"
         )
-    return index, named_path(relative)
+    return index, path_from_client(relative)
 
 
 async def first_result(
@@ -108,7 +108,7 @@ async def _candidates(
 ) -> list[tuple[Indexes, str]]:
     candidates: list[tuple[Indexes, str]] = []
     if not path.startswith("/"):
-        relative = named_path(path.removeprefix("./"))
+        relative = path_from_client(path.removeprefix("./"))
         candidates.append((await _selected(indexes, name, cwd, topic), relative))
     if path.startswith("/") or cwd is not None:
         reference = await resolve_file(
@@ -137,12 +137,12 @@ async def missing_path(
 
     A file that exists as results name it comes first, then a file relative to `cwd`.
     """
-    relative = named_path(path)
+    relative = path_from_client(path)
     is_absolute = path.startswith("/")
     if index.record.is_followed:
         return relative
     if not is_absolute and (
-        cwd is None or await _exists(index, index.record.root + b"/" + decode_path(relative))
+        cwd is None or await _exists(index, index.record.root + b"/" + path_bytes(relative))
     ):
         return relative
     absolute = path if is_absolute else f"{cwd}/{path}"
@@ -153,4 +153,4 @@ async def missing_path(
 
 
 async def _exists(index: RunningIndex, path: bytes) -> bool:
-    return await index.watched.threads.run(os.path.lexists, path)
+    return await index.own_root.threads.run(os.path.lexists, path)

@@ -49,7 +49,7 @@ class IndexReports:
             missing = index_records.Counts(-1, -1)
             reason = error_text(index.error or error)
             status = replies.refused_status(index.record, reason, missing)
-        return replace(status, root=index.place, schema=index.record.schema, host=index.host)
+        return replace(status, root=index.root_text, schema=index.record.schema, host=index.host)
 
     async def _status(self, index: RunningIndex) -> p.IndexStatus:
         """Status of a root (`WatchedRoot.status`), of what is stored, warnings, and samples of files

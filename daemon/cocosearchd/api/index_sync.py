@@ -59,7 +59,7 @@ class IndexSync:
         if (freshness := index.sync_at_once()) is not None:
             return freshness
         applied = await self.apply_settings(index, deadline)
-        if not applied and index.watched.availability.unresponsive:
+        if not applied and index.own_root.availability.unresponsive:
             return index.root.freshness()
         if not applied:
             return replace(index.root.freshness(), stale=stale_reason("settings_pending"))

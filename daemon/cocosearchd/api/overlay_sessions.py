@@ -34,8 +34,8 @@ EMBEDDING_BATCH = 64  # texts: some 10 ms of the built-in model
 # An editor has some tens of files open, and one session; a megabyte of text takes about three of
 # memory.
 MAX_SESSIONS = 64
-MAX_FILES = 200
-MAX_BYTES = 32 << 20
+MAX_UNSAVED_FILES = 200
+MAX_UNSAVED_BYTES = 32 << 20
 
 
 Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
@@ -192,16 +192,17 @@ class OverlaySessions:
         return unsaved.overlays[record.root]
 
     def _check_limits(self, unsaved: _Session, key: tuple[bytes, str], data: bytes) -> None:
-        if key not in unsaved.files and len(unsaved.files) >= MAX_FILES:
+        if key not in unsaved.files and len(unsaved.files) >= MAX_UNSAVED_FILES:
             raise Refused(
-                f"this session has {MAX_FILES} unsaved files already",
+                f"this session has {MAX_UNSAVED_FILES} unsaved files already",
                 "overlay.clear those that are saved",
             )
         replaced = len(unsaved.files[key].text.data) if key in unsaved.files else 0
         total = sum(session.size for session in self._sessions.values())
-        if total - replaced + len(data) > MAX_BYTES:
+        if total - replaced + len(data) > MAX_UNSAVED_BYTES:
             raise Refused(
-                f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved"
+                f"more than {MAX_UNSAVED_BYTES >> 20} MiB of unsaved text",
+                "overlay.clear what is saved",
             )
 
     def _session(self, session: str) -> _Session:

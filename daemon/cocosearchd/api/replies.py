@@ -138,7 +138,7 @@ def model_use(
 
 
 def languages() -> w.LanguagesReply:
-    """All languages, and the kinds of YAML and templates that grammars tell apart, by name."""
+    """All languages, and the dialects of YAML and of templates, by name."""
     entries = [
         w.LanguageEntry(
             name=info.name,
@@ -153,14 +153,14 @@ def languages() -> w.LanguagesReply:
     ]
     entries += [
         w.LanguageEntry(
-            name=grammar.name,
+            name=dialect.name,
             extensions=(),
             chunking="grammar",
             symbols=False,
             context=False,
-            kind_of=grammar.base_languages,
+            kind_of=dialect.base_languages,
         )
-        for grammar in blocks.GRAMMARS
+        for dialect in blocks.DIALECTS
     ]
     return w.LanguagesReply(tuple(sorted(entries, key=lambda entry: entry.name)))
 

@@ -86,7 +86,7 @@ def load_settings(
 
 def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
     return (
-        parse_value(entry.key, entry.value, ValueOrigin(layer, entry.place)) for entry in entries
+        parse_value(entry.key, entry.value, ValueOrigin(layer, entry.location)) for entry in entries
     )
 
 
@@ -103,14 +103,14 @@ def select_settings(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]
     names = variable_names()
     for entry in variables:
         if entry.key in names:
-            yield SettingEntry(names[entry.key], entry.value, entry.place)
+            yield SettingEntry(names[entry.key], entry.value, entry.location)
         elif (
             entry.key.startswith(PREFIX)
             and entry.key not in NOT_SETTINGS
             and not entry.key.startswith(FREE)
         ):
             matches = difflib.get_close_matches(entry.key, names, 1)
-            suffix = "" if entry.place == entry.key else f" in {entry.place}"
+            suffix = "" if entry.location == entry.key else f" in {entry.location}"
             raise BadSettings(
                 f"unknown variable {entry.key}{suffix}",
                 f"did you mean {matches[0]}?" if matches else "unset it",
@@ -122,7 +122,7 @@ def expand_variables(
 ) -> Iterator[SettingEntry]:
     """Replace variables in the values of entries. Raises `BadSettings` for one that is not set."""
     for entry in entries:
-        yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.place)
+        yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.location)
 
 
 def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | None]) -> Any:
@@ -139,7 +139,7 @@ def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | Non
         if text is None:
             hint = f"set it, or write ${{{match[1]}:-default}}"
             raise BadSettings(
-                f"{entry.key} in {entry.place} needs the variable {match[1]}, which is not set",
+                f"{entry.key} in {entry.location} needs the variable {match[1]}, which is not set",
                 hint,
             )
         return text

@@ -86,7 +86,7 @@ def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
         topics=texts.get("topics", ()),
         linked_indexes=texts.get("linked_indexes", ()),
         values=values,
-        origins=tuple((key, ValueOrigin("project", entry.place)) for key, entry in top.items()),
+        origins=tuple((key, ValueOrigin("project", entry.location)) for key, entry in top.items()),
         warnings=tuple(warnings),
     )
 
@@ -133,7 +133,7 @@ def _env(directory: Path, warnings: list[str]) -> tuple[SettingEntry, ...]:
 
 
 def _short(entry: SettingEntry, directory: Path) -> SettingEntry:
-    return SettingEntry(entry.key, entry.value, _relative(entry.place, directory))
+    return SettingEntry(entry.key, entry.value, _relative(entry.location, directory))
 
 
 def _relative(text: str, directory: Path) -> str:
@@ -148,14 +148,14 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
     for entry in entries:
         key = {"index_name": "name"}.get(canonical_key(entry.key), canonical_key(entry.key))
         if key in PROJECT_SETTINGS or key in TOP:
-            yield SettingEntry(key, entry.value, entry.place)
+            yield SettingEntry(key, entry.value, entry.location)
         elif key in setting_keys():
             daemon_entries.append(entry)
         elif key.startswith(_FOREIGN):
             foreign_entries.append(entry)
         else:
             raise unknown_setting(
-                entry.key, [*TOP, *sorted(PROJECT_SETTINGS)], ValueOrigin("project", entry.place)
+                entry.key, [*TOP, *sorted(PROJECT_SETTINGS)], ValueOrigin("project", entry.location)
             )
     warnings += _ignored(daemon_entries, "not for a project; set it in the user's config.yaml")
     warnings += _ignored(foreign_entries, "CocoSearch's, and means nothing here")
@@ -165,7 +165,7 @@ def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
     """One warning for all ignored entries, none if there are none."""
     if entries:
         names = ", ".join(entry.key for entry in entries)
-        yield f"ignored in {entries[0].place}: {names} ({reason})"
+        yield f"ignored in {entries[0].location}: {names} ({reason})"
 
 
 def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
@@ -174,7 +174,7 @@ def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator
     ignored: list[SettingEntry] = []
     for entry in entries:
         if names.get(entry.key) in PROJECT_SETTINGS:
-            yield SettingEntry(names[entry.key], entry.value, entry.place)
+            yield SettingEntry(names[entry.key], entry.value, entry.location)
         elif entry.key.startswith(PREFIX) and not entry.key.startswith(FREE):
             ignored.append(entry)
     warnings += _ignored(ignored, "not for a project; set it for the daemon")
@@ -182,7 +182,7 @@ def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator
 
 def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
     for entry in entries:
-        parsed = parse_value(entry.key, entry.value, ValueOrigin(layer, entry.place))
+        parsed = parse_value(entry.key, entry.value, ValueOrigin(layer, entry.location))
         if isinstance(parsed.value, tuple):
             _check_size(parsed.value, entry)
         yield parsed
@@ -199,7 +199,7 @@ def _texts(entry: SettingEntry) -> tuple[str, ...]:
     ):
         kind = "a name" if entry.key == "name" else "a list of names"
         raise BadSettings(
-            f"{entry.key} in {entry.place} is not {kind}", "use 1 to 100 printable characters"
+            f"{entry.key} in {entry.location} is not {kind}", "use 1 to 100 printable characters"
         )
     return _check_size(tuple(dict.fromkeys(items)), entry)
 
@@ -207,6 +207,6 @@ def _texts(entry: SettingEntry) -> tuple[str, ...]:
 def _check_size(items: tuple[Any, ...], entry: SettingEntry) -> tuple[Any, ...]:
     if len(items) > MAX_ITEMS or any(len(item) > MAX_TEXT for item in items):
         raise BadSettings(
-            f"{entry.key} in {entry.place} is too long", f"use at most {MAX_ITEMS} short items"
+            f"{entry.key} in {entry.location} is too long", f"use at most {MAX_ITEMS} short items"
         )
     return items

@@ -220,7 +220,7 @@ class ValueOrigin:
     """Origin of a value: the layer, and its file and line, variable or option."""
 
     layer: Layer
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,9 @@ def merge_values(values: Iterable[LayerValue]) -> LoadedSettings:
         origin = item.origin
         if item.key in ADDING and item.key in origins:
             value = (*get_value(settings, item.key), *value)
-            origin = ValueOrigin(origin.layer, f"{origin.place} and {origins[item.key].place}")
+            origin = ValueOrigin(
+                origin.layer, f"{origin.location} and {origins[item.key].location}"
+            )
         settings = _with(settings, item.key, value)
         origins[item.key] = origin
     _check(settings, origins)
@@ -271,7 +273,7 @@ def parse_value(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
         raise unknown_setting(key, setting_keys(), origin)
     section, _, name = full_key.partition(".")
     kind = _section_type(section)
-    where = f"{key} in {origin.place}"
+    where = f"{key} in {origin.location}"
     converted = _convert(typing.get_type_hints(kind)[name], value, where)
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
     if within and converted is not None and not within[0] <= converted <= within[1]:
@@ -285,7 +287,7 @@ def unknown_setting(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadS
     hint = ""
     if matches:
         hint = f"did you mean {_camel_case(matches[0]) if _HUMP.search(key) else matches[0]}?"
-    return BadSettings(f"unknown setting {key!r} in {origin.place}", hint)
+    return BadSettings(f"unknown setting {key!r} in {origin.location}", hint)
 
 
 def setting_keys() -> tuple[str, ...]:
@@ -379,7 +381,7 @@ def _check_sizes(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None
 def _source(origins: Mapping[str, ValueOrigin], *keys: str) -> str:
     """Return " in PLACE" for the first key that is set; "" if all are defaults."""
     origin = next((origins[key] for key in keys if key in origins), None)
-    return f" in {origin.place}" if origin else ""
+    return f" in {origin.location}" if origin else ""
 
 
 def _is_url(text: str) -> bool:

@@ -18,7 +18,7 @@ from dotenv.parser import parse_stream
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.regular_files import read_in_tree, read_regular
 
-MAX_BYTES = 256 * 1024
+MAX_SETTINGS_BYTES = 256 * 1024
 # python-dotenv searches a comment after each blank of a value: n blanks in a row cost n^2 steps.
 _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 
@@ -29,7 +29,7 @@ class SettingEntry:
 
     key: str
     value: Any
-    place: str
+    location: str
 
 
 def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
@@ -90,9 +90,9 @@ def _text(path: Path, *, links: bool) -> str:
     """The content of a regular file; "" for none."""
     try:
         if links:
-            data = read_regular(path, limit=MAX_BYTES, follow_links=True)
+            data = read_regular(path, limit=MAX_SETTINGS_BYTES, follow_links=True)
         else:
-            data = read_in_tree(os.fsencode(path.absolute()), limit=MAX_BYTES)
+            data = read_in_tree(os.fsencode(path.absolute()), limit=MAX_SETTINGS_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:

@@ -16,7 +16,7 @@ from cocosearchd.errors import BadSettings, EmbedderUnavailable, EmbedderUnrespo
 from cocosearchd.runtime.deadlines import ends_within
 
 # Queries must not wait for the timeout of a dead server again and again.
-RETRY_S = 2.0
+OPEN_RETRY_S = 2.0
 # The time for which a failure counts. A server whose requests cost money is not asked again before
 # a caller needs a vector.
 FAILURE_TTL_S = 60.0
@@ -44,7 +44,7 @@ class LazyEmbedder:
         self._error = EmbedderUnavailable(
             "the embedder has not answered yet", "it may be loading its model: this is tried again"
         )
-        self._tried_at = -RETRY_S
+        self._tried_at = -OPEN_RETRY_S
         self._opening = anyio.Lock()
         self._failure: EmbedderUnavailable | None = None  # of the last call
         self._failed_at = 0.0
@@ -79,12 +79,12 @@ class LazyEmbedder:
     async def open(self) -> Embedder:
         """Return the embedder; open it now if needed.
 
-        Raises `EmbedderUnavailable`, at once within `RETRY_S` of a failure, and `BadSettings` where
+        Raises `EmbedderUnavailable`, at once within `OPEN_RETRY_S` of a failure, and `BadSettings` where
         the settings cannot work, which a server that starts late reveals late.
         """
         async with self._opening:
             if self._embedder is None:
-                if time.monotonic() - self._tried_at < RETRY_S:
+                if time.monotonic() - self._tried_at < OPEN_RETRY_S:
                     raise self._error
                 try:
                     self._embedder = await self._open_embedder()

@@ -23,7 +23,7 @@ from cocosearchd.filters.filter_values import (
     symbol_kinds,
 )
 from cocosearchd.filters.globs import path_matcher
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def chunk_matcher(where: Filter) -> Callable[[str, Iterable[tuple[str, str]]], b
 
 def make_relative(where: Filter, root: bytes) -> Filter:
     """Make the absolute paths of a filter relative to a root, if they lie below it."""
-    start = encode_path(root.rstrip(b"/"))
+    start = path_text(root.rstrip(b"/"))
 
     def relative(glob: str) -> str:
         is_below = glob == start or glob.startswith(f"{start}/")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from cocosearchd.errors import InvalidInput
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.symbols import KINDS
-from cocosearchd.model import named_glob
+from cocosearchd.model import glob_from_client
 
 # Symbol type of a query -> kinds as stored. Each kind can be asked for. The general words include
 # the names that other languages have for the same thing.
@@ -27,11 +27,13 @@ SYMBOL_TYPES: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
 def language_names() -> Mapping[str, tuple[str, ...]]:
     """Map every name and alias that people filter by, in lower case, to language ids.
 
-    A language includes its kinds: `yaml` finds workflows and manifests too.
+    A language includes its dialects: `yaml` finds workflows and manifests too.
     """
-    names: dict[str, tuple[str, ...]] = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
+    names: dict[str, tuple[str, ...]] = {
+        dialect.name: (dialect.name,) for dialect in blocks.DIALECTS
+    }
     for info in language_table.languages():
-        names |= dict.fromkeys((*info.aliases, info.name), blocks.language_kinds(info.name))
+        names |= dict.fromkeys((*info.aliases, info.name), blocks.language_dialects(info.name))
     return MappingProxyType(names)
 
 
@@ -66,7 +68,7 @@ def path_globs(paths: Iterable[str]) -> tuple[str, ...]:
 
 def _path_glob(path: str) -> str:
     """Convert a path filter into a glob; `./` anchors it at the root."""
-    pattern = named_glob(path.strip())
+    pattern = glob_from_client(path.strip())
     if pattern.startswith("./"):
         pattern = pattern[1:]
     if not pattern.strip("/"):

@@ -10,7 +10,7 @@ from cocosearchd.store.file_facts import StoredCode
 
 # Limits of one index: some 1,000 unpacked files of 290 uses, and 9,000 packed ones. An unpacked file
 # saves a fifth of a millisecond, a packed one an exchange with the store.
-MAX_BYTES = 40 << 20
+MAX_UNPACKED_BYTES = 40 << 20
 MAX_PACKED_BYTES = 24 << 20
 # Measured with `tracemalloc` on unpacked files, strings and all names in order included.
 _FILE_BYTES = 7_000
@@ -71,7 +71,7 @@ class CodeFileCache:
     """The unpacked files used last, and many more packed ones."""
 
     def __init__(
-        self, max_bytes: int = MAX_BYTES, max_packed_bytes: int = MAX_PACKED_BYTES
+        self, max_bytes: int = MAX_UNPACKED_BYTES, max_packed_bytes: int = MAX_PACKED_BYTES
     ) -> None:
         self._files = FileCache[CodeFile](max_bytes, lambda file: file.derived.clear())
         self._rows = FileCache[StoredCode](max_packed_bytes)

@@ -37,13 +37,15 @@ T = TypeVar("T")
 
 # Noted paths from which reading all names anew costs less than following the changes.
 _MAX_NOTED = 20_000
-IDLE_S = 900.0
+GRAPH_IDLE_S = 900.0
 
 
 class CodeGraph:
     """The code graph of one index. For one event loop."""
 
-    def __init__(self, database: Database, record: IndexRecord, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self, database: Database, record: IndexRecord, idle_s: float = GRAPH_IDLE_S
+    ) -> None:
         self._db = database
         self._record = record
         self._idle_s = idle_s

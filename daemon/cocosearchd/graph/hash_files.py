@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 HASH_TYPE = np.dtype("<u4")
 # The files of one table: their numbers fit into 16 bits, so that a use takes two bytes.
-MAX_FILES = 1 << 16
+MAX_TABLE_FILES = 1 << 16
 
 _FILE_BITS = np.uint64(16)
-_FILE_MASK = np.uint64(MAX_FILES - 1)
+_FILE_MASK = np.uint64(MAX_TABLE_FILES - 1)
 
 Numbers = NDArray[np.uint16]
 # A hash in the high bits, the number of a file in the 16 low bits.

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.graph.code_files import NameFiles, NameGraph
-from cocosearchd.graph.hash_files import MAX_FILES, HashFiles, first_positions
-from cocosearchd.graph.name_segment import (
-    MAX_PAIRS,
-    NameSegment,
+from cocosearchd.graph.hash_files import MAX_TABLE_FILES, HashFiles, first_positions
+from cocosearchd.graph.name_block import (
+    MAX_HASHES,
+    NameBlock,
     NameView,
-    build_segment,
+    build_name_block,
     ending_key,
-    merge_segments,
+    merge_name_blocks,
     size_of_names,
 )
 from cocosearchd.languages.name_hashes import hash_name
@@ -30,7 +30,7 @@ _MAX_GRAPH_BYTES = 16 << 20
 
 
 class NameTable:
-    """Segments without common paths. For any thread."""
+    """Blocks without common paths. For any thread."""
 
     def __init__(self, views: Sequence[NameView] = ()) -> None:
         self._views = tuple(views)
@@ -44,7 +44,7 @@ class NameTable:
     @property
     def nbytes(self) -> int:
         """Bytes of memory of the arrays, without the paths."""
-        return sum(view.segment.nbytes + view.live.nbytes for view in self._views)
+        return sum(view.block.nbytes + view.live.nbytes for view in self._views)
 
     def replace(self, paths: Iterable[str], files: Sequence[StoredNames]) -> "NameTable":
         """Return the table without the files at `paths`, and with `files`.
@@ -52,23 +52,23 @@ class NameTable:
         The paths of `files` must be among `paths`, or not be in the table.
         """
         views = list(_without(self._views, paths))
-        views += [_all_live(build_segment(part)) for part in split_files(files)]
+        views += [_all_live(build_name_block(part)) for part in split_files(files)]
         return NameTable(tuple(_merge(views)))
 
     def files_defining(self, name: str) -> list[str]:
         """Return the paths of files that define a name of this hash, sorted."""
-        return self._find(hash_name(name), [view.segment.definitions for view in self._views])
+        return self._find(hash_name(name), [view.block.definitions for view in self._views])
 
     def files_using(self, name: str) -> list[str]:
         """Return the paths of files that use a name of this hash, sorted."""
-        return self._find(hash_name(name), [view.segment.uses for view in self._views])
+        return self._find(hash_name(name), [view.block.uses for view in self._views])
 
     def generation_of(self, path: str) -> int | None:
         """Return the generation of a file; None if it is not indexed."""
         for view in self._views:
-            number = view.segment.position(path)
+            number = view.block.position(path)
             if number is not None and view.live[number]:
-                return int(view.segment.generations[number])
+                return int(view.block.generations[number])
         return None
 
     def changed_paths(self, generations: Mapping[str, int]) -> set[str]:
@@ -76,7 +76,7 @@ class NameTable:
         present = dict[str, int]()
         for view in self._views:
             present.update(
-                zip(view.live_paths(), view.segment.generations[view.live].tolist(), strict=True)
+                zip(view.live_paths(), view.block.generations[view.live].tolist(), strict=True)
             )
         return {path for path, _ in present.items() ^ generations.items()}
 
@@ -104,23 +104,23 @@ class NameTable:
         return graph
 
     def _find_by_path(self, key: str) -> list[str]:
-        return self._find(hash_name(key), [view.segment.endings for view in self._views])
+        return self._find(hash_name(key), [view.block.endings for view in self._views])
 
     def _find(self, hashed: int, tables: Sequence[HashFiles]) -> list[str]:
         paths = list[str]()
         for view, table in zip(self._views, tables, strict=True):
             numbers = table.find(hashed)
-            paths += [view.segment.paths[number] for number in numbers[view.live[numbers]].tolist()]
+            paths += [view.block.paths[number] for number in numbers[view.live[numbers]].tolist()]
         return sorted(paths)
 
 
 def split_files(files: Iterable[StoredNames]) -> Iterator[list[StoredNames]]:
-    """Split files into parts that fit into a segment each."""
+    """Split files into parts that fit into a block each."""
     part = list[StoredNames]()
     size = 0
     for file in files:
         size += size_of_names(file)
-        if part and (size > MAX_PAIRS or len(part) == MAX_FILES):
+        if part and (size > MAX_HASHES or len(part) == MAX_TABLE_FILES):
             yield part
             part = []
             size = size_of_names(file)
@@ -129,15 +129,15 @@ def split_files(files: Iterable[StoredNames]) -> Iterator[list[StoredNames]]:
         yield part
 
 
-def _all_live(segment: NameSegment) -> NameView:
-    return NameView(segment, np.ones(len(segment.paths), np.bool_))
+def _all_live(block: NameBlock) -> NameView:
+    return NameView(block, np.ones(len(block.paths), np.bool_))
 
 
 def _without(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameView]:
     """Yield the views without some files."""
     removed = set(paths)
     for view in views:
-        positions = [view.segment.position(path) for path in removed]
+        positions = [view.block.position(path) for path in removed]
         dead = [number for number in positions if number is not None]
         if not dead:
             yield view
@@ -148,27 +148,27 @@ def _without(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameVi
 
 
 def _merge(views: list[NameView]) -> Iterator[NameView]:
-    """Merge the last segments while they are of about the same size, and rewrite hollow ones.
+    """Merge the last blocks while they are of about the same size, and rewrite hollow ones.
 
     So each file is moved a few times only, however many changes there are.
     """
     while len(views) > 1 and _fit_together(*views[-2:]):
-        views[-2:] = [_all_live(merge_segments(views[-2:]))]
+        views[-2:] = [_all_live(merge_name_blocks(views[-2:]))]
     for view in views:
         live = int(view.live.sum())
         if live:
             is_hollow = 2 * live < len(view.live)
-            yield _all_live(merge_segments([view])) if is_hollow else view
+            yield _all_live(merge_name_blocks([view])) if is_hollow else view
 
 
 def _fit_together(first: NameView, second: NameView) -> bool:
-    sizes = [view.segment.size for view in (first, second)]
+    sizes = [view.block.size for view in (first, second)]
     files = len(first.live) + len(second.live)
-    return sizes[0] <= 2 * sizes[1] and sum(sizes) <= MAX_PAIRS and files <= MAX_FILES
+    return sizes[0] <= 2 * sizes[1] and sum(sizes) <= MAX_HASHES and files <= MAX_TABLE_FILES
 
 
 def _make_graph(views: Sequence[NameView]) -> NameGraph:
-    """Number the live files of all segments through, by path."""
+    """Number the live files of all blocks through, by path."""
     origins = sorted((path, part) for part, view in enumerate(views) for path in view.live_paths())
     parts = np.array([part for _, part in origins], np.int64)
     numbers = list[NDArray[np.int64]]()
@@ -178,13 +178,13 @@ def _make_graph(views: Sequence[NameView]) -> NameGraph:
         numbers.append(graph_numbers)
     return NameGraph(
         paths=[path for path, _ in origins],
-        definitions=_number_through([view.segment.definitions for view in views], numbers),
-        uses=_number_through([view.segment.uses for view in views], numbers),
+        definitions=_number_through([view.block.definitions for view in views], numbers),
+        uses=_number_through([view.block.uses for view in views], numbers),
     )
 
 
 def _number_through(tables: Sequence[HashFiles], numbers: Sequence[NDArray[np.int64]]) -> NameFiles:
-    """Join tables of several segments, with other numbers of their files; -1: left out."""
+    """Join tables of several blocks, with other numbers of their files; -1: left out."""
     counts = [
         int((new[table.files] >= 0).sum()) for table, new in zip(tables, numbers, strict=True)
     ]

@@ -22,7 +22,7 @@ class CommitFeed:
         self._subscribers: frozenset[MemoryObjectSendStream[Commit]] = frozenset()
 
     @asynccontextmanager
-    async def follow(self) -> AsyncIterator[MemoryObjectReceiveStream[Commit]]:
+    async def subscribe(self) -> AsyncIterator[MemoryObjectReceiveStream[Commit]]:
         """Subscribe to later commits. The stream ends for a subscriber that is too slow."""
         send, receive = anyio.create_memory_object_stream[Commit](MAX_WAITING)
         self._subscribers |= {send}

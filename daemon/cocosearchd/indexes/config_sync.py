@@ -17,8 +17,13 @@ from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
-from cocosearchd.indexing.row_shape import collect_row_settings, find_affected_files, index_identity
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.indexer_messages import IndexRules
+from cocosearchd.indexing.row_shape import (
+    collect_shaping_settings,
+    find_affected_files,
+    index_identity,
+)
 from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamp_query_files
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.runtime.deadlines import ends_within
@@ -44,13 +49,13 @@ def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
     if index.root.status().state == "root_missing":
         return False  # else an empty index would take the place of a full one
     failed = (
-        {file.path for file in index.watched.exclusions.failed()}
+        {file.path for file in index.own_root.exclusions.failed()}
         if status.failed_count
         else set[str]()
     )
     return all(
         file.retry_in_s is None or file.path in failed
-        for file in replacement.watched.exclusions.failed()
+        for file in replacement.own_root.exclusions.failed()
     )
 
 
@@ -128,7 +133,7 @@ class ConfigSync:
 
         The index stays as it is if it is `blocked` (its error keeps it from running), if its root
         is not `available`, or if the root's files of settings cannot be read within `within_s`
-        seconds; then `follow` must be called before its files are read. Raises `StoreUnavailable`.
+        seconds; then `apply_current` must be called before its files are read. Raises `StoreUnavailable`.
         """
         reading = (
             asyncio.ensure_future(threads.run(read_index_settings, record.root, self.loaded))
@@ -144,16 +149,16 @@ class ConfigSync:
             record, files = await self._invalidate(record, self.rules(settings))
         return replace(record, topics=topics), settings, files
 
-    async def follow(self, index: RunningIndex) -> None:
+    async def apply_current(self, index: RunningIndex) -> None:
         """Apply the current settings to a running index, if its root is available.
 
         Raises `StoreUnavailable`; then nothing has changed.
         """
         previous = index.settings
-        settings = await index.watched.threads.run(
+        settings = await index.own_root.threads.run(
             _read_there, index.record.root, self.loaded, previous.project
         )
-        if settings is None or not index.watched.availability.available:
+        if settings is None or not index.own_root.availability.available:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
         was_read = previous.error != NOT_READ
@@ -207,7 +212,7 @@ class ConfigSync:
 def _target(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
     """Identity and settings that rows have under these rules."""
     identity = index_identity(record.identity.embedder, rules.indexing)
-    return identity, collect_row_settings(rules.indexing, rules.queries)
+    return identity, collect_shaping_settings(rules.indexing, rules.queries)
 
 
 def _differs(record: IndexRecord, rules: IndexRules) -> bool:
@@ -224,6 +229,6 @@ async def _apply_scope(
     index: RunningIndex, settings: IndexSettings, differ: tuple[str, ...], files: int
 ) -> None:
     if set(differ) & set(SCOPE):
-        await index.watched.configure(settings.indexing)
+        await index.own_root.configure(settings.indexing)
     elif files:
-        index.watched.rescan("settings changed")
+        index.own_root.rescan("settings changed")

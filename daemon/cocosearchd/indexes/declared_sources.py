@@ -12,7 +12,7 @@ from cocosearchd.indexes.registry import IndexRegistry
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 5.0  # for a directory that is missing, or an embedder that does not answer yet
+SOURCE_RETRY_S = 5.0  # for a directory that is missing, or an embedder that does not answer yet
 
 
 class DeclaredSources:
@@ -39,7 +39,7 @@ class DeclaredSources:
         pending = self._sources
         while pending:
             pending = tuple([source for source in pending if not await self._add(source)])
-            await anyio.sleep(RETRY_S)
+            await anyio.sleep(SOURCE_RETRY_S)
         await anyio.sleep_forever()
 
     async def _add(self, source: Source) -> bool:

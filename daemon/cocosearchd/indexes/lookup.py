@@ -7,7 +7,7 @@ import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.runtime.files.nofollow import without_links
 
 # A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is
@@ -102,7 +102,7 @@ class IndexLookup:
         except OSError as error:
             hint = "name the directory that the links lead to"
             raise InvalidInput(
-                f"{encode_path(directory)} cannot be followed: {error.strerror}", hint
+                f"{path_text(directory)} cannot be followed: {error.strerror}", hint
             ) from None
         return directory
 

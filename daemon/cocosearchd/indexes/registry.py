@@ -102,15 +102,15 @@ class IndexRegistry:
         self.config = ConfigSync(db, updater, loaded)
         self._state_dir = state_dir
         self._tasks = tasks
-        self._running: dict[str, RunningIndex] = {}
-        self.lookup = IndexLookup(self._running)
+        self._indexes: dict[str, RunningIndex] = {}
+        self.lookup = IndexLookup(self._indexes)
         self.commits = CommitFeed()  # a commit is published after its hook has ended
         self.notifier = ChangeNotifier()
         # Indexes are added and removed one at a time. A change of settings waits for files of its
         # index that are under way, which may take a model server minutes: it holds only the lock of
         # that index, which is taken before this one.
         self._lock = anyio.Lock()
-        self._changes: set[asyncio.Task[Any]] = set()  # under way, see `_complete`
+        self._changes: set[asyncio.Task[Any]] = set()  # under way, see `_run_shielded`
         # Separate from the threads of requests: a file system that hangs blocks its threads.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
         self._add_threads = RootThreads(self._root_threads)
@@ -141,7 +141,7 @@ class IndexRegistry:
         index = self._create(
             record, IndexSettings(self.config.loaded), _not_started(record, error), 0
         )
-        self._running[record.name] = index
+        self._indexes[record.name] = index
         self._tasks.start_soon(self._retry_start, index, start)
 
     async def _retry_start(
@@ -149,11 +149,11 @@ class IndexRegistry:
     ) -> None:
         name = index.record.name
         pause = FIRST_PAUSE_S
-        while self._running.get(name) is index:
+        while self._indexes.get(name) is index:
             await anyio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
             async with index.lock, self._lock:
-                if self._running.get(name) is index:
+                if self._indexes.get(name) is index:
                     error = await attempt(f"start of {name}", start)
                     index.error = _not_started(index.record, error) if error is not None else None
 
@@ -165,7 +165,7 @@ class IndexRegistry:
         Raises `NotFound`, `Refused`, `Conflict`, and `EmbedderUnavailable` before the embedder has
         answered for the first time.
         """
-        return await self._complete(self._add(path, name, topics))
+        return await self._run_shielded(self._add(path, name, topics))
 
     async def _add(
         self, path: bytes, name: str | None, topics: tuple[str, ...]
@@ -174,7 +174,7 @@ class IndexRegistry:
         root = await self._add_threads.run(check_root, path, self._state_dir)
         settings = await self._add_threads.run(read_index_settings, root, self.config.loaded)
         async with self._lock:
-            for index in self._running.values():
+            for index in self._indexes.values():
                 if index.record.root == root:
                     if name not in (None, index.record.name):
                         raise Conflict(
@@ -210,7 +210,7 @@ class IndexRegistry:
             commits=self.commits,
             notifier=self.notifier,
             budget=ChunkBudget(max_chunks),
-            is_taken=self._running.__contains__,
+            is_taken=self._indexes.__contains__,
             note_removal=self.removals.note,
         )
         followed = FollowedIndexes(schemas, parts)
@@ -225,18 +225,18 @@ class IndexRegistry:
 
     def note_classic(self, name: str) -> None:
         """Note that `classic` searches the words of an index: they are stored from now on."""
-        index = self._running.get(name)
+        index = self._indexes.get(name)
         if index is not None:
             index.classic_use.set()
 
     def waiting(self) -> bool:
         """True if a failed step of any index waits to be tried again."""
-        return any(index.watched.has_retries() for index in self._with_replacements())
+        return any(index.own_root.has_retries() for index in self._with_replacements())
 
     def retry(self) -> None:
         """Try all failed steps again now."""
         for index in self._with_replacements():
-            index.watched.retry()
+            index.own_root.retry()
 
     async def remove(self, name: str) -> index_records.Counts:
         """Stop an index and drop its tables; returns the counts of what was dropped.
@@ -244,10 +244,10 @@ class IndexRegistry:
         Raises `NotFound`, and the error of PostgreSQL if it does not answer or drops nothing; then
         nothing has changed.
         """
-        return await self._complete(self._remove(name))
+        return await self._run_shielded(self._remove(name))
 
     async def _remove(self, name: str) -> index_records.Counts:
-        async with self._alone(name) as index:
+        async with self._locked(name) as index:
             await call_within(self._db.ping(), PING_S)
             await self._abandon(index)
             await self._stop(index)
@@ -270,16 +270,16 @@ class IndexRegistry:
 
         If the embedder has changed, the index goes on answering until its replacement is complete.
         """
-        return await self._complete(self._rebuild(name))
+        return await self._run_shielded(self._rebuild(name))
 
     async def _rebuild(self, name: str) -> RunningIndex:
-        async with self._alone(name) as index:
+        async with self._locked(name) as index:
             if isinstance(index.error, NotStarted):
                 raise index.error
             fingerprint = self._embedder.fingerprint
             identity = index_identity(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
-                index.watched.rescan("asked for", force=True)
+                index.own_root.rescan("asked for", force=True)
                 return index
             if index.replacement is not None and index.replacement.record.identity == identity:
                 return index
@@ -301,7 +301,7 @@ class IndexRegistry:
         """
         for name in [index.record.name for index in self.lookup.own()]:
             with suppress(NotFound):  # cleared meanwhile
-                async with self._alone(name) as index:
+                async with self._locked(name) as index:
                     if (
                         index.replacement is not None
                         and embedder_mismatch(self._embedder, index.replacement.record) is not None
@@ -327,13 +327,13 @@ class IndexRegistry:
         index.record = replace(
             index.record, generation=max(index.record.generation, commit.generation)
         )
-        if self._running.get(index.record.name) is not index:
+        if self._indexes.get(index.record.name) is not index:
             return  # a replacement that does not answer yet
         self.commits.publish(replace(commit, index=index.record.name, as_of=index.root.clock()))
         self.notifier.notify()
 
     @asynccontextmanager
-    async def _alone(self, name: str) -> AsyncIterator[RunningIndex]:
+    async def _locked(self, name: str) -> AsyncIterator[RunningIndex]:
         """Lock an own index, and adding and removing of indexes.
 
         Raises `NotFound`, and `Refused` for an index of another daemon.
@@ -342,11 +342,11 @@ class IndexRegistry:
             index = self.lookup.get(name)
             index.check_owned()
             async with index.lock, self._lock:
-                if self._running.get(name) is index:  # no replacement has taken its place
+                if self._indexes.get(name) is index:  # no replacement has taken its place
                     yield index
                     return
 
-    async def _complete(self, change: Coroutine[Any, Any, Result]) -> Result:
+    async def _run_shielded(self, change: Coroutine[Any, Any, Result]) -> Result:
         """Run a change to its end, even if the caller is cancelled: half a change has no repair."""
         task = asyncio.create_task(change)
         self._changes.add(task)
@@ -386,29 +386,29 @@ class IndexRegistry:
         request that starts them, and so do their log records and spans.
         """
         return await asyncio.create_task(
-            self._start_both(record, replacement, outdated_chunks), context=Context()
+            self._start_with_replacement(record, replacement, outdated_chunks), context=Context()
         )
 
-    async def _start_both(
+    async def _start_with_replacement(
         self, record: IndexRecord, replacement: IndexRecord | None, outdated_chunks: int | None
     ) -> RunningIndex:
         if replacement is not None and embedder_mismatch(self._embedder, replacement) is not None:
             await index_records.drop_index(self._db, replacement)
             replacement = None
-        index = await self._begin(
+        index = await self._start_tasks(
             record,
             None if replacement else embedder_mismatch(self._embedder, record),
             outdated_chunks,
         )
-        self._running[record.name] = index
+        self._indexes[record.name] = index
         self.notifier.notify()
         if replacement is not None:
-            index.replacement = await self._begin(replacement, None)
+            index.replacement = await self._start_tasks(replacement, None)
             index.replacement.lock = index.lock
             self._tasks.start_soon(self._supervise_replacement, index)
         return index
 
-    async def _begin(
+    async def _start_tasks(
         self,
         record: IndexRecord,
         error: IdentityMismatch | None,
@@ -435,7 +435,7 @@ class IndexRegistry:
         if error is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(
-                record, index.watched, self.config.rules(settings), index.reporter("queue")
+                record, index.own_root, self.config.rules(settings), index.reporter("queue")
             )
         return index
 
@@ -499,7 +499,7 @@ class IndexRegistry:
         promoted = await index_roles.promote_index(self._db, index.record, replacement.record)
         replacement.record = replace(promoted, topics=index.record.topics)
         replacement.explicit_topics = index.explicit_topics
-        self._running[promoted.name] = replacement
+        self._indexes[promoted.name] = replacement
         index.replacement = None
         log.info(
             "embedder_switched", extra={"index": promoted.name, "embedder": promoted.identity.model}
@@ -535,7 +535,7 @@ class IndexRegistry:
     async def _watch_project(self, index: RunningIndex) -> None:
         """Follow the files of settings of one project, for ever; to be supervised."""
         while True:
-            pause_s = SETTINGS_SLOW_POLL_S if index.watched.local else SETTINGS_POLL_S
+            pause_s = SETTINGS_SLOW_POLL_S if index.own_root.local else SETTINGS_POLL_S
             with anyio.move_on_after(seconds_to_tick(pause_s)):
                 await index.settings_hint.wait()
                 await anyio.sleep(WRITTEN_S)
@@ -551,7 +551,7 @@ class IndexRegistry:
     async def refresh(self, index: RunningIndex) -> None:
         """Follow the files of a project if they have changed. A failure is tried again soon."""
         if await index.has_changed_settings():
-            await self._complete(self._refresh(index))
+            await self._run_shielded(self._refresh(index))
 
     async def _admit(self, index: RunningIndex) -> bool:
         """Follow the settings of a root that was away, before its files are read."""
@@ -565,7 +565,7 @@ class IndexRegistry:
                     index.settings = replace(index.settings, stamps=())
                 if not force or await index.has_changed_settings(ANSWERS_S):
                     with suppress(CocoSearchError):
-                        await self.config.follow(index)
+                        await self.config.apply_current(index)
 
     async def configure(self, loaded: LoadedSettings | None = None) -> None:
         """Apply changed settings of the daemon that concern indexes, and symbol queries."""
@@ -582,7 +582,7 @@ class IndexRegistry:
         with index.tasks:
             async with anyio.create_task_group() as tasks:
                 runs: dict[str, Callable[[], Awaitable[object]]] = {
-                    "root": index.watched.run,
+                    "root": index.own_root.run,
                     "words": index.lexical.run,
                     "code graph": index.graph.run,
                     "settings": partial(self._watch_project, index),
@@ -596,7 +596,7 @@ class IndexRegistry:
                     )
 
     async def _stop(self, index: RunningIndex) -> None:
-        del self._running[index.record.name]
+        del self._indexes[index.record.name]
         self.notifier.notify()
         if index.error is None:
             await self._updater.remove(index.queue_name)

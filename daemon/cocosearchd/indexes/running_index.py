@@ -72,7 +72,7 @@ class RunningIndex:
             )
 
     @property
-    def watched(self) -> WatchedRoot:
+    def own_root(self) -> WatchedRoot:
         """The root on a disk of this host. Raises `Refused` with the owner of a followed index."""
         if isinstance(self.root, FollowedRoot):
             raise self.root.owner.refusal()
@@ -84,7 +84,7 @@ class RunningIndex:
         return self.root.owner.host if isinstance(self.root, FollowedRoot) else ""
 
     @property
-    def place(self) -> str:
+    def root_text(self) -> str:
         """The root for people: of a followed index with its host, so that it is no path here."""
         root = os.fsdecode(self.record.root)
         return f"{self.host or '?'}:{root}" if self.record.is_followed else root

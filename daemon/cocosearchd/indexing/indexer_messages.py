@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
-from cocosearchd.model import IndexIdentity, IndexRecord, decode_path, encode_path
+from cocosearchd.model import IndexIdentity, IndexRecord, path_bytes, path_text
 
 LINE_BYTES = 1 << 22  # 128 paths of 4 kB, escaped, fit a line
 
@@ -75,7 +75,7 @@ class IndexRules:
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line. Paths are plain UTF-8, because of `model.encode_path`."""
+    """Return a message as one line. Paths are plain UTF-8, because of `model.path_text`."""
     return json.dumps(message).encode() + b"\n"
 
 
@@ -141,7 +141,7 @@ def rules_from_json(message: Mapping[str, Any]) -> IndexRules:
 
 def record_to_json(record: IndexRecord) -> dict[str, Any]:
     """Return a row of the registry as an object."""
-    return asdict(record) | {"root": encode_path(record.root)}
+    return asdict(record) | {"root": path_text(record.root)}
 
 
 def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
@@ -150,7 +150,7 @@ def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
     return IndexRecord(
         **{
             **message,
-            "root": decode_path(message["root"]),
+            "root": path_bytes(message["root"]),
             "topics": tuple(message["topics"]),
             "shaping_settings": tuple((name, value) for name, value in message["shaping_settings"]),
             "identity": IndexIdentity(

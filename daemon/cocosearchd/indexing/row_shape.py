@@ -1,4 +1,4 @@
-"""Settings that shape the rows of an index: its identity, and the row settings beside it. Pure.
+"""Settings that shape the rows of an index: its identity, and the shaping settings beside it. Pure.
 
 Row settings hold the settings that differ from the defaults, and for each language digests of its
 queries and of its row in the table of languages. So a version that finds other symbols or facts in
@@ -18,7 +18,7 @@ from cocosearchd.languages.symbols import QueryOverrides, query_texts
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.invalidation import NO_LIMIT, AffectedFiles
 
-RowSettings = Mapping[str, str]
+ShapingSettings = Mapping[str, str]
 
 _WITHOUT_PATH = 100  # added to the version of headers
 
@@ -49,17 +49,17 @@ def index_identity(
     return IndexIdentity(embedder, chunker_id(chunker_limits(indexing)), version)
 
 
-def collect_row_settings(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:
+def collect_shaping_settings(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:
     """Return the settings that shape rows, beside the identity."""
     defaults = IndexingSettings()
-    row_settings = dict[str, str]()
+    shaping_settings = dict[str, str]()
     if indexing.max_file_bytes != defaults.max_file_bytes:
-        row_settings["max_file_bytes"] = str(indexing.max_file_bytes)
+        shaping_settings["max_file_bytes"] = str(indexing.max_file_bytes)
     if indexing.index_secrets:
-        row_settings["index_secrets"] = "true"
+        shaping_settings["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
-        row_settings["named"] = _digest(repr((indexing.include, indexing.extend_include)))
-    return row_settings | _digest_languages() | digest_queries(queries)
+        shaping_settings["named"] = _digest(repr((indexing.include, indexing.extend_include)))
+    return shaping_settings | _digest_languages() | digest_queries(queries)
 
 
 def _digest_languages() -> dict[str, str]:
@@ -83,8 +83,8 @@ def digest_queries(queries: QueryOverrides) -> dict[str, str]:
     }
 
 
-def find_affected_files(stored: RowSettings, current: RowSettings) -> AffectedFiles:
-    """Return the files to read again when row settings change from `stored` to `current`.
+def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> AffectedFiles:
+    """Return the files to read again when shaping settings change from `stored` to `current`.
 
     It ignores the scope: a scan finds the files that enter and leave it.
     """
@@ -110,7 +110,7 @@ def find_affected_files(stored: RowSettings, current: RowSettings) -> AffectedFi
         skipped.append("too_large")
         limit = int(current.get("max_file_bytes", IndexingSettings().max_file_bytes))
     return AffectedFiles(
-        languages=tuple(_kinds(languages)),
+        languages=tuple(_with_dialects(languages)),
         skipped=tuple(skipped),
         larger_than=limit,
         containing=holding,
@@ -121,10 +121,10 @@ def _names_after(prefix: str, names: Iterable[str]) -> list[str]:
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
-def _kinds(languages: Iterable[str]) -> Iterable[str]:
-    """Return languages with those of their kinds that only the content distinguishes."""
+def _with_dialects(languages: Iterable[str]) -> Iterable[str]:
+    """Return languages with their dialects, which only the content distinguishes."""
     return sorted(
-        {kind for language in languages for kind in (language, *blocks.language_kinds(language))}
+        {name for language in languages for name in (language, *blocks.language_dialects(language))}
     )
 
 

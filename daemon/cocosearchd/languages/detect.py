@@ -1,7 +1,7 @@
 """Detects the language of a file: by shebang line, file name or extension.
 
 A shebang line counts in files without extension; there it goes before the name, because a script
-may be called `build`. Content decides between the kinds of a language, and between C and C++ headers.
+may be called `build`. Content decides between the dialects of a language, and between C and C++ headers.
 """
 
 import re
@@ -31,7 +31,7 @@ def detect(path: str, head: bytes) -> str:
         return ""
     if info.name == "c" and path.endswith(".h") and _is_cpp_header(head[:HEAD_BYTES]):
         return "cpp"
-    return blocks.detect_kind(path, head[:DECIDING_BYTES].decode("utf-8", "replace"), info.name)
+    return blocks.detect_dialect(path, head[:DECIDING_BYTES].decode("utf-8", "replace"), info.name)
 
 
 def _is_cpp_header(head: bytes) -> bool:

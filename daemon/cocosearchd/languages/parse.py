@@ -14,7 +14,7 @@ from cocosearchd.languages.patterns.comment_runs import blank_comment_runs
 from cocosearchd.languages.patterns.declaration_macros import blank_declaration_macros
 from cocosearchd.languages.references.code_matches import match_code, needs_tree
 from cocosearchd.languages.references.fact_extraction import extract_facts
-from cocosearchd.languages.references.manifest_facts import extract_manifest_facts
+from cocosearchd.languages.references.package_facts import extract_package_facts
 from cocosearchd.languages.symbols import QueryOverrides
 from cocosearchd.model import ParseReport, Symbol
 
@@ -68,7 +68,7 @@ def parse(
             file_symbols = symbols.extract(matches.definitions, data)
             columns = extract_facts(matches, data, file_symbols)
     if base == "json":
-        columns = make_columns(extract_manifest_facts(path, data))
+        columns = make_columns(extract_package_facts(path, data))
     return Parsed(
         path=path,
         data=data,

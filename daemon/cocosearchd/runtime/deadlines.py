@@ -8,7 +8,7 @@ from cocosearchd.errors import StoreUnavailable, StoreUnresponsive
 
 Answer = TypeVar("Answer")
 
-RETRY_S = 1.0  # pause between calls, besides the seconds that a call to a frozen server takes
+CALL_RETRY_S = 1.0  # pause between calls, besides the seconds that a call to a frozen server takes
 
 
 async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
@@ -53,7 +53,7 @@ async def retry_until_available(call: Callable[[], Awaitable[Answer]]) -> Answer
         try:
             return await call()
         except StoreUnavailable:
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(CALL_RETRY_S)
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:

@@ -30,7 +30,7 @@ REPEATS = ("psycopg.pool",)
 
 
 # The log and its previous file together take at most twice this, and one record.
-MAX_BYTES = 8 << 20
+MAX_LOG_BYTES = 8 << 20
 
 
 class BoundedHandler(logging.StreamHandler[TextIO]):
@@ -64,7 +64,7 @@ def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
         with contextlib.suppress(OSError):  # no such file, or a stream that is none
             status = os.fstat(stream.fileno())
             if stat.S_ISREG(status.st_mode) and os.path.samestat(status, file.stat()):
-                return BoundedHandler(stream, file, MAX_BYTES)
+                return BoundedHandler(stream, file, MAX_LOG_BYTES)
     return logging.StreamHandler(stream)
 
 

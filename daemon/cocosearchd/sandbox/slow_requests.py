@@ -11,7 +11,7 @@ import anyio
 from cocosearchd.sandbox.worker_process import WorkerProcess
 
 # Seconds between checks if another request needs the process of a slow request without a slot.
-POLL_S = 0.05
+SLOT_POLL_S = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -71,4 +71,4 @@ class SlowSlots:
                 if self._is_starved():
                     request.deferred = True
                     return process.stop()
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(SLOT_POLL_S)

@@ -18,10 +18,10 @@ from cocosearchd.filters.globs import exact_glob
 from cocosearchd.model import NO_CODE, Chunk, PackedCode, Symbol
 from cocosearchd.search.answers.disk_files import FileContents
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, extract_header_names
-from cocosearchd.store.chunks.file_states import FileState
-from cocosearchd.store.chunks.file_symbols import SymbolFile
 from cocosearchd.store.chunks.manifest import chunk_symbols
-from cocosearchd.store.chunks.queries import Candidate, Key
+from cocosearchd.store.chunks.rows import Candidate, Key
+from cocosearchd.store.reads.file_states import FileState
+from cocosearchd.store.reads.file_symbols import SymbolFile
 
 Vector = NDArray[np.float32]
 

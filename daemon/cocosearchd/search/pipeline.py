@@ -35,7 +35,7 @@ from cocosearchd.search.answers.ranked_answer import (
     QueryVector,
     RankedAnswer,
     SharedPlans,
-    make_ranking,
+    make_ranked_hits,
 )
 from cocosearchd.search.answers.stored_contents import StoredContentReader, StoredContents
 from cocosearchd.search.answers.why_not import why_not
@@ -45,10 +45,10 @@ from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan, Query, ViewOptions
 from cocosearchd.search.query_cache import (
-    CachedHits,
     CacheStatistics,
     CacheUse,
     QueryCache,
+    RankedHits,
     State,
 )
 from cocosearchd.search.retrieval import (
@@ -146,10 +146,10 @@ class Pipeline:
             prepared = self._prepare(record, query, overlay, SharedPlans(query, self._settings))
             plan = prepared.plan
             trace.record("plan", lambda: describe_plan(plan))
-        if self._note_classic is not None and plan.profile == "classic" and plan.keyword:
+        if self._note_classic is not None and plan.profile == "classic" and plan.uses_keywords:
             self._note_classic(record.name)
         try:
-            ranking, cache_use = await self._rank(
+            ranked_hits, cache_use = await self._rank(
                 record,
                 plan,
                 query,
@@ -163,7 +163,7 @@ class Pipeline:
                 raise
             stale = stale_reason("earlier_answer", error=error.message)
             return replace(prepared.answer(cached, "exact"), stale=stale)
-        return prepared.answer(ranking, cache_use)
+        return prepared.answer(ranked_hits, cache_use)
 
     async def begin_joint(
         self,
@@ -212,7 +212,8 @@ class Pipeline:
             lexical_state = lexical.snapshot_count
         plan = plans.plan(
             where,
-            lexical=lexical is not None and lexical.warm,  # warm and cold answers are cached apart
+            is_lexical_warm=lexical is not None
+            and lexical.warm,  # warm and cold answers are cached apart
             overlay=overlay.digest if overlay is not None else "",
         )
         # the lines of a symbol say where its body is
@@ -225,19 +226,19 @@ class Pipeline:
         Context comes from files that are unchanged since they were indexed. Hits of other files
         show their stored text and are marked stale.
         """
-        ranking = ranked.ranking
-        if not ranking.hits or count == 0:
+        ranked_hits = ranked.ranked_hits
+        if not ranked_hits.hits or count == 0:
             return make_answer(ranked, (), (), 0)
         with trace.stage("expand"):
             if ranked.record.is_followed:
                 expanded = await self._expand_followed(ranked, count)
-                omitted = len(ranking.hits[:count]) - len(expanded.hits)
+                omitted = len(ranked_hits.hits[:count]) - len(expanded.hits)
                 return make_answer(ranked, expanded.hits, (), omitted)
             view = ranked.view
             overlay = ranked.overlay
             root = ranked.record.root
-            hits = ranking.hits
-            files = ranking.files
+            hits = ranked_hits.hits
+            files = ranked_hits.files
             expand = partial(self._context.expand, root, hits, files, view, overlay, count)
             expanded = await self.disk.run_bounded(root, expand) or self._context.expand_stored(
                 hits, view, overlay, count
@@ -247,10 +248,10 @@ class Pipeline:
 
     async def read_sources(self, ranked: RankedAnswer, trace: Trace, count: int) -> SourcedHits:
         """Read the files of the first `count` hits, which `pack` shows with those of other indexes."""
-        hits = ranked.ranking.hits[:count]
+        hits = ranked.ranked_hits.hits[:count]
         if not hits:
             return SourcedHits((), ())
-        files = ranked.ranking.files
+        files = ranked.ranked_hits.files
         with trace.stage("expand"):
             if ranked.record.is_followed:
                 contents = await self._read_followed(ranked, count)
@@ -270,11 +271,11 @@ class Pipeline:
     async def _expand_followed(self, ranked: RankedAnswer, count: int | None) -> ExpandedHits:
         """Add context from stored contents that are as the hits were ranked."""
         contents = await self._read_followed(ranked, count)
-        ranking = ranked.ranking
+        ranked_hits = ranked.ranked_hits
         return await anyio.to_thread.run_sync(
             self._context.expand_followed,
-            ranking.hits,
-            ranking.files,
+            ranked_hits.hits,
+            ranked_hits.files,
             ranked.view,
             contents,
             count,
@@ -284,9 +285,9 @@ class Pipeline:
         self, ranked: RankedAnswer, count: int | None
     ) -> dict[str, FileContents]:
         """Read the stored contents of a followed index's files that are as the hits were ranked."""
-        paths = {hit.path for hit in ranked.ranking.hits[:count]}
+        paths = {hit.path for hit in ranked.ranked_hits.hits[:count]}
         hashes = {
-            file.path: file.content_hash for file in ranked.ranking.files if file.path in paths
+            file.path: file.content_hash for file in ranked.ranked_hits.files if file.path in paths
         }
         stored: dict[str, StoredContents] = {}
         with suppress(StoreUnavailable):  # an earlier answer: its hits have their own texts
@@ -344,24 +345,24 @@ class Pipeline:
         trace: Trace,
         embed: Embed,
         overlay: Overlay | None,
-    ) -> tuple[CachedHits, CacheUse]:
+    ) -> tuple[RankedHits, CacheUse]:
         """Return ranked hits of one generation, from the cache or from a new retrieval.
 
         An explained run only records a cache hit, and retrieves anyway.
         """
         lexical = self._retriever.lexical(record, plan)
         state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
-        ranking = self._cache.exact(record.key, state, plan) if query.use_cache else None
-        trace.record("cache", lambda: {"exact": ranking is not None})
-        if ranking is not None and not trace.explain:
-            return ranking, "exact"
+        ranked_hits = self._cache.exact(record.key, state, plan) if query.use_cache else None
+        trace.record("cache", lambda: {"exact": ranked_hits is not None})
+        if ranked_hits is not None and not trace.explain:
+            return ranked_hits, "exact"
         query_vector = QueryVector(None) if plan.listing else await embed(plan.text, trace)
         if query_vector.vector is not None:
             self._check_identity(record)
             if query.use_cache and not trace.explain:
-                ranking = self._cache.similar(record.key, state, plan, query_vector.vector)
-                if ranking is not None:
-                    return ranking, "semantic"
+                ranked_hits = self._cache.similar(record.key, state, plan, query_vector.vector)
+                if ranked_hits is not None:
+                    return ranked_hits, "semantic"
         return await self._retrieve(
             record=record,
             plan=plan,
@@ -381,14 +382,14 @@ class Pipeline:
         overlay: Overlay | None,
         state: State,
         trace: Trace,
-    ) -> CachedHits:
+    ) -> RankedHits:
         """Retrieve and cache the hits of a plan, and record how they were ranked."""
         self._cache.count_miss()
         request = RetrievalRequest(plan, query_vector.vector, overlay)
         attempt = await self._retriever.retrieve(record, request, trace)
-        ranking = make_ranking(record, plan, attempt, query_vector, state)
+        ranked_hits = make_ranked_hits(record, plan, attempt, query_vector, state)
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
-            self._cache.put(record.key, plan, query_vector.vector, ranking)
+            self._cache.put(record.key, plan, query_vector.vector, ranked_hits)
         trace.record(
             "ranking",
             lambda: describe_results(plan, attempt.retrieved, attempt.scored, attempt.selected),
@@ -397,7 +398,7 @@ class Pipeline:
             trace.details["why_not"] = await why_not(
                 self._db, record, request, query.why_not, attempt.scored, self._split
             )
-        return ranking
+        return ranked_hits
 
     def _check_identity(self, record: IndexRecord) -> None:
         """Raise `IdentityMismatch` if the index has vectors of another model.
@@ -420,15 +421,15 @@ def make_answer(
     ranked: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...], omitted: int
 ) -> Answer:
     """Make the answer of one index with these of its hits."""
-    ranking = ranked.ranking
+    ranked_hits = ranked.ranked_hits
     return Answer(
         index=ranked.record.name,
         hits=hits,
-        generation=ranking.generation,
+        generation=ranked_hits.generation,
         cache=ranked.cache,
         changed_paths=changed_paths,
-        warnings=ranking.warnings,
+        warnings=ranked_hits.warnings,
         stale=ranked.stale,
-        more=ranking.more or len(hits) < len(ranking.hits),
+        more=ranked_hits.more or len(hits) < len(ranked_hits.hits),
         omitted=omitted,
     )

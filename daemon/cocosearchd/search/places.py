@@ -15,8 +15,8 @@ from cocosearchd.model import Hit, Place, Symbol
 from cocosearchd.search.alike import AlikeGroup, Text, group_alike, group_copies
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import ScoredCandidate
-from cocosearchd.store.chunks.queries import Candidate
+from cocosearchd.search.scored_candidates import ScoredCandidate
+from cocosearchd.store.chunks.rows import Candidate
 
 MAX_OTHER_PLACES = (
     9  # of one result, each a line: an answer of ten results has at most ten places of a file

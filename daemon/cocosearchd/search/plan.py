@@ -101,13 +101,13 @@ class Plan:
     profile: Profile
     limit: int
     depth: int  # candidates of each retriever
-    keyword: bool  # the keyword retriever runs beside the vector retriever
+    uses_keywords: bool  # the keyword retriever runs beside the vector retriever
     identifiers: tuple[str, ...]  # names of code in the text
     reranker: RerankerName
     min_relevance: float
     all_chunks: bool
     listing: bool  # no words, only a symbol filter: list symbols
-    lexical: bool = False  # the lexical index is warm, and answers
+    is_lexical_warm: bool = False  # the lexical index is warm, and answers
     overlay: str = ""  # digest of the unsaved text that is searched in place of files on disk
     min_evidence: float = 0.0
     collapse: bool = False  # results that are alike are shown once
@@ -138,7 +138,7 @@ def parse_query(text: str, **options: Any) -> Query:
     Raises `InvalidInput` for values outside of the documented ones, naming the nearest valid one.
     """
     check_question(text)
-    inline, report = split_text(text)
+    inline, report = split_question(text)
     beside = _take(options, tuple(row.name for row in FILTER_FIELDS))
     filters = {
         row.name: [*row.to_list(beside.get(row.name)), *inline.values.get(row.name, ())]
@@ -159,7 +159,7 @@ def parse_query(text: str, **options: Any) -> Query:
     )
 
 
-def split_text(text: str) -> tuple[InlineQuery, Report | None]:
+def split_question(text: str) -> tuple[InlineQuery, Report | None]:
     """Read the text of a question: with filters and phrases inside of it, or as a report.
 
     A report is a long line, or several lines that are long or have no filters. Inside of several
@@ -228,7 +228,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         profile=profile,
         limit=limit,
         depth=_depth(profile, reranker, limit),
-        keyword=not listing and _use_keywords(profile, options.use_hybrid, words),
+        uses_keywords=not listing and _use_keywords(profile, options.use_hybrid, words),
         identifiers=find_names(words),
         reranker=reranker,
         min_relevance=float(options.min_relevance),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Hit
 from cocosearchd.search.plan import Plan, digest, paraphrase_key
-from cocosearchd.store.chunks.file_states import FileState
+from cocosearchd.store.reads.file_states import FileState
 
 Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
@@ -40,7 +40,7 @@ PLACE_BYTES = 190  # the same: a ranked place, its four numbers, and its slot
 
 
 @dataclass(frozen=True, slots=True)
-class CachedHits:
+class RankedHits:
     """Ranked hits of one generation, without context. `files` holds the states of their files in
     it.
 
@@ -89,7 +89,7 @@ class _PlanKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    hits: CachedHits
+    hits: RankedHits
     group: bytes
     slot: int  # row in the group's matrix, -1 without a vector
     size: int
@@ -116,7 +116,7 @@ class QueryCache:
         self._keys = OrderedDict[int, _PlanKeys]()  # by the id of the plan, which its value holds
         self._skipped = OrderedDict[_Question, frozenset[IndexKey]]()
 
-    def exact(self, index: IndexKey, state: State, plan: Plan) -> CachedHits | None:
+    def exact(self, index: IndexKey, state: State, plan: Plan) -> RankedHits | None:
         """Return the answer to this very plan in this state."""
         hits = self._valid((index, self._plan_keys(plan).digest), state)
         self._exact += hits is not None
@@ -124,7 +124,7 @@ class QueryCache:
 
     def similar(
         self, index: IndexKey, state: State, plan: Plan, vector: Vector
-    ) -> CachedHits | None:
+    ) -> RankedHits | None:
         """Return the answer to the most similar question with the same paraphrase key."""
         group = self._groups.get((index, state, self._plan_keys(plan).group))
         hits = None
@@ -138,7 +138,7 @@ class QueryCache:
         """Count a question that neither level could answer."""
         self._misses += 1
 
-    def put(self, index: IndexKey, plan: Plan, vector: Vector | None, hits: CachedHits) -> None:
+    def put(self, index: IndexKey, plan: Plan, vector: Vector | None, hits: RankedHits) -> None:
         """Store an answer, unless it would take more than an eighth of the cache.
 
         Such an answer is not worth the others that it would evict.
@@ -161,7 +161,7 @@ class QueryCache:
         while self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
-    def latest(self, index: IndexKey, plan: Plan) -> CachedHits | None:
+    def latest(self, index: IndexKey, plan: Plan) -> RankedHits | None:
         """Return the answer to this plan at any generation, for when PostgreSQL is away. Counts
         nothing.
         """
@@ -207,7 +207,7 @@ class QueryCache:
                 self._keys.popitem(last=False)
         return keys
 
-    def _valid(self, key: tuple[IndexKey, bytes], state: State) -> CachedHits | None:
+    def _valid(self, key: tuple[IndexKey, bytes], state: State) -> RankedHits | None:
         entry = self._entries.get(key)
         if entry is None or entry.hits.state != state:
             return None  # an entry of another state stays, for when PostgreSQL is away
@@ -262,7 +262,7 @@ class _VectorGroup:
         return self.keys[best] if cosines[best] >= MIN_SIMILARITY else None
 
 
-def _entry_bytes(cached: CachedHits, vector: Vector | None) -> int:
+def _entry_bytes(cached: RankedHits, vector: Vector | None) -> int:
     texts = sum(len(hit.content) + len(hit.path) for hit in cached.hits)
     # Python stores one, two or four bytes for each character of a text; code nearly always one.
     character_bytes = 1 if all(hit.content.isascii() for hit in cached.hits) else 4

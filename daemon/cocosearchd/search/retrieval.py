@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import IndexRecord
+from cocosearchd.search.classic.fusion import score_candidates
 from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers
 from cocosearchd.search.classic.retrievers import retrieve
 from cocosearchd.search.code.code_candidates import (
@@ -37,16 +38,12 @@ from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import ScoredResult, select_results
 from cocosearchd.search.plan import MAX_DEPTH, Plan
-from cocosearchd.search.ranking import (
-    RetrievedCandidates,
-    ScoredCandidate,
-    score_candidates,
-)
+from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
+from cocosearchd.store.reads.file_states import FileState, FileStates, file_states
 from cocosearchd.store.words.words_table import SplitTexts
 
 # Attempts before a transaction is worth its price: a writer commits some ten times a second, an
@@ -253,7 +250,7 @@ class Retriever:
         vector = request.vector
         lexical = self.lexical(record, plan)
         behind = False
-        if lexical is not None and (plan.keyword or vector is None):
+        if lexical is not None and (plan.uses_keywords or vector is None):
             with trace.stage("score"):
                 answer = await code_candidates(
                     db=self._db,
@@ -292,7 +289,7 @@ class Retriever:
                 listing = await list_stored_symbols(db, record, plan, request.overlay)
             return RankedCandidates(listing.scored, warning=listing.warning)
         # Without a vector, only words can be searched, whatever the profile.
-        plan = replace(plan, keyword=plan.keyword or request.vector is None)
+        plan = replace(plan, uses_keywords=plan.uses_keywords or request.vector is None)
         retrieved, scored = await self._retrieve_and_score(db, record, plan, request, trace)
         most = max(len(retrieved.vector), len(retrieved.keyword))
         # Each file is one result, so the candidates of a few files may leave too few results.
@@ -321,7 +318,7 @@ class Retriever:
                 plan,
                 request.vector,
                 self._split,
-                keyword=plan.keyword,
+                keyword=plan.uses_keywords,
                 overlay=request.overlay,
             )
         with trace.stage("rank"):

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 
 from cocosearchd.exclusion import find_exclusion
-from cocosearchd.model import decode_path
+from cocosearchd.model import path_bytes
+from cocosearchd.watching.dirty_set import FailedPaths
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
 from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
-from cocosearchd.watching.reconciler import FailedPaths
 from cocosearchd.watching.root_status import FailedPath
 from cocosearchd.watching.root_threads import RootThreads
-from cocosearchd.watching.scan_coordinator import ScanCoordinator
+from cocosearchd.watching.scans.scan_coordinator import ScanCoordinator
 
 
 class ExclusionReport:
@@ -38,7 +38,7 @@ class ExclusionReport:
         if scope is None:
             return self._lag_reason() or "the root has not been looked at yet"
         indexing = self._coordinator.indexing
-        reason = await self._threads.run(why_absent, scope, indexing, decode_path(path))
+        reason = await self._threads.run(why_absent, scope, indexing, path_bytes(path))
         return reason or f"it is to be indexed, and not yet: {self._lag_reason()}"
 
     async def left_out_files(self) -> LeftOutFiles | None:
@@ -67,4 +67,4 @@ class ExclusionReport:
         if scope is None:
             return None
         indexing = self._coordinator.indexing
-        return await self._threads.run(why_left_out, scope, indexing, decode_path(path))
+        return await self._threads.run(why_left_out, scope, indexing, path_bytes(path))

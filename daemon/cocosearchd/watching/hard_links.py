@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from cocosearchd.model import decode_path
+from cocosearchd.model import path_bytes
 
 # files that each question checks; of more, scans and the audit notice the writes
 MAX_CHECKED = 5_000
@@ -41,12 +41,12 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def changed_names(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
+def changed_suspects(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
     """Return the suspects whose stamp has changed, with the new stamps. Blocking."""
     changed = list[Suspect]()
     for path, old in suspects:
         with suppress(OSError):  # an event announces that a name went
-            new = _stamp(os.lstat(os.path.join(root, decode_path(path))))
+            new = _stamp(os.lstat(os.path.join(root, path_bytes(path))))
             if new != old:
                 changed.append((path, new))
     return changed

@@ -21,16 +21,16 @@ import anyio
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.freshness import Freshness, StaleReason, stale_reason
-from cocosearchd.model import Clock, decode_path, encode_path
-from cocosearchd.watching.availability.availability import POLL_S, RootAvailability
+from cocosearchd.model import Clock, path_bytes, path_text
+from cocosearchd.watching.availability.availability import ROOT_POLL_S, RootAvailability
 from cocosearchd.watching.change_log import ChangeLog
-from cocosearchd.watching.clock import Cookies, CookieVoid, Schedule
-from cocosearchd.watching.dirty_set import DirtyBatch, DirtyDirectory, PickedPaths
+from cocosearchd.watching.cookies import Cookies, CookieVoid
+from cocosearchd.watching.dirty_records import DirtyBatch, DirtyDirectory, PickedPaths
+from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
-from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
@@ -41,8 +41,9 @@ from cocosearchd.watching.root_status import (
     live_state,
 )
 from cocosearchd.watching.root_threads import RootThreads
-from cocosearchd.watching.scan import compare_paths
-from cocosearchd.watching.scan_coordinator import KnownFiles, ScanCoordinator
+from cocosearchd.watching.scans.scan import compare_paths
+from cocosearchd.watching.scans.scan_coordinator import KnownFiles, ScanCoordinator
+from cocosearchd.watching.scans.scan_schedule import ScanSchedule
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ RESTART_MAX_S = 5.0
 STEADY_S = 30.0
 # A save is a truncation, some writes and a close, within microseconds: indexing the empty file
 # between them is waste.
-SETTLE_S = 0.003
+DEBOUNCE_S = 0.003
 # A root without events is scanned again after `watching.poll_s` seconds. After a long scan, it rests
 # for this many times the length of the scan, so that scans take at most a twentieth of the time.
 POLL_REST = 20
@@ -88,14 +89,14 @@ class WatchedRoot:
         self._watching = watching
         self.threads = RootThreads(executor)
         self._sync_dir = os.fsencode(sync_dir)
-        self._dirty = Reconciler(watching)
+        self._dirty = DirtySet(watching)
         self._coordinator = ScanCoordinator(root, known_files, indexing, self._dirty, self.threads)
         self.availability = RootAvailability(root, known_files, self.threads)
         self.exclusions = ExclusionReport(
             self._coordinator, self._dirty.failures, self.threads, lambda: self.freshness().reason
         )
         self._cookies = Cookies(self._sync_dir)
-        self._schedule = Schedule(watching, time.monotonic())
+        self._schedule = ScanSchedule(watching, time.monotonic())
         self._checkout_hold = CheckoutHold()
         self.changes = ChangeLog()
         self._hints: Hints | None = None
@@ -140,7 +141,7 @@ class WatchedRoot:
 
     def _report_missing(self, reason: StaleReason) -> None:
         if (self._state, self._reason) != ("root_missing", reason):
-            root = encode_path(self.path)
+            root = path_text(self.path)
             log.warning("root_missing", extra={"root": root, "reason": reason.sentence})
             self._enter("root_missing", reason)
 
@@ -183,7 +184,7 @@ class WatchedRoot:
         log.info(
             "watching",
             extra={
-                "root": encode_path(self.path),
+                "root": path_text(self.path),
                 "watcher": self._watcher,
                 "epoch": self.changes.epoch,
             },
@@ -194,7 +195,7 @@ class WatchedRoot:
         """End the epoch: none of its knowledge is certain. Never delayed, never merged."""
         if not self._lost.is_set():
             self.availability.available = False
-            root = encode_path(self.path)
+            root = path_text(self.path)
             log.warning("hints_lost", extra={"root": root, "reason": reason.sentence})
             self._enter("lost", reason)
             self._open.clear()
@@ -312,7 +313,7 @@ class WatchedRoot:
 
     def _mark_unwatched(self, blind: Iterable[bytes]) -> None:
         """Mark these directories and those whose last reading failed: only a scan knows them."""
-        for directory in {*map(encode_path, blind), *self._coordinator.unread.failed}:
+        for directory in {*map(path_text, blind), *self._coordinator.unread.failed}:
             self._dirty.mark_tree(directory)
 
     async def _same_root(self) -> bool:
@@ -336,8 +337,8 @@ class WatchedRoot:
         while True:
             await (queues.edits if edits else queues.work).wait()
             await self._open.wait()
-            if time.monotonic() - self._hinted_at < SETTLE_S:
-                await anyio.sleep(SETTLE_S)
+            if time.monotonic() - self._hinted_at < DEBOUNCE_S:
+                await anyio.sleep(DEBOUNCE_S)
             assert self._coordinator.scope is not None
             git_dirs = [rules.repository.git_dir for rules in self._coordinator.scope.git_rules()]
             await self._checkout_hold.wait(git_dirs, self.threads, local=self.local)
@@ -355,7 +356,7 @@ class WatchedRoot:
         valid = False
         assert scope is not None
         try:
-            paths = {path: decode_path(path) for path in picked.seqs}
+            paths = {path: path_bytes(path) for path in picked.seqs}
             compared = await self.threads.run(compare_paths, scope, paths)
             self._coordinator.record_compared(compared, picked, announced=self._hears_all())
             same = await self._same_root()
@@ -439,7 +440,7 @@ class WatchedRoot:
         """Return whether the sync ended in the epoch in which it began."""
         if not self._open.is_set():
             # the root may turn out to be missing: then there is no waiting
-            with anyio.move_on_after(POLL_S):
+            with anyio.move_on_after(ROOT_POLL_S):
                 await self._open.wait()
             return False
         epoch = self.changes.epoch
@@ -471,7 +472,7 @@ class WatchedRoot:
         try:
             await self._cookies.sync()
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie
-            root = encode_path(self.path)
+            root = path_text(self.path)
             log.warning("no_cookie", extra={"root": root, "reason": error.strerror})
             return (b"",)
         return unwatched
@@ -521,9 +522,7 @@ class WatchedRoot:
 
     def rescan(self, reason: str, *, force: bool = False) -> None:
         """Compare everything with the disk; with `force`, process every file again."""
-        log.debug(
-            "rescan", extra={"root": encode_path(self.path), "reason": reason, "force": force}
-        )
+        log.debug("rescan", extra={"root": path_text(self.path), "reason": reason, "force": force})
         self._coordinator.force |= force
         self._dirty.mark_tree("", urgent=False)
         self.on_status()

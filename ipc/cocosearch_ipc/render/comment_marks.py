@@ -1,4 +1,4 @@
-"""Comment marks of all languages, and kinds of files. `make map` writes it: do not edit.
+"""Comment marks of all languages, and their dialects. `make map` writes it: do not edit.
 
 `cocosearchd.languages.language_table` has the truth, but a query has no time to import it.
 """
@@ -79,8 +79,8 @@ MARKS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], 
     "glsl": (("//",), (), (("/*", "*/"),)),
     "text": ((), (), ()),
 }
-# Kind of files -> its language.
-KINDS = {
+# Dialect -> its language.
+DIALECTS = {
     "github-actions": "yaml",
     "gitlab-ci": "yaml",
     "docker-compose": "yaml",

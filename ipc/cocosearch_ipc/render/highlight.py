@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from cocosearch_ipc.render.comment_marks import KINDS, MARKS
+from cocosearch_ipc.render.comment_marks import DIALECTS, MARKS
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _forms(word: str) -> Iterator[str]:
 
 def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield all pieces of `code` in order."""
-    language = KINDS.get(language, language)
+    language = DIALECTS.get(language, language)
     if language in _NONE.split():
         yield "", code
         return

@@ -7,7 +7,7 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
 
 from cocosearch_ipc.render import highlight
-from cocosearch_ipc.render.comment_marks import KINDS
+from cocosearch_ipc.render.comment_marks import DIALECTS
 
 # Most specific first. The SGR codes are those of the small lexer, if it has the kind.
 COLOURS: tuple[tuple[_TokenType, str], ...] = (
@@ -27,7 +27,7 @@ NAMES = {"gotemplate": "go-html-template", "proto": "protobuf"}
 
 def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
     """Split `code` into lines of pieces (SGR code or "", text), as `highlight.lines` does."""
-    language = KINDS.get(language, language)
+    language = DIALECTS.get(language, language)
     name = NAMES.get(language, language)
     try:
         lexer = get_lexer_by_name(name, stripnl=False, ensurenl=False)

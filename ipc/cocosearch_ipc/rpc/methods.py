@@ -12,7 +12,7 @@ from cocosearch_ipc import protocol as p
 METHODS: dict[str, tuple[str, type]] = {
     "search": ("search", p.SearchRequest),
     "index_codebase": ("index_codebase", p.IndexCodebaseRequest),
-    "follow": ("follow", p.IndexRequest),
+    "follow": ("report_progress", p.IndexRequest),
     "list_indexes": ("list_indexes", p.Empty),
     "index_stats": ("index_stats", p.StatsRequest),
     "clear_index": ("clear_index", p.IndexRequest),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.embedding.providers.word_tokens import pieces, strip_accents, words
+from cocosearchd.embedding.providers.word_tokens import fold_variants, pieces, words
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_words(text: str, expected: list[str]) -> None:
 @given(st.text())
 def test_words_depend_on_the_plain_text_alone_and_are_lower_case(text: str) -> None:
     result = words(text)
-    assert result == words(strip_accents(text))
+    assert result == words(fold_variants(text))
     assert all(word == word.lower() and word for word in result)
 
 

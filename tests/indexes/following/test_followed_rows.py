@@ -5,7 +5,7 @@ import pytest
 from cocosearchd.errors import NotFound, StoreUnavailable
 from cocosearchd.indexes.following.followed_rows import FollowedRows
 from cocosearchd.model import Commit
-from cocosearchd.store.chunks.queries import delete_file, replace_file, replace_files
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import drop_index

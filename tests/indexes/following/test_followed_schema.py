@@ -15,7 +15,7 @@ from cocosearchd.indexes.following.followed_schema import FollowedSchema, Follow
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import drop_index
 from cocosearchd.store.index_roles import ensure_next_index, promote_index

@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import file_states
 from tests.indexing.support import Change, Source, every_path, new_record
 from tests.watching.support import digest
 

@@ -10,8 +10,8 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import Conflict
-from cocosearchd.indexing.coordinator.updater import IndexerSpec
-from cocosearchd.model import encode_path
+from cocosearchd.indexing.indexer_messages import IndexerSpec
+from cocosearchd.model import path_text
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.indexing.support import Change, Source, every_path, fresh_digest, new_record, running
@@ -149,7 +149,7 @@ async def test_paths_of_any_bytes(db: Database, root: Path, spec: IndexerSpec) -
         assert long in stored
         assert "back\\\\slash.py" in stored
         assert set(stored) == set(every_path(root))
-        bench.remove(long, *map(encode_path, names))
+        bench.remove(long, *map(path_text, names))
         assert await bench.feed_all() == {}
         assert set(await bench.stored()) == set(every_path(root))
 
@@ -225,7 +225,7 @@ async def test_a_batch_that_comes_while_its_index_is_removed_does_not_end_the_in
 def test_the_daemon_does_not_load_cocoindex() -> None:
     code = (
         "import sys, cocosearchd.service;"
-        "bad = sorted(m for m in sys.modules if m.split('.')[0] == 'cocoindex' or m.endswith('indexing.worker'));"
+        "bad = sorted(m for m in sys.modules if m.split('.')[0] == 'cocoindex' or m.endswith('indexing.indexer'));"
         "sys.exit(str(bad) if bad else 0)"
     )
     subprocess.run([sys.executable, "-P", "-c", code], check=True)

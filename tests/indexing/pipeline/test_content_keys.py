@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import IndexerSpec
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.content_keys import ContentKeys, digest_pipeline_code
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files

@@ -12,20 +12,21 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.indexer.index_threads import IndexThreads
+from cocosearchd.indexing.indexer.row_maker import FileExtract, RowMaker, RowRules
+from cocosearchd.indexing.indexer.transaction_group import GroupWriter
+from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.pipeline import manifest_cache
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest, build_file_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache, open_manifest_file
 from cocosearchd.indexing.pipeline.skip_rules import skip_reason
-from cocosearchd.indexing.worker.index_threads import IndexThreads
-from cocosearchd.indexing.worker.row_maker import FileExtract, RowMaker, RowRules
-from cocosearchd.indexing.worker.transaction_group import GroupWriter
-from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
+from cocosearchd.store.chunks.file_writer import stored_files
 from cocosearchd.store.chunks.manifest import StoredFile
-from cocosearchd.store.chunks.queries import FileWrite, stored_files
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import counts, damaged_files, table_digest

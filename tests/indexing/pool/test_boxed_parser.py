@@ -16,6 +16,9 @@ import anyio
 import pytest
 
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.indexer.index_threads import IndexThreads
+from cocosearchd.indexing.indexer.row_maker import RowMaker
+from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_result import plain_parsed_file
@@ -25,15 +28,12 @@ from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest
 from cocosearchd.indexing.pool.bulk_pool import SUSPECT, BulkPool, BulkPoolLimits
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine, is_quarantined
-from cocosearchd.indexing.worker.index_threads import IndexThreads
-from cocosearchd.indexing.worker.row_maker import RowMaker
-from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
-from cocosearchd.store.chunks.queries import FileWrite
+from cocosearchd.store.chunks.rows import FileWrite
 from tests.indexing.parsing import NOTHING, RULES, open_caches
 
 pytestmark = pytest.mark.anyio

@@ -21,6 +21,10 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.embedding.vector_cache import VectorCache
+from cocosearchd.indexing.indexer.index_threads import IndexThreads
+from cocosearchd.indexing.indexer.row_maker import RowMaker, RowRules
+from cocosearchd.indexing.indexer.transaction_group import GroupWriter
+from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
@@ -39,15 +43,11 @@ from cocosearchd.indexing.pool.bulk_pool import (
     TaskOutcome,
 )
 from cocosearchd.indexing.pool.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
-from cocosearchd.indexing.worker.index_threads import IndexThreads
-from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
-from cocosearchd.indexing.worker.transaction_group import GroupWriter
-from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.worker_process import STOP_S
-from cocosearchd.store.chunks.queries import FileWrite
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import damaged_files, table_digest
 from tests.indexing.conftest import python

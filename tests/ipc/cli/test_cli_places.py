@@ -21,7 +21,7 @@ from cocosearch_ipc.cli.questions import query_options
 from cocosearch_ipc.cli.running import daemon_process
 from cocosearch_ipc.client import CallFailed
 from cocosearch_ipc.render import answers, line_range, output
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from tests.ipc.cli.test_cli import CTL, ctl
 from tests.ipc.conftest import Served
 from tests.ipc.render.test_render import hit, reply
@@ -74,13 +74,13 @@ def test_open_and_links_name_a_file_as_the_disk_does(
     monkeypatch: pytest.MonkeyPatch, name: bytes
 ) -> None:
     monkeypatch.setattr("cocosearch_ipc.cli.query.roots", lambda _: {"demo": "/srv"})
-    result = hit("x") | {"index": "demo", "path": encode_path(name)}
+    result = hit("x") | {"index": "demo", "path": path_text(name)}
     assert os.fsencode(query_options.editor_command(result, "x", {})[-1]) == b"/srv/" + name
     lines = answers.text(
         reply("x", result), output.Style(colour=False, links=True), {"demo": "/srv"}
     )
     assert f"file://{quote_from_bytes(b'/srv/' + name)}" in next(lines)
-    assert line_range.on_disk(encode_path(name)) == os.fsdecode(name)
+    assert line_range.on_disk(path_text(name)) == os.fsdecode(name)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cocosearch_ipc.render import (
     tables,
     top_frames,
 )
-from tests.comment_marks import languages_by_kind, marks_by_language
+from tests.comment_marks import languages_by_dialect, marks_by_language
 
 PLAIN = output.Style(colour=False, links=False)
 COLOUR = output.Style(colour=True, links=False)
@@ -77,12 +77,12 @@ def test_code_has_colours(language: str, code: str, painted: str) -> None:
 
 def test_the_comment_marks_are_those_of_the_table_of_languages() -> None:
     assert marks_by_language() == comment_marks.MARKS, "run `make map`"
-    assert languages_by_kind() == comment_marks.KINDS, "run `make map`"
+    assert languages_by_dialect() == comment_marks.DIALECTS, "run `make map`"
 
 
-@pytest.mark.parametrize("language", [*comment_marks.MARKS, *comment_marks.KINDS])
+@pytest.mark.parametrize("language", [*comment_marks.MARKS, *comment_marks.DIALECTS])
 def test_comments_of_every_language_have_colours(language: str) -> None:
-    base = comment_marks.KINDS.get(language, language)
+    base = comment_marks.DIALECTS.get(language, language)
     line_marks, leading_marks, pairs = comment_marks.MARKS[base]
     comments = [f"{mark} text" for mark in (*line_marks, *leading_marks)]
     comments += [f"{opener} text {closer}" for opener, closer in pairs]

@@ -13,7 +13,7 @@ from cocosearchd.config.settings import LARGEST_FILE_BYTES
 from cocosearchd.languages import scopes, syntax
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import Hit, Place, RankedPlace, encode_path, hash_content
+from cocosearchd.model import Hit, Place, RankedPlace, hash_content, path_text
 from cocosearchd.search.answers import disk_files as disk_module
 from cocosearchd.search.answers.clipped_lines import GAP, clip_line, clip_lines
 from cocosearchd.search.answers.context import (
@@ -24,7 +24,7 @@ from cocosearchd.search.answers.context import (
 )
 from cocosearchd.search.answers.disk_files import MAX_TEXTS, VerifiedFiles
 from cocosearchd.search.plan import ViewOptions
-from cocosearchd.store.chunks.file_states import FileState
+from cocosearchd.store.reads.file_states import FileState
 
 PYTHON = '''import os
 
@@ -482,9 +482,7 @@ def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
 def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
     raw = b"caf\xe9\\x.py"
     (tmp_path / os.fsdecode(raw)).write_text("x")
-    assert (
-        VerifiedFiles().verified(bytes(tmp_path), encode_path(raw), hash_content(b"x")) is not None
-    )
+    assert VerifiedFiles().verified(bytes(tmp_path), path_text(raw), hash_content(b"x")) is not None
 
 
 def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:

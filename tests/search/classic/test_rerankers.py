@@ -25,7 +25,7 @@ from cocosearchd.search.classic.rerankers.question_words import (
 from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers, spacy_installed
 from cocosearchd.search.classic.rerankers.spacy import WEIGHTS as SPACY_WEIGHTS
 from cocosearchd.search.classic.rerankers.spacy import SpacyReranker, extract_prose
-from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.search.scored_candidates import ScoredCandidate
 from tests.search.candidates import candidate
 
 

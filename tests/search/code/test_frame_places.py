@@ -11,8 +11,8 @@ from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.reports.frame_places import MAX_LINE, find_frame_places
 from cocosearchd.search.reports.mention_signals import MentionedFiles
 from cocosearchd.search.reports.report import read_report
-from cocosearchd.store.chunks.file_states import chunks_at_lines
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import chunks_at_lines
 from tests.search.corpus import Corpus, new_corpus
 from tests.search.lexical.direct import DirectAnalyser
 

@@ -33,14 +33,14 @@ from cocosearchd.search.lexical.segments.live_documents import files_with_chunks
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.chunks.phrase_matches import (
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.reads.chunk_reads import file_chunks
+from cocosearchd.store.reads.phrase_matches import (
     all_phrase_matches,
     phrase_matches_in_chunks,
     phrase_matches_in_files,
 )
-from cocosearchd.store.chunks.queries import file_chunks
-from cocosearchd.store.connection.database import Database
-from cocosearchd.store.connection.statements import compose
 from tests.search.corpus import new_corpus
 from tests.search.lexical.toy import DIMENSION, documents
 

@@ -24,7 +24,7 @@ from cocosearchd.search.lexical import lexical_index, snapshot_changes
 from cocosearchd.search.lexical.analysis.terms import term_hash
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
-from cocosearchd.store.chunks.queries import replace_files
+from cocosearchd.store.chunks.file_writer import replace_files
 from cocosearchd.store.connection.database import Connection, Database
 from tests.search.lexical.direct import DirectAnalyser
 from tests.store.support import file_write, new_index

@@ -35,9 +35,9 @@ from cocosearchd.search.lexical.segments.segment_merge import (
     perform_merges,
 )
 from cocosearchd.search.lexical.snapshot_changes import append_segment
-from cocosearchd.store.chunks.index_texts import FileTexts, file_texts
-from cocosearchd.store.chunks.queries import delete_file, replace_file
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.index_texts import FileTexts, file_texts
 from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import SIGNALS
 from tests.store.support import file_write, new_index, vector_of

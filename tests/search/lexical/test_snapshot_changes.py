@@ -30,7 +30,7 @@ from cocosearchd.search.lexical.snapshot_changes import (
     make_file_text,
     plan_idle_merge,
 )
-from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
+from cocosearchd.store.reads.index_texts import FileDigest, FileTexts
 from tests.search.lexical.toy import SIGNALS
 
 DIMENSION = 4

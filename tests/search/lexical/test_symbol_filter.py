@@ -21,7 +21,7 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks, match_symbols
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.lexical.segments.segment_merge import QUIET, compact
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.filter_sql import filter_sql

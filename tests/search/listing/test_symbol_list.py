@@ -11,7 +11,7 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
-from cocosearchd.model import Hit, encode_path
+from cocosearchd.model import Hit, path_text
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition, decode_cursor
 from cocosearchd.search.listing.symbol_list import next_cursor
@@ -310,7 +310,7 @@ CURSOR = ListCursor("a", ListPosition(True, True, "b", 1, "c")).encode()
 
 
 def test_a_cursor_survives_its_text() -> None:
-    path = encode_path(b"d\xc3\xb6/\xff.py")
+    path = path_text(b"d\xc3\xb6/\xff.py")
     cursor = ListCursor("a-b", ListPosition(True, False, path, 7, "Über.größe"))
     assert decode_cursor(cursor.encode()) == cursor
     assert set(cursor.encode()) <= set(

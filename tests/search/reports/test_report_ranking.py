@@ -7,7 +7,7 @@ from cocosearchd.search.code.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features, make_snapshot
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
-from cocosearchd.search.plan import make_plan, parse_query, split_text
+from cocosearchd.search.plan import make_plan, parse_query, split_question
 from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, MentionedFiles
 from cocosearchd.search.reports.report import Report, read_report
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS, ReportScorer, make_scorer
@@ -141,7 +141,7 @@ def test_terms_are_bounded() -> None:
 
 
 def split(text: str) -> tuple[str, bool, bool]:
-    inline, report = split_text(text)
+    inline, report = split_question(text)
     return inline.words, bool(inline.values), report is not None
 
 

@@ -8,18 +8,17 @@ import pytest
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks import phrase_matches
-from cocosearchd.store.chunks.index_texts import file_digests, file_texts
-from cocosearchd.store.chunks.queries import (
-    Key,
+from cocosearchd.store.chunks.file_writer import replace_file, replace_files
+from cocosearchd.store.chunks.rows import Key
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import phrase_matches
+from cocosearchd.store.reads.chunk_reads import (
     chunks_with_files,
     file_chunks,
     first_matches,
-    replace_file,
-    replace_files,
     vector_search,
 )
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.index_texts import file_digests, file_texts
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import (
     file_write,

@@ -12,16 +12,10 @@ from psycopg import sql
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.chunks.manifest import OutdatedManifest
-from cocosearchd.store.chunks.queries import (
-    FileWrite,
-    delete_file,
-    first_matches,
-    replace_file,
-    replace_files,
-    vector_search,
-)
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
+from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
@@ -32,6 +26,7 @@ from cocosearchd.store.index_records import (
     statistics,
     table_digest,
 )
+from cocosearchd.store.reads.chunk_reads import first_matches, vector_search
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import (
     differing,

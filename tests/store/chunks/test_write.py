@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import CocoSearchError, IdentityMismatch, NotFound
 from cocosearchd.model import Chunk, IndexRecord, PackedCode, ParseReport
-from cocosearchd.store.chunks.queries import (
-    FileChunks,
+from cocosearchd.store.chunks.file_writer import (
     delete_file,
-    file_chunks,
     refresh_fingerprints,
     replace_file,
     replace_files,
 )
+from cocosearchd.store.chunks.rows import FileChunks
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import (
@@ -35,6 +34,7 @@ from cocosearchd.store.index_records import (
     table_digest,
 )
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
+from cocosearchd.store.reads.chunk_reads import file_chunks
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index, split_texts, words_of
 

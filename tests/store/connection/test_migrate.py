@@ -14,12 +14,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import (
-    file_chunks,
-    first_matches,
-    replace_file,
-    vector_search,
-)
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
@@ -27,6 +22,7 @@ from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
 from cocosearchd.store.connection.migrate import drop_tables, fetch_schema, migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
+from cocosearchd.store.reads.chunk_reads import file_chunks, first_matches, vector_search
 from cocosearchd.store.words.words_table import fill_words
 from tests.cluster.refused import REFUSED, STORAGE
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of

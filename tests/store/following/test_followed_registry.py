@@ -10,15 +10,7 @@ from cocosearchd.errors import CocoSearchError, NotFound, Refused
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.file_states import file_states
-from cocosearchd.store.chunks.index_texts import file_texts
-from cocosearchd.store.chunks.queries import (
-    chunks_with_files,
-    delete_file,
-    file_chunks,
-    replace_file,
-    vector_search,
-)
+from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import fetch_schema
 from cocosearchd.store.connection.statements import (
@@ -44,6 +36,9 @@ from cocosearchd.store.following.publications import (
 )
 from cocosearchd.store.index_roles import promote_index
 from cocosearchd.store.precise_use_rows import count_precise_uses, delete_precise_uses
+from cocosearchd.store.reads.chunk_reads import chunks_with_files, file_chunks, vector_search
+from cocosearchd.store.reads.file_states import file_states
+from cocosearchd.store.reads.index_texts import file_texts
 from cocosearchd.store.words.words_table import fill_words
 from tests.store.owner import open_schema
 from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of

@@ -22,7 +22,7 @@ import pytest
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.index_records import damaged_files, generation, list_indexes

@@ -260,7 +260,7 @@ async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
     """Its file system comes, and no question: the index follows all the same, without a look at
     every turn.
     """
-    monkeypatch.setattr(availability, "POLL_S", 0.02)
+    monkeypatch.setattr(availability, "ROOT_POLL_S", 0.02)
     looks = 0
     inspect: Callable[[bytes], object] = availability._inspect
 

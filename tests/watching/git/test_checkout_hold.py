@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import WatchingSettings
-from cocosearchd.watching.clock import Schedule
 from cocosearchd.watching.git.checkout_hold import (
     CAP_S,
     LOCK_S,
@@ -18,6 +17,7 @@ from cocosearchd.watching.git.checkout_hold import (
     busy,
 )
 from cocosearchd.watching.git.repository import repository_around, repository_at
+from cocosearchd.watching.scans.scan_schedule import ScanSchedule
 from tests.watching.support import git
 
 
@@ -85,7 +85,7 @@ def test_a_worktree_has_a_git_directory_of_its_own(tmp_path: Path, git_dir: Path
 
 
 def test_scans_are_due_by_the_clock_and_after_activity() -> None:
-    schedule = Schedule(WatchingSettings(rescan_s=600, idle_rescan_s=60), now=0)
+    schedule = ScanSchedule(WatchingSettings(rescan_s=600, idle_rescan_s=60), now=0)
     assert schedule.due(300) is None
     schedule.record_activity(310)
     assert schedule.due(369) is None
@@ -100,9 +100,9 @@ def test_scans_are_due_by_the_clock_and_after_activity() -> None:
 
 def test_a_scan_is_due_when_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
     # A test cannot put the machine to sleep.
-    monkeypatch.setattr("cocosearchd.watching.clock._sleep_gap", lambda: 1.0)
-    schedule = Schedule(WatchingSettings(), now=0)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan_schedule._sleep_gap", lambda: 1.0)
+    schedule = ScanSchedule(WatchingSettings(), now=0)
     assert schedule.due(1) is None
-    monkeypatch.setattr("cocosearchd.watching.clock._sleep_gap", lambda: 3600.0)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan_schedule._sleep_gap", lambda: 3600.0)
     assert schedule.due(2) is not None
     assert schedule.due(3) is None

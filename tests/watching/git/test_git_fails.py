@@ -54,7 +54,7 @@ class Wrapped:
 @pytest.fixture
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wrapped:
     monkeypatch.setattr(git_command, "TIMEOUT_S", 1.0)
-    monkeypatch.setattr(asked, "RETRY_S", 0.05)
+    monkeypatch.setattr(asked, "GIT_RETRY_S", 0.05)
     monkeypatch.setattr(asked, "RETRY_MAX_S", 0.2)
     return Wrapped(tmp_path / "bin", monkeypatch)
 

@@ -45,7 +45,7 @@ def test_files_that_are_not_included_are_counted(tmp_path: Path) -> None:
 
 def test_the_count_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound is lowered, because a thousand files would take seconds to write."""
-    monkeypatch.setattr(left_out_files, "MAX_FILES", 5)
+    monkeypatch.setattr(left_out_files, "MAX_COUNTED_FILES", 5)
     make_files(tmp_path, *(f"made/{number}.py" for number in range(20)))
     (tmp_path / ".gitignore").write_text("*\n")
     left_out = count(tmp_path, IndexingSettings())

@@ -19,7 +19,7 @@ EVERYTHING = IndexingSettings(include=("*",), index_secrets=True)
 @pytest.fixture
 def only_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what is excluded beside git's rules, so that git's answer is the whole answer."""
-    monkeypatch.setattr(default_patterns, "LEFT_OUT", EMPTY)
+    monkeypatch.setattr(default_patterns, "TOOL_FILES", EMPTY)
     monkeypatch.setattr(default_patterns, "OUTPUT_DIRECTORIES", EMPTY)
 
 
@@ -54,8 +54,8 @@ def in_scope(root: Path) -> set[bytes]:
             if entry.name == b".git":
                 continue
             if entry.is_dir():
-                stack.extend([] if scope.prunes(path) else [path])
-            elif scope.allows(path):
+                stack.extend([] if scope.is_pruned(path) else [path])
+            elif scope.is_in_scope(path):
                 paths.add(path)
     return paths
 
@@ -65,7 +65,9 @@ def compare(where: Path, seed: int) -> None:
     scope = RootScope(os.fsencode(tree.root), EVERYTHING)
     paths = [path for path in [*tree.files, *tree.folders] if path]
     ours = {
-        path for path in paths if scope.excludes(os.fsencode(path), directory=path in tree.folders)
+        path
+        for path in paths
+        if scope.is_left_out(os.fsencode(path), directory=path in tree.folders)
     }
     tracked = {
         path.decode()
@@ -123,7 +125,7 @@ def write(root: Path, **files: str) -> None:
     ],
 )
 def test_excluded_without_being_told(tmp_path: Path, path: str) -> None:
-    assert not scope_of(tmp_path).allows(path.encode())
+    assert not scope_of(tmp_path).is_in_scope(path.encode())
 
 
 def test_build_output_that_git_tracks_is_source(tmp_path: Path) -> None:
@@ -131,10 +133,10 @@ def test_build_output_that_git_tracks_is_source(tmp_path: Path) -> None:
     write(tmp_path, **{"build/kept.py": "", "build/made.py": "", "app/out/kept.py": ""})
     git(tmp_path, "add", "build/kept.py", "app/out/kept.py")
     scope = scope_of(tmp_path)
-    assert scope.allows(b"build/kept.py")
-    assert scope.allows(b"app/out/kept.py")
-    assert not scope.allows(b"build/made.py")
-    assert not scope.allows(b"build/more/made.py")
+    assert scope.is_in_scope(b"build/kept.py")
+    assert scope.is_in_scope(b"app/out/kept.py")
+    assert not scope.is_in_scope(b"build/made.py")
+    assert not scope.is_in_scope(b"build/more/made.py")
 
 
 @pytest.mark.parametrize(
@@ -152,20 +154,20 @@ def test_build_output_that_git_tracks_is_source(tmp_path: Path) -> None:
 )
 def test_secrets_stay_out_unless_asked_for(tmp_path: Path, name: str) -> None:
     everything = IndexingSettings(include=("*",))
-    assert not scope_of(tmp_path, everything).allows(name.encode())
-    assert not scope_of(tmp_path, everything).allows(b"src/" + name.encode())
-    assert scope_of(tmp_path, IndexingSettings(include=("*",), index_secrets=True)).allows(
+    assert not scope_of(tmp_path, everything).is_in_scope(name.encode())
+    assert not scope_of(tmp_path, everything).is_in_scope(b"src/" + name.encode())
+    assert scope_of(tmp_path, IndexingSettings(include=("*",), index_secrets=True)).is_in_scope(
         name.encode()
     )
 
 
 def test_an_example_of_an_environment_is_no_secret(tmp_path: Path) -> None:
-    assert scope_of(tmp_path, IndexingSettings(include=("*",))).allows(b".env.example")
+    assert scope_of(tmp_path, IndexingSettings(include=("*",))).is_in_scope(b".env.example")
 
 
 def test_a_repository_cannot_take_secrets_back(tmp_path: Path) -> None:
     write(tmp_path, **{".cocosearchignore": "!.env\n", ".gitignore": "!.env\n"})
-    assert not scope_of(tmp_path, IndexingSettings(include=("*",))).allows(b".env")
+    assert not scope_of(tmp_path, IndexingSettings(include=("*",))).is_in_scope(b".env")
 
 
 def test_our_own_ignore_file(tmp_path: Path) -> None:
@@ -179,12 +181,12 @@ def test_our_own_ignore_file(tmp_path: Path) -> None:
     write(tmp_path, **{".gitignore": "kept.py\n", "src/.gitignore": ""})
     write(tmp_path, **{"other/.cocosearchignore": "!kept.py\n"})
     scope = scope_of(tmp_path)
-    assert not scope.allows(b"README.md")
-    assert scope.allows(b"src/README.md")
-    assert not scope.allows(b"src/gen/x.py")
-    assert not scope.allows(b"kept.py")
-    assert scope.allows(b"other/kept.py")
-    assert scope.allows(b"node_modules/mine/index.js")
+    assert not scope.is_in_scope(b"README.md")
+    assert scope.is_in_scope(b"src/README.md")
+    assert not scope.is_in_scope(b"src/gen/x.py")
+    assert not scope.is_in_scope(b"kept.py")
+    assert scope.is_in_scope(b"other/kept.py")
+    assert scope.is_in_scope(b"node_modules/mine/index.js")
 
 
 def test_patterns_of_the_user_come_first(tmp_path: Path) -> None:
@@ -193,32 +195,32 @@ def test_patterns_of_the_user_come_first(tmp_path: Path) -> None:
         exclude=("tests/", "!*.gen.py", "!docs/"), include=("*.py", "docs/**")
     )
     scope = scope_of(tmp_path, settings)
-    assert not scope.allows(b"tests/x.py")
-    assert scope.allows(b"a.gen.py")
-    assert scope.allows(b"docs/a.md")
-    assert not scope.allows(b"a.md")
+    assert not scope.is_in_scope(b"tests/x.py")
+    assert scope.is_in_scope(b"a.gen.py")
+    assert scope.is_in_scope(b"docs/a.md")
+    assert not scope.is_in_scope(b"a.md")
 
 
 def test_only_supported_types_by_default(tmp_path: Path) -> None:
     scope = scope_of(tmp_path)
-    assert scope.allows(b"main.go")
-    assert scope.allows(b"Makefile")
-    assert not scope.allows(b"photo.jpeg")
+    assert scope.is_in_scope(b"main.go")
+    assert scope.is_in_scope(b"Makefile")
+    assert not scope.is_in_scope(b"photo.jpeg")
 
 
 def test_rules_can_be_left_alone(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     write(tmp_path, **{".gitignore": "x.py\n"})
-    assert not scope_of(tmp_path).allows(b"x.py")
-    assert scope_of(tmp_path, IndexingSettings(respect_gitignore=False)).allows(b"x.py")
+    assert not scope_of(tmp_path).is_in_scope(b"x.py")
+    assert scope_of(tmp_path, IndexingSettings(respect_gitignore=False)).is_in_scope(b"x.py")
 
 
 def test_without_a_repository_the_same_syntax_holds(tmp_path: Path) -> None:
     write(tmp_path, **{".gitignore": "/a/*\n!/a/keep.py\n", "b/.gitignore": "*.py\n"})
     scope = scope_of(tmp_path)
-    assert scope.allows(b"a/keep.py")
-    assert not scope.allows(b"a/x.py")
-    assert not scope.allows(b"b/x.py")
+    assert scope.is_in_scope(b"a/keep.py")
+    assert not scope.is_in_scope(b"a/x.py")
+    assert not scope.is_in_scope(b"b/x.py")
 
 
 def test_a_root_inside_of_a_repository(tmp_path: Path) -> None:
@@ -237,16 +239,16 @@ def test_a_root_inside_of_a_repository(tmp_path: Path) -> None:
     )
     git(tmp_path, "add", "-f", "sub/deep/forced.tmp.py")
     scope = scope_of(tmp_path / "sub" / "deep")
-    assert scope.allows(b"x.py")
-    assert scope.allows(b"forced.tmp.py")
+    assert scope.is_in_scope(b"x.py")
+    assert scope.is_in_scope(b"forced.tmp.py")
     for out in (b"gen/x.py", b"a.tmp.py", b"local.py", b"private.py"):
-        assert not scope.allows(out), out
+        assert not scope.is_in_scope(out), out
 
 
 def test_an_ignored_directory_that_is_a_root_is_indexed(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     write(tmp_path, **{".gitignore": "vendor/\n", "vendor/lib/x.py": ""})
-    assert scope_of(tmp_path / "vendor" / "lib").allows(b"x.py")
+    assert scope_of(tmp_path / "vendor" / "lib").is_in_scope(b"x.py")
 
 
 def test_a_repository_inside_of_the_root_has_its_own_rules(tmp_path: Path) -> None:
@@ -256,9 +258,9 @@ def test_a_repository_inside_of_the_root_has_its_own_rules(tmp_path: Path) -> No
     git(inner, "init", "-q")
     write(outer, **{".gitignore": "*.out.py\n", "inner/.gitignore": "*.in.py\n"})
     scope = scope_of(outer)
-    assert scope.allows(b"inner/x.out.py")
-    assert not scope.allows(b"inner/x.in.py")
-    assert not scope.allows(b"x.out.py")
+    assert scope.is_in_scope(b"inner/x.out.py")
+    assert not scope.is_in_scope(b"inner/x.in.py")
+    assert not scope.is_in_scope(b"x.out.py")
 
 
 def test_excludes_file_of_the_configuration(tmp_path: Path) -> None:
@@ -268,11 +270,11 @@ def test_excludes_file_of_the_configuration(tmp_path: Path) -> None:
     (root / ".git" / "mine").write_text("*.mine.py\n")
     git(root, "config", "core.excludesFile", ".git/mine")
     scope = scope_of(root)
-    assert not scope.allows(b"x.mine.py")
+    assert not scope.is_in_scope(b"x.mine.py")
     (root / ".git" / "mine").write_text("*.other.py\n")
     assert scope.outdated()
     assert scope.refresh_git() is None, "files may be in or out that were not"
-    assert scope.renew().allows(b"x.mine.py")
+    assert scope.renew().is_in_scope(b"x.mine.py")
 
 
 def test_a_commit_is_no_reason_to_scan_but_forced_files_are(tmp_path: Path) -> None:
@@ -282,7 +284,7 @@ def test_a_commit_is_no_reason_to_scan_but_forced_files_are(tmp_path: Path) -> N
         **{".gitignore": "*.gen.py\nhidden/\n", "x.py": "", "x.gen.py": "", "hidden/y.py": ""},
     )
     scope = scope_of(tmp_path)
-    assert not scope.allows(b"x.gen.py")
+    assert not scope.is_in_scope(b"x.gen.py")
     git(tmp_path, "add", "x.py")
     fresh = scope.refresh_git()
     assert scope.outdated()
@@ -290,8 +292,8 @@ def test_a_commit_is_no_reason_to_scan_but_forced_files_are(tmp_path: Path) -> N
     assert not fresh.outdated()
     git(tmp_path, "add", "-f", "hidden/y.py")
     assert fresh.refresh_git() is None
-    assert fresh.renew().allows(b"hidden/y.py")
-    assert not fresh.renew().prunes(b"hidden")
+    assert fresh.renew().is_in_scope(b"hidden/y.py")
+    assert not fresh.renew().is_pruned(b"hidden")
 
 
 def test_a_linked_worktree_shares_the_exclude_file(tmp_path: Path) -> None:
@@ -303,5 +305,5 @@ def test_a_linked_worktree_shares_the_exclude_file(tmp_path: Path) -> None:
     git(main, "commit", "-q", "-m", "first")
     git(main, "worktree", "add", "-q", str(tree))
     write(main, **{".git/info/exclude": "private.py\n"})
-    assert not scope_of(tree).allows(b"private.py")
-    assert scope_of(tree).allows(b"x.py")
+    assert not scope_of(tree).is_in_scope(b"private.py")
+    assert scope_of(tree).is_in_scope(b"x.py")

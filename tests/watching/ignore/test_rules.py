@@ -12,7 +12,7 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.scan_coordinator import ScanCoordinator
+from cocosearchd.watching.scans.scan_coordinator import ScanCoordinator
 from tests.watching.operations import as_git_sees
 from tests.watching.support import BACKENDS, MemoryIndex, digest, following, git, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
@@ -84,7 +84,7 @@ def test_tracked_files_may_change_before_the_rules_are_read_again(root: Path) ->
     git(root, "add", "a.py")
     fresh = scope.refresh_git()
     assert fresh is not None
-    assert fresh.allows(b"a.py")
+    assert fresh.is_in_scope(b"a.py")
 
 
 async def test_rules_above_the_root(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_a_root_that_a_repository_above_ignores_has_the_rules_in_it_alone(
     put(root, a="1", hidden="1")
     (root / ".gitignore").write_text("hidden.py\n")
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert scope.allows(b"a.py")
-    assert not scope.allows(b"hidden.py")
+    assert scope.is_in_scope(b"a.py")
+    assert not scope.is_in_scope(b"hidden.py")
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_a_change_of_git_while_a_scope_is_made_outdates_it(
     monkeypatch.setattr(RootScope, "_top_rules", late)
     scope = RootScope(os.fsencode(repository), IndexingSettings())
     monkeypatch.undo()
-    assert not scope.allows(b"hidden.py")
+    assert not scope.is_in_scope(b"hidden.py")
     assert scope.outdated()
-    assert scope.renew().allows(b"hidden.py")
+    assert scope.renew().is_in_scope(b"hidden.py")
 
 
 def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
     git(root / "below", "init", "-q")
     git(root, "init", "-q")
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert not scope.allows(b"below/hidden.py")
+    assert not scope.is_in_scope(b"below/hidden.py")
     git(root / "below", "add", "seen.py")
     fresh = scope.refresh_git()
     assert fresh is not None  # nothing is in that was not
@@ -215,11 +215,11 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(
         git(directory, "init", "-q")
         git(directory, "add", ".")
         git(directory, "commit", "-q", "-m", "first")
-    assert not RootScope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    assert not RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"below/b.py")
     git(root, "add", "-f", "below")
     scope = RootScope(os.fsencode(root), IndexingSettings())
-    assert scope.allows(b"below/b.py")
-    assert not scope.allows(b"out/c.py")
+    assert scope.is_in_scope(b"below/b.py")
+    assert not scope.is_in_scope(b"out/c.py")
     scratch = os.fsencode(tmp_path / "scratch")
     assert set(as_git_sees(os.fsencode(root), scratch)) == {b"a.py", b"below/b.py"}
 
@@ -345,9 +345,9 @@ def test_the_remains_of_a_git_directory_are_no_repository(root: Path) -> None:
     git(root, "init", "-q")
     git(root / "below", "init", "-q")
     # a repository has rules of its own
-    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"below/b.py")
     shutil.rmtree(root / "below" / ".git" / "objects")
-    assert not RootScope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    assert not RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"below/b.py")
 
 
 @linux
@@ -382,7 +382,7 @@ def test_another_repository_in_the_environment_is_not_asked(
     (tmp_path / "other").mkdir()
     git(tmp_path / "other", "init", "-q")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
-    assert RootScope(os.fsencode(root), IndexingSettings()).allows(b"tracked.py")
+    assert RootScope(os.fsencode(root), IndexingSettings()).is_in_scope(b"tracked.py")
 
 
 @pytest.mark.parametrize("location", ["", "below"])

@@ -16,7 +16,7 @@ from cocosearchd.languages import detect, language_table
 from cocosearchd.languages.references import fact_table
 from cocosearchd.watching.git.git_changes import GitChanges, GitFileChange, read_texts
 
-MAX_FILES = 200  # changed files whose earlier versions are read
+MAX_EARLIER_FILES = 200  # changed files whose earlier versions are read
 PARSE_S = 5.0  # for all of them: a usual file takes some milliseconds
 
 
@@ -43,8 +43,8 @@ class EarlierCodeReader:
         Raises as `git_changes.read_texts`.
         """
         paths = [change.path for change in selected if _may_remove_code(change)]
-        texts = await index.watched.threads.run(
-            read_texts, index.record.root, changes.base, paths[:MAX_FILES]
+        texts = await index.own_root.threads.run(
+            read_texts, index.record.root, changes.base, paths[:MAX_EARLIER_FILES]
         )
         files = dict[str, EarlierFile]()
         with anyio.move_on_after(PARSE_S):

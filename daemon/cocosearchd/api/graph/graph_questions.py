@@ -27,7 +27,7 @@ from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import Symbol, named_glob, named_path
+from cocosearchd.model import Symbol, glob_from_client, path_from_client
 from cocosearchd.search.answers import file_content
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.query_bounds import check_budget, check_filters
@@ -160,7 +160,7 @@ class GraphQuestions:
                     f"{target.path} is in no index", "`cocosearchctl list` shows the roots"
                 )
             return reference[0], replace(target, paths=(reference[1],))
-        written = named_path(target.path.removeprefix("./"))
+        written = path_from_client(target.path.removeprefix("./"))
         index = await self._select_index(request, target, written, deadline)
         paths = [written]
         if request.cwd is not None and target.path:
@@ -208,8 +208,8 @@ def make_file_filter(request: g.GraphRequest, root: bytes) -> Filter:
     where = make_filter(
         {
             "languages": request.languages,
-            "paths": tuple(map(named_glob, request.paths)),
-            "not_paths": tuple(map(named_glob, request.not_paths)),
+            "paths": tuple(map(glob_from_client, request.paths)),
+            "not_paths": tuple(map(glob_from_client, request.not_paths)),
         }
     )
     return make_relative(where, root)
@@ -260,7 +260,7 @@ def make_definition_entries(
     )
 
 
-def fit_budget(
+def fit_entries(
     entries: Sequence[Entry], budget_tokens: int | None, text_of: Callable[[Entry], str]
 ) -> tuple[Entry, ...]:
     """Return the first entries whose texts fit into a budget, at least one."""

@@ -7,8 +7,8 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.answers.stored_contents import StoredContentReader
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import file_states
 
 MAX_LINE = 200  # characters of a line that is shown
 _LEAD = 60  # of them before the column
@@ -99,7 +99,7 @@ class LineTexts:
         return texts
 
 
-def clip_line(text: str, column: int) -> str:
+def clip_around_column(text: str, column: int) -> str:
     """Return a line without the blanks around it; of a long one, the part around a column."""
     start = len(text) - len(text.lstrip())
     text = text.strip()

@@ -6,10 +6,10 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.languages import symbol_table
 from cocosearchd.languages.identifiers import fold_name, split_parts
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.file_symbols import file_symbols, symbol_files
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_symbols import file_symbols, symbol_files
 
-MAX_FILES = 50  # that are looked at for each part of a name
+MAX_SIMILAR_FILES = 50  # that are looked at for each part of a name
 MAX_PARTS = 4
 MIN_PART = 3  # characters; shorter parts are in too many names
 MAX_NAMES = 3
@@ -35,7 +35,7 @@ async def find_nearest_names(db: Database, record: IndexRecord, name: str) -> li
 
 async def _find_places(db: Database, record: IndexRecord, glob: str) -> dict[str, str]:
     """Return the names in the files that match a glob best, each with the place of one definition."""
-    files = await symbol_files(db, record, Filter(symbol_name=glob), "", MAX_FILES)
+    files = await symbol_files(db, record, Filter(symbol_name=glob), "", MAX_SIMILAR_FILES)
     stored = await file_symbols(db, record, [file.path for file in files])
     return {
         symbol.name: f"{path}:{symbol.start_line}"

@@ -18,7 +18,7 @@ from cocosearchd.api.graph.earlier_code import EarlierCodeReader
 from cocosearchd.api.graph.graph_questions import (
     GraphMoment,
     GraphQuestions,
-    fit_budget,
+    fit_entries,
     make_definition_entries,
     make_reply_fields,
     make_symbol_entry,
@@ -30,7 +30,7 @@ from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.questions.impact import Affected, Impact, ImpactBounds, find_impact
 from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.questions.target import Target
-from cocosearchd.graph.questions.target_search import find_definitions
+from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
@@ -98,7 +98,7 @@ class ImpactVerbs:
     ) -> ChangeSource:
         """Read a change from git, with the earlier versions of its files."""
         with _git_errors(index):
-            changes = await index.watched.threads.run(read_changes, index.record.root, revisions)
+            changes = await index.own_root.threads.run(read_changes, index.record.root, revisions)
             selected = [item for item in changes.files if is_selected(item.path, target)]
             earlier = await self._earlier_code.read(index, changes, selected)
         has_untracked = changes.head is None and index.settings.indexing.respect_gitignore
@@ -131,7 +131,7 @@ def _git_errors(index: RunningIndex) -> Iterator[None]:
 
 
 def _find_impact(request: s.ImpactRequest, moment: GraphMoment) -> _Finding:
-    definitions = find_definitions(moment.files, moment.resolver, moment.target)
+    definitions = find_target_definitions(moment.files, moment.resolver, moment.target)
     # first: no file is read once the time is over
     entries = make_definition_entries(moment.files, definitions.keys)
     impact = _search(request, moment, definitions.keys)
@@ -174,7 +174,7 @@ def _affected_fields(
     test_files = list(dict.fromkeys(item.key.path for item in impact.affected if item.is_test))
     named_tests = _fit_test_files(test_files[:MAX_TEST_FILES], request.budget_tokens)
     page = list(map(_affected_entry, impact.affected[offset : offset + request.limit]))
-    fitting = fit_budget(page, _room_beside(named_tests, request.budget_tokens), _affected_text)
+    fitting = fit_entries(page, _room_beside(named_tests, request.budget_tokens), _affected_text)
     end = offset + len(fitting)
     return {
         "affected": fitting,
@@ -189,7 +189,7 @@ def _affected_fields(
 
 def _fit_test_files(paths: Sequence[str], budget: int | None) -> tuple[str, ...]:
     """Return the first files with tests whose names take at most a third of a budget."""
-    return fit_budget(paths, None if budget is None else budget // 3, _line_of_path)
+    return fit_entries(paths, None if budget is None else budget // 3, _line_of_path)
 
 
 def _room_beside(test_files: Sequence[str], budget: int | None) -> int | None:

@@ -14,7 +14,7 @@ from cocosearchd.errors import NotFound
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import IndexRecord, named_glob, named_path
+from cocosearchd.model import IndexRecord, glob_from_client, path_from_client
 from cocosearchd.search.answers import file_content, file_listing
 from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.answers.disk_files import VerifiedFiles
@@ -45,7 +45,9 @@ class FileVerbs:
         """Indexed files, page by page, after every change made before the request."""
         deadline = self._sync.deadline(request.sync_timeout_ms)
         indexes = await self._selected(request)
-        page, freshness = await self._page(request, indexes, named_path(request.under), deadline)
+        page, freshness = await self._page(
+            request, indexes, path_from_client(request.under), deadline
+        )
         if request.under and not page.files:
             directory = await file_references.resolve_directory(
                 self._indexes.lookup, request.under, request.index, request.cwd
@@ -85,7 +87,7 @@ class FileVerbs:
             self._db,
             _records(indexes),
             under=directory,
-            pattern=None if request.pattern is None else named_glob(request.pattern),
+            pattern=None if request.pattern is None else glob_from_client(request.pattern),
             limit=request.limit,
             cursor=request.cursor,
             budget_tokens=request.budget_tokens,

@@ -16,7 +16,7 @@ from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import named_glob, named_path
+from cocosearchd.model import glob_from_client, path_from_client
 from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
@@ -142,10 +142,10 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
     return GrepQuery(
         pattern=pattern,
         files=make_grep_filter(
-            named_path(request.under.removeprefix("./")).strip("/"),
+            path_from_client(request.under.removeprefix("./")).strip("/"),
             languages=request.languages,
-            paths=tuple(map(named_glob, request.paths)),
-            not_paths=tuple(map(named_glob, request.not_paths)),
+            paths=tuple(map(glob_from_client, request.paths)),
+            not_paths=tuple(map(glob_from_client, request.not_paths)),
         ),
         max_lines=request.limit if request.mode == "lines" else 0,
         max_files=request.limit,

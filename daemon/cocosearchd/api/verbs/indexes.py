@@ -22,9 +22,9 @@ from cocosearchd.store.connection.database import Database
 
 # Time between two lines of progress, in which files and chunks are counted: a person reads five a
 # second at most, and one a second of what takes minutes.
-FOLLOW_S = 0.2
-LONGEST_FOLLOW_S = 1.0
-FOLLOW_SHARE = 0.05  # of the time since the first line
+PROGRESS_S = 0.2
+LONGEST_PROGRESS_S = 1.0
+PROGRESS_SHARE = 0.05  # of the time since the first line
 FAILURES_SHOWN = 200
 
 
@@ -62,7 +62,9 @@ class IndexVerbs:
             index.record.name, os.fsdecode(index.record.root), created, progress, index.warnings
         )
 
-    async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
+    async def report_progress(
+        self, request: p.IndexRequest
+    ) -> AsyncGenerator[p.IndexProgress, None]:
         """Progress until the index is searchable and nothing is pending."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
         began = anyio.current_time()
@@ -74,8 +76,8 @@ class IndexVerbs:
             )
             if index.replacement is None and rests:
                 return
-            share = (anyio.current_time() - began) * FOLLOW_SHARE
-            await anyio.sleep(min(max(FOLLOW_S, share), LONGEST_FOLLOW_S))
+            share = (anyio.current_time() - began) * PROGRESS_SHARE
+            await anyio.sleep(min(max(PROGRESS_S, share), LONGEST_PROGRESS_S))
             # a replacement may have taken the name meanwhile
             index = self._indexes.lookup.get(index.record.name)
 
@@ -96,7 +98,7 @@ class IndexVerbs:
             failures = await index_records.parse_failures(self._db, record, FAILURES_SHOWN)
         reply = replies.stats(record, statistics, failures, freshness)
         warnings = await self._reports.outdated_warning(index)
-        return replace(reply, root=index.place, notes=(*index.warnings, *warnings))
+        return replace(reply, root=index.root_text, notes=(*index.warnings, *warnings))
 
     async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
         """Forget an index and its root. The name is required: a wrong guess could cost hours."""

@@ -31,7 +31,7 @@ class OverlayVerbs:
         index, path = await file_references.unsaved_file(
             self._indexes.lookup, request.path, request.index, request.cwd
         )
-        if (rule := await index.watched.exclusions.rule(path)) is not None:
+        if (rule := await index.own_root.exclusions.rule(path)) is not None:
             raise not_searchable(path, rule)
         change = await self._sessions.put(
             request.session, index.record, path, request.text.encode(), self._rules(index)

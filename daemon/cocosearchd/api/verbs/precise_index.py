@@ -19,7 +19,7 @@ from cocosearchd.graph.scip.scip_matches import ScipMatcher
 from cocosearchd.graph.scip.scip_reader import ScipDocument, ScipMetadata, read_index
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import IndexRecord, decode_path, encode_path
+from cocosearchd.model import IndexRecord, path_bytes, path_text
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.runtime.files.regular_files import IrregularFile, open_regular
 from cocosearchd.search.answers.disk_files import VerifiedFiles
@@ -123,7 +123,7 @@ class _SourceReader:
     def _read_text(self, file: CodeFile) -> str | None:
         root = self._record.root
         try:
-            status = status_of(root.rstrip(b"/") + b"/" + decode_path(file.path))
+            status = status_of(root.rstrip(b"/") + b"/" + path_bytes(file.path))
         except OSError:
             return None
         if status.st_mtime_ns > self.newest_ns:
@@ -176,7 +176,7 @@ def _project_directory(project_root: str, record: IndexRecord) -> str:
             "name the index of that project with --index, or make the SCIP index there",
         )
     relative = os.fsencode(directory.relative_to(root))
-    return "" if relative == b"." else encode_path(relative)
+    return "" if relative == b"." else path_text(relative)
 
 
 def _pack(matcher: ScipMatcher, record: IndexRecord) -> _Import:

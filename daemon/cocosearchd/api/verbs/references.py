@@ -12,16 +12,16 @@ from cocosearchd.api.graph.graph_questions import (
     GraphAnswer,
     GraphMoment,
     GraphQuestions,
-    fit_budget,
+    fit_entries,
     make_definition_entries,
     make_reply_fields,
     make_symbol_entry,
 )
-from cocosearchd.api.graph.line_texts import FileLines, LineTexts, clip_line
+from cocosearchd.api.graph.line_texts import FileLines, LineTexts, clip_around_column
 from cocosearchd.errors import InvalidInput
 from cocosearchd.graph.code_files import CodeFiles, DefinitionKey
 from cocosearchd.graph.questions import calls, name_meanings, reference_pages
-from cocosearchd.graph.questions.target_search import find_definitions
+from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.questions.time_limit import IsOver
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.graph.resolution.resolver import Resolver
@@ -75,7 +75,7 @@ class ReferenceVerbs:
         """The definition of a name, or of what is used at a place."""
         answer = await self._questions.ask(request, _find_meanings)
         meanings = answer.value
-        names = fit_budget(meanings.names[: request.limit], request.budget_tokens, _name_text)
+        names = fit_entries(meanings.names[: request.limit], request.budget_tokens, _name_text)
         is_complete = meanings.is_complete and len(names) == len(meanings.names)
         return g.DefinitionReply(
             **make_reply_fields(answer),
@@ -115,7 +115,7 @@ class ReferenceVerbs:
         answer = answer.with_changes(changed_paths)
         entries = [_reference(item, texts[item.position.path]) for item in page.references]
         rows = list(zip(page.references, entries, strict=True))
-        fitting = fit_budget(rows, request.budget_tokens, _reference_text)
+        fitting = fit_entries(rows, request.budget_tokens, _reference_text)
         is_last = page.is_last and len(fitting) == len(rows)
         return g.ReferencesReply(
             **make_reply_fields(answer),
@@ -139,7 +139,7 @@ class ReferenceVerbs:
             query = calls.CallQuery(
                 moment.where, request.min_confidence, request.depth, request.limit, offset
             )
-            target = find_definitions(moment.files, moment.resolver, moment.target)
+            target = find_target_definitions(moment.files, moment.resolver, moment.target)
             entries = make_definition_entries(moment.files, target.keys)  # first, as above
             tree = find_calls(moment.files, moment.resolver, target.keys, query, moment.is_over)
             return _Calls(entries, target.notes, tree)
@@ -155,7 +155,7 @@ class ReferenceVerbs:
         texts = await self._read_lines(answer, places)
         answer = answer.with_changes([path for path, lines in texts.items() if lines.changed])
         entries = [_call_entry(*row, texts) for row in enumerate(tree.nodes, offset)]
-        fitting = fit_budget(entries, request.budget_tokens, _call_text)
+        fitting = fit_entries(entries, request.budget_tokens, _call_text)
         is_last = tree.is_last and len(fitting) == len(entries)
         return g.CallsReply(
             **make_reply_fields(answer),
@@ -181,7 +181,7 @@ class ReferenceVerbs:
 
 
 def _find_uses(query: reference_pages.ReferenceQuery, moment: GraphMoment) -> _Uses:
-    target = find_definitions(moment.files, moment.resolver, moment.target)
+    target = find_target_definitions(moment.files, moment.resolver, moment.target)
     # first: no file is read once the time is over
     entries = make_definition_entries(moment.files, target.keys)
     page = reference_pages.find_references(
@@ -222,7 +222,7 @@ def _reference(item: reference_pages.FoundReference, lines: FileLines) -> g.Refe
     return g.Reference(
         line=position.line,
         column=column,
-        text=clip_line(text, column),
+        text=clip_around_column(text, column),
         kind=position.kind,
         confidence=item.confidence,
         reason=item.reason,
@@ -261,7 +261,7 @@ def _call_entry(position: int, node: calls.CallNode, texts: Mapping[str, FileLin
             site.path,
             site.line,
             site.column,
-            clip_line(texts[site.path].lines.get(site.line, ""), site.column),
+            clip_around_column(texts[site.path].lines.get(site.line, ""), site.column),
         )
         for site in node.sites
     )

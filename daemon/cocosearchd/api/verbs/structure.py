@@ -33,7 +33,7 @@ from cocosearchd.graph.structure.outline import Outline, outline_files
 from cocosearchd.model import Symbol
 
 DIRECTIONS = ("both", "imports", "importers")
-MAX_FILES = 10_000  # of a walk along imports
+MAX_REACHED_FILES = 10_000  # of a walk along imports
 MAX_PACKAGES = 200
 MAX_CYCLES = 50
 MAX_EDGES = 5_000  # of a reply
@@ -151,7 +151,9 @@ def _find_dependencies(request: s.DependenciesRequest, moment: GraphMoment) -> _
     path = find_file(moment.files, moment.target)
     if path is not None:
         walks = {
-            direction: reach(graph, [path], direction, request.depth, MAX_FILES, moment.is_over)
+            direction: reach(
+                graph, [path], direction, request.depth, MAX_REACHED_FILES, moment.is_over
+            )
             for direction in _directions(request)
         }
         return _Dependencies(path, walks.get("imports"), walks.get("importers"))
@@ -160,7 +162,7 @@ def _find_dependencies(request: s.DependenciesRequest, moment: GraphMoment) -> _
     modules = module_graph(graph, directory, paths, request.level, moment.is_over)
     importers = None
     if directory and "importers" in _directions(request):
-        importers = reach(graph, paths, "importers", 1, MAX_FILES, moment.is_over)
+        importers = reach(graph, paths, "importers", 1, MAX_REACHED_FILES, moment.is_over)
     return _Dependencies(directory, importers=importers, modules=modules)
 
 

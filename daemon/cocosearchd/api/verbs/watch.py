@@ -17,8 +17,8 @@ from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Clock, Commit
 from cocosearchd.runtime.deadlines import retry_until_available
-from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import file_states
 
 # Between two reads of states while any of them changes; at rest only a notification leads to one.
 RECHECK_S = 1.0
@@ -44,7 +44,7 @@ class WatchVerbs:
     async def _changes(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         if request.index is not None:
             self._indexes.lookup.get(request.index)
-        async with self._indexes.commits.follow() as commits:
+        async with self._indexes.commits.subscribe() as commits:
             for event in await self._events_since(request, commits):
                 yield event
             events = self._life(commits) if request.lifecycle else self._committed(commits)
@@ -55,7 +55,7 @@ class WatchVerbs:
     async def _matches(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         search_request = _make_search_request(request)
         query = SavedQuery(self._search, replace(search_request, index=None, all_indexes=False))
-        async with self._indexes.commits.follow() as commits:
+        async with self._indexes.commits.subscribe() as commits:
             events = await self._events_since(request, commits)
             for event in events:
                 if matched := await self._first_matches(event, query):

@@ -25,10 +25,10 @@ def words(text: str) -> list[str]:
 
     Accents are dropped, so that é is e. Underscores, punctuation and blanks only separate.
     """
-    return [word.lower() for word in _WORD.findall(strip_accents(text))]
+    return [word.lower() for word in _WORD.findall(fold_variants(text))]
 
 
-def strip_accents(text: str) -> str:
+def fold_variants(text: str) -> str:
     """Remove accents and typographic variants: é is e, and the ligature fi is f and i."""
     return (
         text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))

@@ -20,7 +20,7 @@ from cocosearchd.graph.questions.impact import STRENGTH, constructed_class
 from cocosearchd.graph.questions.reference_pages import first_of_each_name
 from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
 from cocosearchd.model import Symbol
 

@@ -16,7 +16,7 @@ from cocosearchd.graph.code_files import (
 from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.questions.time_limit import STEP, IsOver, OutOfTime
 from cocosearchd.languages.code_facts import TOP_LEVEL
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
 # Confidences by strength, the strongest first.

@@ -51,7 +51,7 @@ class Meanings:
 def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> Meanings:
     """Find the definitions of a target. Raises `NotFound` and `InvalidInput`."""
     require_target(target)
-    if target.is_place:
+    if target.is_location:
         return _find_at_place(resolver, load_file(files, target), target)
     path = find_file(files, target)
     if path is not None:

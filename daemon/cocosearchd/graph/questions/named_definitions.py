@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey
 from cocosearchd.graph.questions.target import split_name
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
 # Files with a name that are read for one target: 2,000 take about a second.
-MAX_FILES = 2000
+MAX_LOOKUP_FILES = 2000
 # Files with a name that are all read: more are read only if they have its qualifier, as far as that
 # finds a definition.
 _FEW_FILES = 64
@@ -30,7 +30,7 @@ class NamedDefinition(NamedTuple):
     keys: tuple[DefinitionKey, ...]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Path and line, as a target."""
         return f"{self.path}:{self.symbol.start_line}"
 
@@ -69,8 +69,8 @@ def find_named(files: CodeFiles, parts: Sequence[str]) -> NamedDefinitions:
         near_paths, other_paths = _split_paths(files, spelling, qualifiers)
         matches = list[_Match]()
         for paths in (near_paths, other_paths):
-            complete = complete and len(paths) <= MAX_FILES
-            matches += _find_symbols(files, paths[:MAX_FILES], spelling, qualifiers)
+            complete = complete and len(paths) <= MAX_LOOKUP_FILES
+            matches += _find_symbols(files, paths[:MAX_LOOKUP_FILES], spelling, qualifiers)
             if best_matches := _select_best(matches):
                 return NamedDefinitions(_group(best_matches), similar, complete)
         similar = similar or _group(matches)

@@ -23,7 +23,7 @@ from cocosearchd.graph.questions.file_places import enclosing_symbol
 from cocosearchd.graph.questions.impact import STRENGTH
 from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
 IMPORT = "import"

@@ -27,14 +27,14 @@ class Target:
     paths: tuple[str, ...] = ()
 
     @property
-    def is_place(self) -> bool:
+    def is_location(self) -> bool:
         """True for a line of a file."""
         return self.line > 0
 
     @property
     def is_path(self) -> bool:
         """True if it can only be a path; a name without slashes may be one as well."""
-        return self.is_place or "/" in self.path
+        return self.is_location or "/" in self.path
 
     @property
     def name_parts(self) -> list[str]:

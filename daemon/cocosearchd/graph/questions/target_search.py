@@ -22,7 +22,7 @@ from cocosearchd.graph.questions.file_places import (
 from cocosearchd.graph.questions.named_definitions import NamedDefinition, find_named
 from cocosearchd.graph.questions.target import Target, require_target
 from cocosearchd.languages.code_facts import Import, Use
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 
 MAX_SUGGESTIONS = 8
 _NEAR = 3  # definitions that are named for a place without any
@@ -59,14 +59,16 @@ def find_file(files: CodeFiles, target: Target) -> str | None:
     return next((path for path in target.paths if files.has_path(path)), None)
 
 
-def find_definitions(files: CodeFiles, resolver: NameResolver, target: Target) -> TargetDefinitions:
+def find_target_definitions(
+    files: CodeFiles, resolver: NameResolver, target: Target
+) -> TargetDefinitions:
     """Find what a target means: a definition, or a file as a whole.
 
     Raises `NotFound` with the nearest names, `InvalidInput` for a name of several definitions.
     """
     require_target(target)
     path = find_file(files, target)
-    if target.is_place:
+    if target.is_location:
         file = load_file(files, target)
         return _find_at_place(files, resolver, file, target)
     if path is not None:
@@ -75,7 +77,7 @@ def find_definitions(files: CodeFiles, resolver: NameResolver, target: Target) -
 
 
 def find_by_name(files: CodeFiles, target: Target) -> TargetDefinitions:
-    """Find the one definition with a name. Raises like `find_definitions`."""
+    """Find the one definition with a name. Raises like `find_target_definitions`."""
     definitions = find_named(files, target.name_parts)
     if not definitions.matches:
         raise unknown_name(files, target, definitions.similar)
@@ -86,7 +88,7 @@ def find_by_name(files: CodeFiles, target: Target) -> TargetDefinitions:
         raise _ambiguous(target, definitions.matches, is_complete=definitions.complete)
     note: tuple[str, ...] = ()
     if len(definitions.matches) > 1:
-        rest = ", ".join(match.place for match in definitions.matches[1 : 1 + _NEAR])
+        rest = ", ".join(match.location for match in definitions.matches[1 : 1 + _NEAR])
         count = len(definitions.matches) - 1
         note = (f"{count} more of this name in tests: {rest}",)
     return TargetDefinitions(code[0].keys, note)
@@ -225,7 +227,7 @@ def _ambiguous(
 
 def _list_places(matches: Sequence[NamedDefinition]) -> str:
     listed = [
-        f"{match.symbol.qualified_name} ({match.place})" for match in matches[:MAX_SUGGESTIONS]
+        f"{match.symbol.qualified_name} ({match.location})" for match in matches[:MAX_SUGGESTIONS]
     ]
     rest = len(matches) - len(listed)
     return ", ".join(listed) + (f" and {rest:,} more" if rest else "")

@@ -12,7 +12,7 @@ from cocosearchd.graph.structure.file_ranks import NameLinks, RankedName
 from cocosearchd.graph.structure.outline import LINE_TOKENS
 from cocosearchd.languages.code_facts import Use
 from cocosearchd.languages.name_hashes import hash_name
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol
 

@@ -10,7 +10,7 @@ from cocosearchd.model import Clock, Commit
 from cocosearchd.watching.change_log import ChangeLog
 from cocosearchd.watching.root_status import RootState, RootStatus
 
-RETRY_S = 0.05  # between questions to an owner that is behind its disk
+OWNER_RETRY_S = 0.05  # between questions to an owner that is behind its disk
 
 
 class OwnerExclusions:
@@ -21,7 +21,7 @@ class OwnerExclusions:
 
     async def reason(self, path: str) -> str:  # noqa: ARG002 - the shape of `ExclusionReport`
         """Say who knows why a file is not in the index."""
-        return f"only {self._owner.place} knows why"
+        return f"only {self._owner.description} knows why"
 
     async def left_out_files(self) -> None:
         """Count nothing: the rules are not known here."""
@@ -68,7 +68,7 @@ class FollowedRoot:
                 stale = reason
                 if reason.code == "index_unavailable" or not self.owner.is_running:
                     break
-                await anyio.sleep(RETRY_S)
+                await anyio.sleep(OWNER_RETRY_S)
         return Freshness(self.clock(), stale)
 
     async def _compare(self) -> StaleReason | None:
@@ -80,7 +80,7 @@ class FollowedRoot:
             if publication.stale_code is not None:
                 return self.owner.behind(publication)
             if await self.rows.catch_up() < publication.generation:
-                return stale_reason("rows_unread", owner=self.owner.place)
+                return stale_reason("rows_unread", owner=self.owner.description)
         except CocoSearchError as error:
             return stale_reason("index_unavailable", error=error.message)
         return None
@@ -99,7 +99,7 @@ class FollowedRoot:
             total=count,
             pending=0,
             failed=(),
-            watcher=f"follows {self.owner.place}, with {self.memory or 'no'} of memory",
+            watcher=f"follows {self.owner.description}, with {self.memory or 'no'} of memory",
             reason=self.trouble,
             clock=self.clock(),
         )

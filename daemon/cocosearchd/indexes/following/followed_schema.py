@@ -37,7 +37,7 @@ from cocosearchd.store.precise_use_rows import precise_use_state
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.5  # a commit is found within it; two reads of some 0.3 ms
+COMMIT_POLL_S = 0.5  # a commit is found within it; two reads of some 0.3 ms
 ERROR_POLL_S = 2.0  # between looks at a schema that cannot be followed
 REGISTRY_S = 5.0  # between looks for another host, version or database
 # To catch up costs in proportion to the files, so it takes at most a fifth of the time.
@@ -90,7 +90,7 @@ class FollowedSchema:
                 checked_at = None  # the registry says more about a failed poll
                 if is_due:
                     self._fail(error)
-            pause_s = POLL_S if self.error is None else ERROR_POLL_S
+            pause_s = COMMIT_POLL_S if self.error is None else ERROR_POLL_S
             await anyio.sleep(max(pause_s, REST_FACTOR * (anyio.current_time() - began)))
 
     async def _check_registry(self) -> None:
@@ -107,7 +107,7 @@ class FollowedSchema:
         for index in self._owned.values():
             root = _root(index)
             root.owner.host = registry.host
-            root.trouble = None if is_owned else f"{root.owner.place} does not run"
+            root.trouble = None if is_owned else f"{root.owner.description} does not run"
             index.settings = IndexSettings(self._parts.loaded())
             await (self._check(index) if _is_admitted(index) else self._admit(index))
 

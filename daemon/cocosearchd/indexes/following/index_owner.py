@@ -35,7 +35,7 @@ class IndexOwner:
         self._clean_at: float | None = None  # by the monotonic clock of this daemon
 
     @property
-    def place(self) -> str:
+    def description(self) -> str:
         """The daemon and its host, for sentences."""
         host = self.host or "an unknown host"
         return f"the daemon of schema {self._record.schema} on {host}"
@@ -43,7 +43,8 @@ class IndexOwner:
     def refusal(self) -> Refused:
         """Make the error for a request that only the owner can fulfil."""
         return Refused(
-            f"{self._record.name} belongs to {self.place}, and is only read here", "ask that daemon"
+            f"{self._record.name} belongs to {self.description}, and is only read here",
+            "ask that daemon",
         )
 
     def note(self, publication: Publication | None) -> None:
@@ -80,15 +81,15 @@ class IndexOwner:
 
     def silence(self) -> StaleReason:
         """Say that the owner has not answered."""
-        return stale_reason("owner_silent", owner=self.place, clean=self.clean_text)
+        return stale_reason("owner_silent", owner=self.description, clean=self.clean_text)
 
     def not_asked(self) -> StaleReason:
         """Say that the owner was not asked."""
-        return stale_reason("owner_not_asked", owner=self.place, clean=self.clean_text)
+        return stale_reason("owner_not_asked", owner=self.description, clean=self.clean_text)
 
     def behind(self, publication: Publication) -> StaleReason:
         """Say why the owner is not known to be as its disk."""
-        return stale_reason("owner_behind", owner=self.place, reason=publication.stale_reason)
+        return stale_reason("owner_behind", owner=self.description, reason=publication.stale_reason)
 
     @property
     def clean_text(self) -> str:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 SYNC_S = 1.0
 # The shortest time between two publications of an index: one row each, which dies with the next.
 REST_S = 0.01
-RETRY_S = 1.0  # after a lost session
+SESSION_RETRY_S = 1.0  # after a lost session
 
 WaitForChanges = Callable[[RunningIndex, float], Awaitable[Freshness]]
 
@@ -44,7 +44,7 @@ class Publisher:
                     await self._listen(tasks)
                 except StoreUnavailable as error:
                     log.warning("questions_not_heard", extra={"error": error.message})
-                    await anyio.sleep(RETRY_S)
+                    await anyio.sleep(SESSION_RETRY_S)
 
     async def _listen(self, tasks: TaskGroup) -> None:
         await set_host(self._db, socket.gethostname())

@@ -1,4 +1,4 @@
-"""Starts and ends the indexer process. `updater` sends its messages, `worker` is its code."""
+"""Starts and ends the indexer process. `updater` sends its messages, `indexer` is its code."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from cocosearchd.indexing.coordinator.indexer_link import IndexerLink
 
 log = logging.getLogger(__name__)
 
-MODULE = "cocosearchd.indexing.worker.indexer"  # by name: importing it would load CocoIndex
+MODULE = "cocosearchd.indexing.indexer.indexer"  # by name: importing it would load CocoIndex
 # Limit until the first answer. Loading the libraries takes a few seconds, waiting for the lock of
 # an orphaned process less.
 START_S = 60.0

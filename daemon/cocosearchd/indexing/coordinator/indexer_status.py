@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting", "unresponsive"]
+IndexerState = Literal["stopped", "starting", "running", "recovering", "waiting", "unresponsive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class IndexerStatus:
     happens next.
     """
 
-    state: WorkerState
+    state: IndexerState
     pid: int | None
     deaths: int
     error: str | None

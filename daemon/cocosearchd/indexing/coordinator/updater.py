@@ -27,22 +27,12 @@ from cocosearchd.indexing.coordinator.drain_barrier import DrainBarrier
 from cocosearchd.indexing.coordinator.indexer_link import IndexerDied, IndexerLink
 from cocosearchd.indexing.coordinator.indexer_liveness import IndexerLiveness
 from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess, start_indexer
-from cocosearchd.indexing.coordinator.indexer_status import IndexerStatus, WorkerState
-from cocosearchd.indexing.index_queue import BatchPart, BatchSource, FileBatch, IndexQueue
+from cocosearchd.indexing.coordinator.indexer_status import IndexerState, IndexerStatus
+from cocosearchd.indexing.index_queue import BatchPart, BatchSource, IndexQueue
 from cocosearchd.indexing.indexer_messages import IndexerSpec, IndexRules
 from cocosearchd.indexing.throttle import DISK_FULL, Throttle
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.supervise import attempt, summary, supervise
-
-__all__ = [
-    "BatchSource",
-    "FileBatch",
-    "IndexRules",
-    "IndexerSpec",
-    "IndexerStatus",
-    "Updater",
-    "WorkerState",
-]
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +109,7 @@ class Updater:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._indexer: IndexerProcess | None = None
         self._liveness: IndexerLiveness | None = None
-        self._state: WorkerState = "stopped"
+        self._state: IndexerState = "stopped"
         self._deaths = 0
         self._totals = Counter[str]()  # of the processes that have ended
         self._error: str | None = None
@@ -141,7 +131,7 @@ class Updater:
     def status(self) -> IndexerStatus:
         """The current status of the indexer process."""
         recovering = self._state == "running" and self._suspects
-        state: WorkerState = "recovering" if recovering else self._state
+        state: IndexerState = "recovering" if recovering else self._state
         silence = self._liveness.describe_silence() if self._liveness is not None else None
         totals = self._totals
         if self._indexer is not None:

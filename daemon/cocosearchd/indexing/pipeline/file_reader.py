@@ -17,8 +17,8 @@ from cocosearchd.model import (
     READ_YOUNG,
     Fingerprint,
     SkipReason,
-    decode_path,
     hash_content,
+    path_bytes,
 )
 from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below, status_below
 
@@ -82,7 +82,7 @@ def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) ->
 
 def _read(folder: int, path: str, limit: int, force: int) -> Reading:
     try:
-        return _read_in(folder, decode_path(path), path, limit, force)
+        return _read_in(folder, path_bytes(path), path, limit, force)
     except (FileNotFoundError, NotADirectoryError):
         return MissingFile(path)
     except OSError as error:

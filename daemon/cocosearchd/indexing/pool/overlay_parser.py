@@ -23,7 +23,7 @@ from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
 
 COMMAND = parser_command("definitions")
-IDLE_S = 60.0  # longer than pauses in typing: a process takes 0.15 s of CPU to start
+PARSER_IDLE_S = 60.0  # longer than pauses in typing: a process takes 0.15 s of CPU to start
 DEADLINE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
 
 
@@ -34,7 +34,7 @@ class OverlayParser:
         self,
         command: Sequence[str] = COMMAND,
         deadline_s: float = DEADLINE_S,
-        idle_s: float = IDLE_S,
+        idle_s: float = PARSER_IDLE_S,
     ) -> None:
         self._deadline_s = deadline_s
         self._pool = WorkerPool(

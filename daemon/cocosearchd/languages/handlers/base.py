@@ -1,4 +1,4 @@
-"""The interfaces of handlers and grammars, and their result."""
+"""The interfaces of handlers and dialects, and their result."""
 
 import re
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ class Handler(Protocol):
         """
 
 
-class Grammar(Handler, Protocol):
-    """A kind of file within a language, such as a workflow within YAML."""
+class Dialect(Handler, Protocol):
+    """Files of a language with a structure of their own, such as workflows within YAML."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Grammar(Handler, Protocol):
 
     @property
     def base_languages(self) -> tuple[str, ...]:
-        """The languages of which it is a kind; the first one's grammar parses it."""
+        """The languages of which it is a dialect; the first one's grammar parses it."""
 
     def matches(self, path: str, head: str) -> bool:
-        """Return True if a file is of this kind, by its path and first kilobytes."""
+        """Return True if a file is of this dialect, by its path and first kilobytes."""

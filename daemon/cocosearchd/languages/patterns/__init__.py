@@ -1,1 +1,1 @@
-"""Comments, definitions, tokens and kinds of files, found by patterns without a syntax tree."""
+"""Comments, definitions, tokens and roles of paths, found by patterns without a syntax tree."""

@@ -19,7 +19,7 @@ from cocosearchd.search.answers.clipped_lines import ELLIPSIS, GAP, clip_lines, 
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import ViewOptions
-from cocosearchd.store.chunks.file_states import FileState
+from cocosearchd.store.reads.file_states import FileState
 
 MAX_SIGNATURE_LINES = 4
 MIN_CUT_LINES = 3  # of a hit that does not fit: fewer are useless

@@ -5,7 +5,7 @@ Only files with exactly such a name are counterparts: each is looked up, and no 
 
 from collections.abc import Container, Iterator
 
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 
 MAX_COUNTERPARTS = 4  # of a file
 MAX_PARTS = 20  # of a path; of a deeper one, only its own directory is looked at

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.config.settings import LARGEST_FILE_BYTES
-from cocosearchd.model import decode_path, hash_content
+from cocosearchd.model import hash_content, path_bytes
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS = 128
@@ -192,7 +192,7 @@ class VerifiedFiles:
 
 
 def _absolute_path(root: bytes, path: str) -> bytes:
-    return root.rstrip(b"/") + b"/" + decode_path(path)
+    return root.rstrip(b"/") + b"/" + path_bytes(path)
 
 
 def _read_regular(path: bytes) -> tuple[os.stat_result, bytes] | None:

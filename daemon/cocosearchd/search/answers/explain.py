@@ -3,10 +3,11 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+from cocosearchd.search.classic.fusion import RRF_K
 from cocosearchd.search.places import ScoredResult
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import RRF_K, RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.reports.report import Report
+from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
 
 PARTS_SHOWN = 40  # parts of a long question, and paths or frames in it
 PART_SHOWN = 100  # characters of a part
@@ -97,7 +98,7 @@ def describe_candidate(plan: Plan, scored: ScoredCandidate) -> dict[str, Any]:
     }
     fused = (
         {retriever: 1 / (RRF_K + rank) for retriever, rank in ranks.items()}
-        if plan.keyword and not plan.listing
+        if plan.uses_keywords and not plan.listing
         else {}
     )
     return {

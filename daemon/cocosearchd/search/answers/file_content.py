@@ -17,14 +17,15 @@ from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.context import cut_line
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
-from cocosearchd.search.answers.file_listing import MAX_FILES, list_files
+from cocosearchd.search.answers.file_listing import MAX_LISTED_FILES, list_files
 from cocosearchd.search.answers.stored_contents import assemble_contents
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks import queries
-from cocosearchd.store.chunks.file_states import file_states
+from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.stored_texts import PlacedText, StoredTexts
+from cocosearchd.store.reads import chunk_reads
+from cocosearchd.store.reads.file_states import file_states
 
 MAX_SUGGESTIONS = 3  # files of the same name
 MAX_TOKEN_CHARS = 10  # characters of a token in text, at most on average
@@ -76,7 +77,7 @@ async def get_file(
         return _content(name, path, file.language, file.text, lines, "overlay")
     record = next(index for index in indexes if index.name == name)
     text = await _read_disk(disk, record, path, content_hash)
-    stored = [file async for file in queries.file_chunks(db, record, [path])]
+    stored = [file async for file in chunk_reads.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
     chunks = stored[0].chunks if stored else ()
     if not chunks:
@@ -100,9 +101,7 @@ async def _read_disk(
     )
 
 
-def _assemble_rows(
-    path: str, content_hash: bytes, chunks: Sequence[queries.StoredChunk]
-) -> FileContents:
+def _assemble_rows(path: str, content_hash: bytes, chunks: Sequence[StoredChunk]) -> FileContents:
     """Assemble the content of a file of a followed index."""
     texts = (
         PlacedText(chunk.start_byte, chunk.end_byte, chunk.start_line, chunk.content)
@@ -170,7 +169,7 @@ def _assemble_content(
     index: str,
     path: str,
     language: str,
-    chunks: Sequence[queries.StoredChunk],
+    chunks: Sequence[StoredChunk],
     lines: tuple[int, int | None],
 ) -> FileContent:
     """Return lines of a file that are assembled from its chunks."""
@@ -247,7 +246,9 @@ async def _suggest_paths(db: Database, indexes: Sequence[IndexRecord], path: str
     if not name:
         return LIST_HINT
     same_name = (
-        await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)
+        await list_files(
+            db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_LISTED_FILES
+        )
     ).files
     suggestions = sorted(
         {file.path for file in same_name if file.path.rpartition("/")[2] == name},
@@ -271,7 +272,7 @@ def _by_common_tail(path: str) -> Callable[[str], tuple[int, str]]:
     return key
 
 
-def assemble_lines(chunks: Sequence[queries.StoredChunk]) -> list[str]:
+def assemble_lines(chunks: Sequence[StoredChunk]) -> list[str]:
     """Assemble the lines of a file from its chunks, in order; overlaps are taken once.
 
     A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many

@@ -13,7 +13,7 @@ from cocosearchd.search.query_bounds import check_budget, check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 
-MAX_FILES = 1000
+MAX_LISTED_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ async def list_files(
     since; its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
     """
     check_budget(budget_tokens)
-    if not 1 <= limit <= MAX_FILES:
-        raise InvalidInput(f"limit is {limit}", f"use a limit of 1 to {MAX_FILES}")
+    if not 1 <= limit <= MAX_LISTED_FILES:
+        raise InvalidInput(f"limit is {limit}", f"use a limit of 1 to {MAX_LISTED_FILES}")
     check_filters((pattern or "", *languages))
     where = Filter(languages=language_ids(languages), paths=() if pattern is None else (pattern,))
     after = _read_cursor(cursor)

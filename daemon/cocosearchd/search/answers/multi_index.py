@@ -13,7 +13,7 @@ import anyio
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import Hit, IndexRecord, decode_path
+from cocosearchd.model import Hit, IndexRecord, path_bytes
 from cocosearchd.search.alike import Text, group_alike
 from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundled
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
@@ -145,7 +145,7 @@ async def _merge_ranked(
     """Merge hits by relevance; those that are alike are shown once."""
     limit = pipeline.effective_limit(query)
     deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
-    hits_by_index = [ranked.ranking.hits for ranked in deduplicated]
+    hits_by_index = [ranked.ranked_hits.hits for ranked in deduplicated]
     selected = (
         collapse_hits(hits_by_index, order_hits(hits_by_index), limit, content_words(query.words))
         if _collapses(query)
@@ -210,14 +210,14 @@ def select_listed(ranked_answers: Sequence[RankedAnswer], limit: int) -> ListedS
     owned = _drop_nested(ordered)
     selected: list[SelectedHit] = []
     for number, (answer, owned_answer) in enumerate(zip(ordered, owned, strict=True)):
-        hits = owned_answer.ranking.hits
+        hits = owned_answer.ranked_hits.hits
         room = limit - len(selected)
         selected += [SelectedHit(number, rank) for rank in range(1, min(len(hits), room) + 1)]
         if len(hits) > room:
-            last_hit = owned[selected[-1].number].ranking.hits[selected[-1].rank - 1]
+            last_hit = owned[selected[-1].number].ranked_hits.hits[selected[-1].rank - 1]
             return ListedSymbols(owned, tuple(selected), (last_hit,))
-        if answer.ranking.more:
-            return ListedSymbols(owned, tuple(selected), answer.ranking.hits[-1:])
+        if answer.ranked_hits.more:
+            return ListedSymbols(owned, tuple(selected), answer.ranked_hits.hits[-1:])
     return ListedSymbols(owned, tuple(selected))
 
 
@@ -236,7 +236,7 @@ def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
         if unsaved.get(hit.path, nearest) == hit.number:
             hits_by_index[hit.number].append(hit.hit)
     return tuple(
-        replace(answer, ranking=replace(answer.ranking, hits=tuple(hits)))
+        replace(answer, ranked_hits=replace(answer.ranked_hits, hits=tuple(hits)))
         for answer, hits in zip(answers, hits_by_index, strict=True)
     )
 
@@ -305,7 +305,7 @@ def _choose_indexes(joint: JointRanking, compared: int, *, are_nested: bool) -> 
     bounds = joint.bounds()
     if are_nested:
         return [bound.number for bound in bounds]
-    return may_add_hits([answer.ranking.hits for answer in joint.answers()], bounds, compared)
+    return may_add_hits([answer.ranked_hits.hits for answer in joint.answers()], bounds, compared)
 
 
 def may_add_hits(
@@ -461,7 +461,7 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
     ]
     hits_by_index = _assign_hits(hits, roots, all_chunks)
     return [
-        replace(answer, ranking=replace(answer.ranking, hits=tuple(hits_by_index[number])))
+        replace(answer, ranked_hits=replace(answer.ranked_hits, hits=tuple(hits_by_index[number])))
         for number, answer in enumerate(answers)
     ]
 
@@ -486,7 +486,7 @@ def _find_unsaved_files(
     """Map the absolute paths of unsaved files to the index with the nearest root."""
     outer_first = sorted(enumerate(answers), key=lambda entry: len(roots[entry[0]]))
     return {
-        roots[number] + decode_path(path): number
+        roots[number] + path_bytes(path): number
         for number, answer in outer_first
         if answer.overlay
         for path in answer.overlay.files
@@ -495,8 +495,8 @@ def _find_unsaved_files(
 
 def _place_hits(answers: Sequence[RankedAnswer], roots: Sequence[bytes]) -> Iterator[_PlacedHit]:
     for number, answer in enumerate(answers):
-        for rank, hit in enumerate(answer.ranking.hits):
-            yield _PlacedHit(hit, number, rank, roots[number] + decode_path(hit.path))
+        for rank, hit in enumerate(answer.ranked_hits.hits):
+            yield _PlacedHit(hit, number, rank, roots[number] + path_bytes(hit.path))
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:

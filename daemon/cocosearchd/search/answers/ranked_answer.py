@@ -14,7 +14,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import HeadingRules, query_words, to_hit
 from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
-from cocosearchd.search.query_cache import CachedHits, CacheUse, State
+from cocosearchd.search.query_cache import CacheUse, RankedHits, State
 from cocosearchd.search.retrieval import RetrievalAttempt
 from cocosearchd.search.trace import Trace
 
@@ -24,7 +24,7 @@ class RankedAnswer:
     """Ranked hits of one index, without context: hits of another index may yet displace them."""
 
     record: IndexRecord
-    ranking: CachedHits
+    ranked_hits: RankedHits
     cache: CacheUse
     view: ViewOptions
     overlay: Overlay | None = None
@@ -54,9 +54,9 @@ class PreparedQuery:
     overlay: Overlay | None
     state: State
 
-    def answer(self, ranking: CachedHits, cache: CacheUse) -> RankedAnswer:
+    def answer(self, ranked_hits: RankedHits, cache: CacheUse) -> RankedAnswer:
         """Make the answer with these hits."""
-        return RankedAnswer(self.record, ranking, cache, self.view, self.overlay)
+        return RankedAnswer(self.record, ranked_hits, cache, self.view, self.overlay)
 
 
 class SharedPlans:
@@ -67,21 +67,23 @@ class SharedPlans:
         self.base = make_plan(query, settings)
         self._plans = dict[tuple[Filter, bool, str], Plan]()
 
-    def plan(self, where: Filter, *, lexical: bool, overlay: str) -> Plan:
+    def plan(self, where: Filter, *, is_lexical_warm: bool, overlay: str) -> Plan:
         """Return the plan for an index with this filter, and with or without words in memory."""
-        key = (where, lexical, overlay)
+        key = (where, is_lexical_warm, overlay)
         if key not in self._plans:
-            self._plans[key] = replace(self.base, where=where, lexical=lexical, overlay=overlay)
+            self._plans[key] = replace(
+                self.base, where=where, is_lexical_warm=is_lexical_warm, overlay=overlay
+            )
         return self._plans[key]
 
 
-def make_ranking(
+def make_ranked_hits(
     record: IndexRecord,
     plan: Plan,
     attempt: RetrievalAttempt,
     query_vector: QueryVector,
     state: State,
-) -> CachedHits:
+) -> RankedHits:
     """Make the ranked hits of a retrieval, as they are cached."""
     symbol_filter, _ = chunk_conditions(plan.where)
     rules = HeadingRules(
@@ -92,7 +94,7 @@ def make_ranking(
         if plan.listing
         else {file.path: PackedSymbols(file.symbols) for file in attempt.files if file.symbols}
     )
-    return CachedHits(
+    return RankedHits(
         attempt.generation,
         tuple(
             to_hit(record.name, result, rules, symbols.get(result.best.candidate.path, NO_SYMBOLS))

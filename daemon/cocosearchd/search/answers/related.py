@@ -12,9 +12,10 @@ from cocosearchd.model import Chunk, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.places import ScoredResult, to_hit
 from cocosearchd.search.plan import MAX_LIMIT
-from cocosearchd.search.ranking import ScoredCandidate
-from cocosearchd.store.chunks import queries
+from cocosearchd.search.scored_candidates import ScoredCandidate
+from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import chunk_reads
 
 # several chunks of one file come together; four candidates for each result leave enough files
 CANDIDATES_PER_RESULT = 4
@@ -44,7 +45,7 @@ async def find_related(
     count = CANDIDATES_PER_RESULT * (limit + 1)
     any_file = Filter()
     stored_filter = overlay.exclude_overlaid(any_file) if overlay else any_file
-    candidates = await queries.vector_search(db, record, vector, stored_filter, count)
+    candidates = await chunk_reads.vector_search(db, record, vector, stored_filter, count)
     if overlay is not None:
         candidates = best_candidates(
             (*candidates, *overlay.compare_vectors(any_file, vector)), count
@@ -80,7 +81,7 @@ async def _vector_at(
     if unsaved is not None and unsaved.chunks:
         number = _chunk_at(path, unsaved.chunks, line)
         return unsaved.vectors[number] if unsaved.vectors[number].any() else None
-    async for file in queries.file_chunks(db, record, [path]):
+    async for file in chunk_reads.file_chunks(db, record, [path]):
         if file.chunks and unsaved is None:
             vector = file.chunks[_chunk_at(path, file.chunks, line)].vector
             return None if vector is None else np.asarray(vector, dtype=np.float32)
@@ -90,7 +91,7 @@ async def _vector_at(
     )
 
 
-def _chunk_at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
+def _chunk_at(path: str, chunks: Sequence[Chunk] | Sequence[StoredChunk], line: int) -> int:
     """Return the number of the chunk that has a line, or of the one before it.
 
     Lines between chunks are blank. Above the first chunk, it is the first. Raises `InvalidInput`

@@ -13,17 +13,17 @@ from cocosearchd.exclusion import find_exclusion
 from cocosearchd.filters.filter_fields import Filter, active_fields, select_fields
 from cocosearchd.filters.globs import exact_glob
 from cocosearchd.languages.identifiers import split_text
-from cocosearchd.model import FileRecord, IndexRecord, decode_path
+from cocosearchd.model import FileRecord, IndexRecord, path_bytes
 from cocosearchd.search.answers.explain import describe_candidate
 from cocosearchd.search.classic.retrievers import drop_stop_words
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import ScoredCandidate
 from cocosearchd.search.retrieval import RetrievalRequest
+from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks import queries
-from cocosearchd.store.chunks.file_states import count_matching_chunks
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import chunk_reads
+from cocosearchd.store.reads.file_states import count_matching_chunks
 from cocosearchd.store.words.keyword_search import keyword_search
 from cocosearchd.store.words.words_table import SplitTexts
 
@@ -94,7 +94,7 @@ def _explain_missing(
     if record.is_followed:
         reason = f"there is no such file in the rows of {record.name}"
         return {"status": "not_indexed", "reason": reason, "on_disk": False}
-    on_disk = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
+    on_disk = os.path.lexists(os.path.join(record.root, path_bytes(path)))  # noqa: PTH118 - bytes
     reason = "it is on disk, but not in the index" if on_disk else "there is no such file"
     return {"status": "not_indexed", "reason": reason, "on_disk": on_disk}
 
@@ -144,10 +144,14 @@ async def _explain_not_retrieved(
     vector = request.vector
     only_file = replace(plan.where, paths=(exact_glob(path),))
     best = (
-        await queries.vector_search(db, record, vector, only_file, 1) if vector is not None else ()
+        await chunk_reads.vector_search(db, record, vector, only_file, 1)
+        if vector is not None
+        else ()
     )
     terms = drop_stop_words(split_text(plan.text))
-    words = await keyword_search(db, record, terms, only_file, 1, split) if plan.keyword else ()
+    words = (
+        await keyword_search(db, record, terms, only_file, 1, split) if plan.uses_keywords else ()
+    )
     return {
         "status": "not_retrieved",
         "reason": f"no chunk of it is among the {plan.depth} best candidates",

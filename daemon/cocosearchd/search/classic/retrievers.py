@@ -14,9 +14,10 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import RetrievedCandidates
-from cocosearchd.store.chunks import queries
+from cocosearchd.search.scored_candidates import RetrievedCandidates
+from cocosearchd.store.chunks.rows import Candidate
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import chunk_reads
 from cocosearchd.store.words.keyword_search import has_words, keyword_search, rank_texts
 from cocosearchd.store.words.words_table import SplitTexts
 
@@ -58,10 +59,10 @@ async def retrieve(
 async def _add_unsaved(
     db: Database,
     plan: Plan,
-    stored: tuple[queries.Candidate, ...],
+    stored: tuple[Candidate, ...],
     every_word: int,
     overlay: Overlay,
-) -> tuple[tuple[queries.Candidate, ...], int]:
+) -> tuple[tuple[Candidate, ...], int]:
     """Add the unsaved chunks that have every word, ranked by PostgreSQL like the stored ones.
 
     While the lexical index is cold, `code` also takes stored chunks with only a few of the words.
@@ -85,22 +86,22 @@ async def _add_unsaved(
     return merged, min(every_word + len(unsaved), len(merged))
 
 
-def _lift_of_complete(stored: tuple[queries.Candidate, ...], every_word: int) -> float:
+def _lift_of_complete(stored: tuple[Candidate, ...], every_word: int) -> float:
     """Return the lift of chunks with every word: they score above 1 if the list has others."""
     return 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
 
 
 async def _search_vectors(
     db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None
-) -> tuple[queries.Candidate, ...]:
+) -> tuple[Candidate, ...]:
     if vector is None:
         return ()
-    return await queries.vector_search(db, record, vector, plan.where, plan.depth)
+    return await chunk_reads.vector_search(db, record, vector, plan.where, plan.depth)
 
 
 async def _search_keywords(
     db: Database, record: IndexRecord, plan: Plan, split: SplitTexts, *, enabled: bool
-) -> tuple[tuple[queries.Candidate, ...], int]:
+) -> tuple[tuple[Candidate, ...], int]:
     """Return candidates, and the number of candidates that have every word.
 
     `classic` requires every word of the query, as documented. `code` leaves stop words out and adds
@@ -111,7 +112,7 @@ async def _search_keywords(
         return (), 0
     words = split_text(plan.text)
     if not words and plan.where.phrases:
-        matches = await queries.first_matches(db, record, plan.where, plan.depth)
+        matches = await chunk_reads.first_matches(db, record, plan.where, plan.depth)
         return matches, len(matches)
     if plan.profile == "classic":
         matches = await keyword_search(db, record, words, plan.where, plan.depth, split)
@@ -133,6 +134,6 @@ def drop_stop_words(text: str) -> str:
     return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
 
 
-def has_every_word(words: str, candidate: queries.Candidate) -> bool:
+def has_every_word(words: str, candidate: Candidate) -> bool:
     """Return True if header and content of a chunk have all of the split words."""
     return set(words.split()) <= set(split_text(f"{candidate.header} {candidate.content}").split())

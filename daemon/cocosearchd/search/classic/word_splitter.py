@@ -39,7 +39,7 @@ class WordSplitter:
         A text that ends the process has no words.
         """
         words = list[str]()
-        for batch in split_into_batches(texts):
+        for batch in split_into_requests(texts):
             try:
                 words += await self._request(batch)
             except WorkerLost:
@@ -65,7 +65,7 @@ async def split_in_thread(texts: Sequence[str]) -> list[str]:
     return await asyncio.to_thread(lambda: [split_text(text) for text in texts])
 
 
-def split_into_batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def split_into_requests(texts: Sequence[str]) -> Iterator[list[str]]:
     """Split texts in order into requests of few characters."""
     batch = list[str]()
     characters = 0

@@ -22,15 +22,16 @@ from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import ScoredResult, select_results
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.reports.frame_places import Places, find_frame_places
 from cocosearchd.search.reports.mention_signals import MentionedFiles
 from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
+from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.chunks import queries
-from cocosearchd.store.chunks.file_states import FileStates
+from cocosearchd.store.chunks.rows import Candidate, Key
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import chunk_reads
+from cocosearchd.store.reads.file_states import FileStates
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
 FULL_COVERAGE = 0.999  # below 1, because coverages are sums of floats
@@ -248,7 +249,7 @@ def make_candidates(
     record: IndexRecord,
     code_query: CodeQuery,
     matches: PhraseMatches,
-    by_key: Mapping[queries.Key, queries.Candidate],
+    by_key: Mapping[Key, Candidate],
     states: FileStates,
 ) -> RankedCandidates:
     """Make candidates of the ranked chunks and of their rows, with the states of their files."""
@@ -271,7 +272,7 @@ def make_candidates(
     )
 
 
-def chunk_keys(chunks: Sequence[RankedChunk]) -> list[queries.Key]:
+def chunk_keys(chunks: Sequence[RankedChunk]) -> list[Key]:
     """Return the keys of ranked chunks, in their order."""
     return [(chunk.path, chunk.start_byte, chunk.end_byte) for chunk in chunks]
 
@@ -280,9 +281,9 @@ async def _read_rows(
     db: Database,
     record: IndexRecord,
     code_query: CodeQuery,
-    keys: Sequence[queries.Key],
+    keys: Sequence[Key],
     first: RankedCandidates | None,
-) -> tuple[dict[queries.Key, queries.Candidate], FileStates]:
+) -> tuple[dict[Key, Candidate], FileStates]:
     """Return rows by key, with the states of their saved files; those of `first` are known."""
     by_key = {entry.candidate.key: entry.candidate for entry in first.scored} if first else {}
     if code_query.overlay:
@@ -291,7 +292,7 @@ async def _read_rows(
     states = first.states if first else None
     if states is not None and not missing_keys:
         return by_key, states
-    rows, read_states = await queries.chunks_with_files(
+    rows, read_states = await chunk_reads.chunks_with_files(
         db, record, missing_keys, code_query.snapshot.chunk_count
     )
     by_key |= {row.key: row for row in rows}
@@ -305,9 +306,7 @@ def merge_states(states: FileStates, later_states: FileStates) -> FileStates:
     return replace(later_states, files=states.files | later_states.files)
 
 
-def _make_candidate(
-    row: queries.Candidate, chunk: RankedChunk, has_phrases: bool
-) -> ScoredCandidate:
+def _make_candidate(row: Candidate, chunk: RankedChunk, has_phrases: bool) -> ScoredCandidate:
     """Make a candidate. One that has the quoted phrases is what was asked for."""
     match_type: MatchType = "semantic"
     if chunk.lexical:

@@ -29,12 +29,12 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments.live_documents import (
     FileFilter,
     LiveDocuments,
-    concatenate,
     files_with_chunks,
+    join_arrays,
 )
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.store.chunks.phrase_matches import Starts
+from cocosearchd.store.reads.phrase_matches import Starts
 
 T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class CodeQuery:
         masks = self.symbol_masks()
         if masks is None:
             return None
-        return concatenate(
+        return join_arrays(
             [mask[segment.chunks] for mask, segment in zip(masks, matrix.candidates, strict=True)]
         )
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.filters.filter_fields import FILE_FIELDS, Filter, file_conditions, select_fields
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.store.chunks.phrase_matches import Starts
+from cocosearchd.store.reads.phrase_matches import Starts
 
 NO_FILE = "no file "  # the start of a warning that says why there are no results
 _START_BITS = 40  # bits of a first byte; the file's number is in the upper 23, for < 2**23 files
@@ -48,11 +48,11 @@ def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | Non
         mask = file_mask(select_fields(where, (field,)), living)
         if mask is not None and not mask.any() and field.absence:
             values = " or ".join(field.values(where))
-            return NO_FILE + field.absence.format(values=values, root=encode_path(root))
+            return NO_FILE + field.absence.format(values=values, root=path_text(root))
     return f"{NO_FILE}passes all of the filters on paths and languages"
 
 
-def apply_overlay(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
+def replace_unsaved_chunks(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
     """Replace the passing chunks of unsaved files by those of the overlay that pass."""
     if overlay is None:
         return chunks

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_profile import RankedChunk, rank_files
 from cocosearchd.search.code.code_query import CodeQuery
-from cocosearchd.search.code.file_masks import apply_overlay, passing_files
+from cocosearchd.search.code.file_masks import passing_files, replace_unsaved_chunks
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.phrase_candidates import (
     PhraseCandidates,
@@ -28,14 +28,14 @@ from cocosearchd.search.lexical.scoring.phrase_candidates import (
 )
 from cocosearchd.search.lexical.segments.live_documents import files_with_chunks
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.chunks.phrase_matches import (
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.phrase_matches import (
     Starts,
     StoredPhraseMatches,
     all_phrase_matches,
     phrase_matches_in_chunks,
     phrase_matches_in_files,
 )
-from cocosearchd.store.connection.database import Database
 
 # texts that are read before ranking: one costs PostgreSQL 3 to 6 microseconds
 FEW_CHUNKS = 1000
@@ -173,7 +173,7 @@ class _PhraseSearch:
         """Read files in rank order until there are enough results to rank."""
         where = self.query.plan.where
         overlay = self.query.overlay
-        unsaved = apply_overlay({}, overlay, where)
+        unsaved = replace_unsaved_chunks({}, overlay, where)
         chunks = dict[str, NDArray[np.int64]]()
         position = 0
         size = _FIRST_BATCH * self.query.limit
@@ -243,4 +243,4 @@ class _PhraseSearch:
         )
 
     def _apply_overlay(self, chunks: Starts) -> Starts:
-        return apply_overlay(chunks, self.query.overlay, self.query.plan.where)
+        return replace_unsaved_chunks(chunks, self.query.overlay, self.query.plan.where)

@@ -12,7 +12,7 @@ from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments.live_documents import select_live
 from cocosearchd.search.lexical.segments.segment import Segment
 from cocosearchd.search.listing.symbol_list import SymbolPage
-from cocosearchd.store.chunks.file_symbols import SymbolFile
+from cocosearchd.store.reads.file_symbols import SymbolFile
 
 
 def find_symbol_files(

@@ -17,7 +17,7 @@ from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.segments.live_documents import select_live
 
-MAX_BYTES = 64 << 20  # of the Bloom filters of one index: some 60,000 files of ten kilobytes
+MAX_BLOOM_BYTES = 64 << 20  # of the Bloom filters of one index: some 60,000 files of ten kilobytes
 MAX_TRIGRAMS = 64  # of one literal that are compared: the first ones
 
 
@@ -74,7 +74,7 @@ class BloomCache:
     @property
     def full(self) -> bool:
         """True if no more Bloom filters are accepted."""
-        return self._bytes >= MAX_BYTES
+        return self._bytes >= MAX_BLOOM_BYTES
 
     def add(self, blooms: Iterable[FileBloom]) -> None:
         """Add Bloom filters, in place of those of earlier generations."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from cocosearchd.languages.scopes import innermost_start
 from cocosearchd.model import IndexRecord, Symbol
-from cocosearchd.store.chunks.file_states import ChunkSymbols, symbols_at_lines
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import ChunkSymbols, symbols_at_lines
 
 Line = tuple[str, int]  # path, line from 1
 _SIGNATURE_LINES = 5  # of a definition: decorators come before the name
@@ -48,7 +48,7 @@ async def enclosing_definitions(
     }
 
 
-def enclosing_symbol(symbols: Iterable[Symbol], line: int) -> EnclosingDefinition | None:
+def enclosing_definition(symbols: Iterable[Symbol], line: int) -> EnclosingDefinition | None:
     """Find the innermost of some symbols around a line, for unsaved text."""
     around = [symbol for symbol in symbols if symbol.start_line <= line <= symbol.end_line]
     if not around:

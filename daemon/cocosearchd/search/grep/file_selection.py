@@ -20,8 +20,8 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.query_bounds import check_filters
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.file_states import files_without_chunks
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import files_without_chunks
 
 WAIT_S = 0.25  # for the commit hook of a generation that is stored; it takes 2 to 10 ms
 

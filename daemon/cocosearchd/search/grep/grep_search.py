@@ -19,8 +19,8 @@ from cocosearchd.search.grep.bloom_cache import BloomCache, FileBloom
 from cocosearchd.search.grep.enclosing_definitions import (
     EnclosingDefinition,
     Line,
+    enclosing_definition,
     enclosing_definitions,
-    enclosing_symbol,
 )
 from cocosearchd.search.grep.file_selection import GrepFilter, SelectedFile, select_files
 from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile, TaskResult
@@ -30,8 +30,8 @@ from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
 from cocosearchd.search.grep.required_literals import required_literals
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.store.chunks.file_states import FileState, file_states
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import FileState, file_states
 
 BATCH_FILES = 256  # of a task: some 10 ms
 MIN_BATCH_FILES = 32
@@ -334,7 +334,7 @@ def _unsaved_definitions(
     for path, line in lines:
         if path in files:
             symbols = (symbol for chunk in files[path].chunks for symbol in chunk.symbols)
-            definition = enclosing_symbol(symbols, line)
+            definition = enclosing_definition(symbols, line)
             if definition is not None:
                 definitions[(path, line)] = definition
     return definitions

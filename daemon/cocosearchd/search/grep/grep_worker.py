@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import re2
 
-from cocosearchd.model import decode_path, hash_content
+from cocosearchd.model import hash_content, path_bytes
 from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, FilesBelow, open_absolute
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.search.grep.grep_messages import (
@@ -111,7 +111,7 @@ class _TaskSearch:
         try:
             content = file.text
             if content is None:
-                content = self._read(decode_path(file.path))
+                content = self._read(path_bytes(file.path))
         except _UnsearchableError as error:
             self._results.append(SearchedFile(number, _NO_MATCHES, problem=str(error)))
             return

@@ -70,7 +70,7 @@ def is_joinable(plan: Plan) -> bool:
     """Return True for a plan whose results follow from the scores of files in memory."""
     return (
         plan.profile == "code"
-        and plan.keyword
+        and plan.uses_keywords
         and plan.reranker == "disabled"
         and not (plan.listing or plan.all_chunks or plan.where.phrases)
     )

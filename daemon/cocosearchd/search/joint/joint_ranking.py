@@ -15,12 +15,12 @@ from cocosearchd.search.answers.ranked_answer import (
     PreparedQuery,
     QueryVector,
     RankedAnswer,
-    make_ranking,
+    make_ranked_hits,
 )
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.joint.joint_query import JointIndex, ScoredIndex
 from cocosearchd.search.plan import Query
-from cocosearchd.search.query_cache import CachedHits, CacheUse, IndexKey, QueryCache, State
+from cocosearchd.search.query_cache import CacheUse, IndexKey, QueryCache, RankedHits, State
 from cocosearchd.search.retrieval import RetrievalAttempt, Retriever
 from cocosearchd.search.trace import Trace
 
@@ -126,9 +126,9 @@ class JointRanking:
         if not self._query.use_cache:
             return
         for number, prepared in enumerate(self._prepared):
-            ranking = self._cache.exact(prepared.record.key, prepared.state, prepared.plan)
-            if ranking is not None:
-                self._outcomes[number] = prepared.answer(ranking, "exact")
+            ranked_hits = self._cache.exact(prepared.record.key, prepared.state, prepared.plan)
+            if ranked_hits is not None:
+                self._outcomes[number] = prepared.answer(ranked_hits, "exact")
         open_numbers = self._open_numbers()
         skipped = self._cache.skipped(self._prepared[0].plan, self._states())
         if skipped.issuperset(self._prepared[number].record.key for number in open_numbers):
@@ -143,11 +143,11 @@ class JointRanking:
             return
         for number in list(joinable):
             prepared = self._prepared[number]
-            ranking = self._cache.similar(
+            ranked_hits = self._cache.similar(
                 prepared.record.key, prepared.state, prepared.plan, vector
             )
-            if ranking is not None:
-                self._outcomes[number] = prepared.answer(ranking, "semantic")
+            if ranked_hits is not None:
+                self._outcomes[number] = prepared.answer(ranked_hits, "semantic")
                 del joinable[number]
 
     def _open_numbers(self) -> list[int]:
@@ -176,8 +176,8 @@ class JointRanking:
             )
             unmet = unmet_filter(prepared.plan.where, snapshot.live_documents, prepared.record.root)
             warnings = tuple(filter(None, (self._query_vector.warning, unmet)))
-            ranking = CachedHits(snapshot.generation, (), (), warnings, prepared.state[1])
-            self._outcomes[number] = prepared.answer(ranking, cache)
+            ranked_hits = RankedHits(snapshot.generation, (), (), warnings, prepared.state[1])
+            self._outcomes[number] = prepared.answer(ranked_hits, cache)
 
     async def _rank_each(self, numbers: Iterable[int]) -> None:
         async def rank(number: int) -> None:
@@ -194,7 +194,7 @@ class JointRanking:
         plan = prepared.plan
         query_vector = self._query_vector
         self._cache.count_miss()
-        ranking = make_ranking(record, plan, attempt, query_vector, prepared.state)
+        ranked_hits = make_ranked_hits(record, plan, attempt, query_vector, prepared.state)
         if self._query.use_cache and query_vector.cacheable and attempt.cacheable:
-            self._cache.put(record.key, plan, query_vector.vector, ranking)
-        return prepared.answer(ranking, "miss")
+            self._cache.put(record.key, plan, query_vector.vector, ranked_hits)
+        return prepared.answer(ranked_hits, "miss")

@@ -16,8 +16,9 @@ from cocosearchd.search.code.code_candidates import (
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.phrase_filter import PhraseMatches
 from cocosearchd.search.joint.joint_query import ScoredIndex
-from cocosearchd.store.chunks import queries
+from cocosearchd.store.chunks.rows import Candidate, Key
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import chunk_reads
 
 
 async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[RankedCandidates]:
@@ -59,7 +60,7 @@ async def _read_results(
     requests = [
         (index.code_query.record, keys) for index, keys in zip(indexes, missing_keys, strict=True)
     ]
-    reads = await queries.chunks_with_files_of_several(db, requests)
+    reads = await chunk_reads.chunks_with_files_of_several(db, requests)
     return [
         _select_results(index.code_query, PhraseMatches(of_index), read_before, candidates, read)
         for index, of_index, read_before, candidates, read in zip(
@@ -71,9 +72,9 @@ async def _read_results(
 def _select_results(
     code_query: CodeQuery,
     matches: PhraseMatches,
-    read_before: dict[queries.Key, queries.Candidate],
+    read_before: dict[Key, Candidate],
     first: RankedCandidates | None,
-    read: queries.RowsWithFiles,
+    read: chunk_reads.RowsWithFiles,
 ) -> RankedCandidates:
     rows, states = read
     by_key = read_before | {row.key: row for row in rows}

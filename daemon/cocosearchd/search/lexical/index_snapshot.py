@@ -23,7 +23,7 @@ from cocosearchd.search.lexical.scoring.bm25 import (
     mark_files_with_all_terms,
     score_chunks,
     score_fields,
-    score_files,
+    score_files_by_words,
 )
 from cocosearchd.search.lexical.scoring.candidate_selection import (
     are_all_candidates,
@@ -437,7 +437,7 @@ def _file_signals(
     )
     views = corpus.views
     values = {
-        "file_words": score_files(corpus, hits, query),
+        "file_words": score_files_by_words(corpus, hits, query),
         "defined_exactly": definitions.of_files["defined_exactly"],
         "defined_folded": definitions.of_files["defined_folded"],
         "name_coverage": select_live(

@@ -53,8 +53,8 @@ from cocosearchd.search.lexical.snapshot_changes import (
 )
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts, file_digests, file_texts
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.index_texts import FileDigest, FileTexts, file_digests, file_texts
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

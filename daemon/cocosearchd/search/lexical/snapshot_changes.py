@@ -30,7 +30,7 @@ from cocosearchd.search.lexical.segments.segment_merge import (
     merge_segments,
 )
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
+from cocosearchd.store.reads.index_texts import FileDigest, FileTexts
 
 # Limits of retired segments: the size of 6,000 files of 5 kB, or that of the snapshot if it is
 # larger, which a branch may replace in a large repository; and the number of segments that a lookup

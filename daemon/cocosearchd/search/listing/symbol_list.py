@@ -12,22 +12,24 @@ from typing import NamedTuple
 from cocosearchd.filters.conditions import SymbolCondition
 from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.languages import symbol_table
-from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Hit, IndexRecord, Symbol
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
 from cocosearchd.search.overlay import Overlay, OverlayFile
 from cocosearchd.search.plan import Plan, Query
-from cocosearchd.search.ranking import ScoredCandidate, listed_candidate
-from cocosearchd.store.chunks.file_symbols import (
+from cocosearchd.search.scored_candidates import ScoredCandidate, listed_candidate
+from cocosearchd.store.chunks.rows import Candidate
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_symbols import (
     FileSymbols,
     SymbolFile,
     file_symbols,
     symbol_files,
 )
-from cocosearchd.store.chunks.rows import Candidate
-from cocosearchd.store.connection.database import Database
 
-MAX_FILES = 20_000  # with a matching name that are listed; those with the name as written first
+MAX_MATCHING_FILES = (
+    20_000  # with a matching name that are listed; those with the name as written first
+)
 BATCH_FILES = 50  # whose symbols are read together: some kilobytes each, at most two megabytes
 
 
@@ -55,7 +57,7 @@ class SymbolPage:
 
         By path these are the file of the position, and one file for each symbol.
         """
-        return MAX_FILES if self.is_ranked else self.limit + 1
+        return MAX_MATCHING_FILES if self.is_ranked else self.limit + 1
 
     @property
     def symbols(self) -> SymbolCondition:

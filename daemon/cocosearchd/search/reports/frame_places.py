@@ -10,8 +10,8 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.reports.mention_signals import MentionedFiles, resolve_frames
 from cocosearchd.search.reports.report import Report
-from cocosearchd.store.chunks.file_states import chunks_at_lines
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.file_states import chunks_at_lines
 
 Places = dict[str, NDArray[np.int64]]  # path -> first bytes of chunks
 MAX_FRAMES = 30  # that are looked up, the innermost

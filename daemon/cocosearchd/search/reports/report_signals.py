@@ -8,7 +8,7 @@ import numpy as np
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.features import scale_to_maximum
-from cocosearchd.search.lexical.scoring.bm25 import find_file_hits, score_files
+from cocosearchd.search.lexical.scoring.bm25 import find_file_hits, score_files_by_words
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.text_coverage import cover_files
 from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, mention_signals
@@ -17,7 +17,7 @@ from cocosearchd.search.reports.report_terms import message_terms
 
 REPORT_SIGNALS = MENTION_SIGNALS | {"title", "message"}
 MIN_COVERED = 0.6  # of a message: the rest of it are values
-MAX_FILES = 10  # with the same message: it says nothing about one of more
+MAX_FILES_OF_MESSAGE = 10  # with the same message: it says nothing about one of more
 _NEARLY_BEST = 0.9  # of the best coverage
 
 
@@ -35,7 +35,7 @@ class ReportScorer:
     def __call__(self, corpus: Corpus) -> dict[str, Floats]:
         """Return the signals of all live files: name -> (F,)."""
         signals = mention_signals(self.report.mentions, corpus)
-        scores = score_files(corpus, find_file_hits(corpus, self.title), self.title)
+        scores = score_files_by_words(corpus, find_file_hits(corpus, self.title), self.title)
         return signals | {
             "title": scale_to_maximum(scores, corpus.file_groups),
             "message": self._messages(corpus),
@@ -50,7 +50,7 @@ class ReportScorer:
             best = groups.largest(coverage)
             is_near = coverage >= groups.spread(np.float32(_NEARLY_BEST) * best)
             counts = groups.counts(is_near)
-            is_telling = (best >= MIN_COVERED) & (counts <= MAX_FILES)
+            is_telling = (best >= MIN_COVERED) & (counts <= MAX_FILES_OF_MESSAGE)
             shares = np.where(is_telling, best / np.maximum(counts, 1).astype(np.float32), 0)
             signal = np.maximum(signal, is_near * groups.spread(shares.astype(np.float32)))
         return signal

@@ -1,1 +1,1 @@
-"""Rows of files and chunks: how they are compared, written, retained and read."""
+"""Rows of files and chunks: how they are compared, written and retained."""

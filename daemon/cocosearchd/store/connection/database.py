@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 from pgvector.psycopg import register_vector_async
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -25,7 +26,11 @@ from cocosearchd.errors import (
     StoreUnresponsive,
 )
 from cocosearchd.runtime.masking import HARMLESS, mask_urls
-from cocosearchd.store.connection.citus import check_citus, describe_schema, failed_node
+from cocosearchd.store.connection.citus import (
+    check_citus,
+    describe_schema,
+    failed_node,
+)
 from cocosearchd.store.connection.liveness_check import (
     LIVENESS_TIMEOUT_S,
     MonitoredConnection,
@@ -46,7 +51,7 @@ LOCK_TIMEOUT_MS = 2000
 # gives up early, and callers ask again, so that a server is used as soon as it is back.
 RECONNECT_S = 0.5
 # An unused connection beyond pool_min is closed after this, and with it a process of the server.
-IDLE_S = 20.0
+CONNECTION_IDLE_S = 20.0
 PREDECESSORS_LIMIT_S = 60.0  # the longest statement of a writing process
 
 # A prepared plan outlives changed settings and grown tables: a filtered vector query then stayed
@@ -152,7 +157,7 @@ class Database:
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             timeout=checkout_timeout_s,
-            max_idle=IDLE_S,
+            max_idle=CONNECTION_IDLE_S,
             reconnect_timeout=RECONNECT_S,
             configure=partial(_configure, series, answer_timeout_s, bool(state.citus_version)),
             check=liveness.check,
@@ -503,3 +508,14 @@ def without_password(dsn: str) -> str:
         if name in HARMLESS
     }
     return make_conninfo("", **harmless)
+
+
+async def fetch_row(
+    connection: Connection,
+    query: sql.Composed | bytes,
+    values: dict[str, Any],
+    *,
+    prepare: bool = False,
+) -> tuple[Any, ...] | None:
+    """Execute a statement, and return its first row; None without one."""
+    return await (await connection.execute(query, values, prepare=prepare)).fetchone()

@@ -14,7 +14,7 @@ _LEVELS = {
     "FATAL": logging.WARNING,
     "PANIC": logging.ERROR,
 }
-MAX_BYTES = 1 << 16  # of one read: only the end of a flood is reported
+MAX_READ_BYTES = 1 << 16  # of one read: only the end of a flood is reported
 LOG_LIMIT = 4 << 20  # in bytes
 LOG_TAIL = 1 << 20  # in bytes
 
@@ -48,7 +48,7 @@ class ServerLog:
         if size == self._read:
             return []
         # a file that got shorter has been cut
-        begin = 0 if size < self._read else max(self._read, size - MAX_BYTES)
+        begin = 0 if size < self._read else max(self._read, size - MAX_READ_BYTES)
         try:
             with self._path.open("rb") as file:
                 file.seek(begin)

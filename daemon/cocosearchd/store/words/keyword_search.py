@@ -14,16 +14,16 @@ from psycopg import sql
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.candidate_reads import (
-    SearchCondition,
-    read_candidates,
-    search_condition,
-)
 from cocosearchd.store.chunks.rows import Candidate, Row, candidate_from_row
 from cocosearchd.store.connection.citus import has_distributed_tables, read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 from cocosearchd.store.file_groups import file_groups
+from cocosearchd.store.reads.candidate_reads import (
+    SearchCondition,
+    read_candidates,
+    search_condition,
+)
 from cocosearchd.store.words.words_table import SplitTexts, read_words_state
 
 ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.runtime.files.nofollow import (
     Identity,
     directory_identity,
@@ -26,7 +26,7 @@ from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
 
 # Questions check by themselves, so the tick is for clients that follow an index, and for its state.
-POLL_S = 0.25
+ROOT_POLL_S = 0.25
 CALM_POLL_S = 1.0
 CALM_AFTER = 40  # checks
 
@@ -124,7 +124,7 @@ class RootAvailability:
         self._checks += 1
         self._announce_check()
         self._asked.clear()
-        pause_s = POLL_S if self._checks < CALM_AFTER else CALM_POLL_S
+        pause_s = ROOT_POLL_S if self._checks < CALM_AFTER else CALM_POLL_S
         try:
             async with asyncio.timeout(seconds_to_tick(pause_s)):
                 await self._asked.wait()
@@ -164,4 +164,4 @@ def _inspect(root: bytes) -> tuple[Identity, bool] | StaleReason | None:
 def redirected(root: bytes) -> StaleReason | None:
     """Describe the symbolic link in the path of a root; None if there is none. Blocking."""
     link = first_link(root)
-    return None if link is None else stale_reason("root_redirected", link=encode_path(link))
+    return None if link is None else stale_reason("root_redirected", link=path_text(link))

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import AnyStr
 
-from cocosearchd.model import FileRecord, decode_path
+from cocosearchd.model import FileRecord, path_bytes
 
 
 def is_bare(entries: Iterable[os.DirEntry[AnyStr]]) -> bool:
@@ -76,7 +76,7 @@ def _devices(record: FileRecord) -> Iterable[int]:
 
 def _not_mounted(root: bytes, directory: str, devices: set[int]) -> bool:
     """Return whether none of the devices is mounted on the directory, nor any other."""
-    path = os.path.join(root, decode_path(directory))
+    path = os.path.join(root, path_bytes(directory))
     try:
         device = os.lstat(path).st_dev
         return device not in devices and not is_mounted(path, device)

@@ -16,7 +16,7 @@ from cocosearchd.watching.root_threads import RootThreads
 CAP_S = 2.0  # after this time batches pass, whatever git does
 PASS_S = 0.25  # and they pass for so long
 QUIET_S = 0.05  # git writes the index last, and hints of the files may still be on their way
-POLL_S = 0.01
+HOLD_POLL_S = 0.01
 # An older lock was left over, or `git commit -a` waits for its message.
 LOCK_S = 10.0
 _LOCKS = (b"index.lock", b"HEAD.lock")
@@ -72,7 +72,7 @@ class CheckoutHold:
             self._held_since = None
             self._pass_until = now + PASS_S
             return 0.0
-        return POLL_S
+        return HOLD_POLL_S
 
 
 def any_busy(git_dirs: Sequence[bytes]) -> bool:

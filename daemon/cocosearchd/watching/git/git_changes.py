@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from cocosearchd.model import decode_path, encode_path
+from cocosearchd.model import path_bytes, path_text
 from cocosearchd.runtime.files.regular_files import read_regular
 from cocosearchd.watching.git.git_command import (
     GitCall,
@@ -154,7 +154,7 @@ def _open_reader(root: bytes) -> Iterator[tuple["_Reader", bytes]]:
         yield _Reader.open(repository), os.path.relpath(root, repository.top)
     except OSError as error:
         raise GitUnresponsive(
-            f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
+            f"{path_text(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
         ) from error
 
 
@@ -227,7 +227,7 @@ class _Reader:
     def read_texts(self, root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
         """Return contents by path below a directory."""
         prefix = _prefix(root)
-        blobs = dict(self._blobs(commit, [prefix + decode_path(path) for path in paths]))
+        blobs = dict(self._blobs(commit, [prefix + path_bytes(path) for path in paths]))
         ids = dict.fromkeys(blobs.values())
         if not ids:
             return {}
@@ -385,7 +385,7 @@ def _prefix(root: bytes) -> bytes:
 
 
 def _below(path: bytes, prefix: bytes) -> str:
-    return encode_path(path.removeprefix(prefix))
+    return path_text(path.removeprefix(prefix))
 
 
 def _read_user() -> UserConfig:

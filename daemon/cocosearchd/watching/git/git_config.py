@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
     passes,
@@ -151,7 +151,7 @@ class _RepositoryConfig:
         except OSError as error:
             if passes(error):
                 raise
-            self.warnings.append(f"{encode_path(file)} is not read: {error.strerror}")
+            self.warnings.append(f"{path_text(file)} is not read: {error.strerror}")
             return
         for key, value in _parse(text):
             line = ConfigLine(key, value, file)
@@ -160,13 +160,13 @@ class _RepositoryConfig:
                 yield from self._included(line, depth)
             elif key.startswith(_CONDITION):
                 self.warnings.append(
-                    f"{encode_path(file)}: a repository's conditional includes are not followed"
+                    f"{path_text(file)}: a repository's conditional includes are not followed"
                 )
 
     def _included(self, line: ConfigLine, depth: int) -> Iterator[ConfigLine]:
         if depth >= MAX_INCLUDE_DEPTH or len(self.files) > MAX_INCLUDED:
             self.warnings.append(
-                f"{encode_path(line.origin)} includes too many files: the rest is not read"
+                f"{path_text(line.origin)} includes too many files: the rest is not read"
             )
             return
         yield from self.lines(
@@ -220,7 +220,7 @@ def _read_user_file(file: bytes) -> bytes:
         return read_regular(file, limit=MAX_CONFIG_BYTES, follow_links=True)
     except IrregularFile as error:
         raise GitRefused(
-            f"{encode_path(file)} of your git configuration is not read: {error.strerror}"
+            f"{path_text(file)} of your git configuration is not read: {error.strerror}"
         ) from error
     except OSError:
         return b""

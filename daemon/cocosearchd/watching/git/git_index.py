@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.runtime.files.regular_files import open_regular, passes
 from cocosearchd.watching.git.git_command import (
     MEMORY_BYTES,
@@ -76,7 +76,7 @@ def open_index(git_dir: bytes, object_format: str) -> Iterator[GitIndex | None]:
             opened = None
         except OSError as error:
             failure = GitUnresponsive if passes(error) else GitRefused
-            raise failure(f"{encode_path(path)}: {error.strerror}") from error
+            raise failure(f"{path_text(path)}: {error.strerror}") from error
         else:
             size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())
             opened = GitIndex(index, shared, sparse, size)

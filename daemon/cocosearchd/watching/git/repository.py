@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
     passes,
@@ -27,7 +27,7 @@ from cocosearchd.watching.git.git_command import (
 )
 from cocosearchd.watching.git.git_config import GitConfig, UserConfig, read_git_config
 from cocosearchd.watching.git.git_index import tracked_paths
-from cocosearchd.watching.git.ignore_files import (
+from cocosearchd.watching.ignore_files import (
     IgnoreText,
     read_ignore_file,
     read_ignore_file_inside,
@@ -35,7 +35,7 @@ from cocosearchd.watching.git.ignore_files import (
 
 # Pauses until git is asked again. A refusal ends by a change of permissions or of git itself, which
 # no stamp shows.
-RETRY_S = 0.5
+GIT_RETRY_S = 0.5
 RETRY_MAX_S = 30.0
 REFUSED_S = 600.0
 MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
@@ -67,7 +67,7 @@ class GitFailure:
         elif last is not None and last.transient:
             pause_s = min(last.pause_s * 2, RETRY_MAX_S)
         else:
-            pause_s = RETRY_S
+            pause_s = GIT_RETRY_S
         return cls(str(error), transient, pause_s, time.monotonic() + pause_s)
 
     @property
@@ -155,10 +155,10 @@ def marker_warning(directory: bytes) -> str:
     try:
         valid = b"\0" not in read_regular(marker, limit=MAX_POINTER_BYTES, follow_links=True)
     except IrregularFile as error:
-        return f"{encode_path(marker)} is not used: {error.strerror}"
+        return f"{path_text(marker)} is not used: {error.strerror}"
     except OSError:  # it is gone, or may be read soon
         return ""
-    return "" if valid else f"{encode_path(marker)} is not used: it has a NUL"
+    return "" if valid else f"{path_text(marker)} is not used: it has a NUL"
 
 
 def repository_around(directory: bytes) -> Repository | None:
@@ -201,7 +201,7 @@ def read_rules(
         return replace(rules, tracked=tracked, failure=failure)
 
 
-def outdated(rules: GitRules) -> bool:
+def rules_outdated(rules: GitRules) -> bool:
     """Return whether the rules may have changed, or a retry is due. A few `stat` calls."""
     retry_due = rules.failure is not None and rules.failure.due
     return retry_due or signature(rules.repository, rules.files) != rules.read_at
@@ -319,7 +319,7 @@ def _read_config(
         return GitConfig(), error
     except OSError as error:
         raise GitUnresponsive(
-            f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
+            f"{path_text(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
         ) from error
 
 
@@ -331,9 +331,9 @@ def refuse_owner(repository: Repository, user_config: UserConfig) -> GitRefused 
             owner = os.lstat(path).st_uid
             if owner not in trusted_owners() and not user_config.trusts(top):
                 return GitRefused(
-                    f"dubious ownership: {encode_path(path)} belongs to user {owner}; "
+                    f"dubious ownership: {path_text(path)} belongs to user {owner}; "
                     "if you trust it: "
-                    f"git config --global --add safe.directory {encode_path(top)}"
+                    f"git config --global --add safe.directory {path_text(top)}"
                 )
     return None
 
@@ -351,5 +351,5 @@ def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[
             yield excludes, read_ignore_file(excludes, follow_links=True)
     except OSError as error:
         raise GitUnresponsive(
-            f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
+            f"{path_text(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
         ) from error

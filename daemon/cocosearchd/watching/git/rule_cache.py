@@ -10,8 +10,8 @@ from cocosearchd.watching.git.repository import (
     GitRules,
     Repository,
     Signature,
-    outdated,
     read_rules,
+    rules_outdated,
     signature,
     stamp,
 )
@@ -28,19 +28,19 @@ class GitRuleCache:
 
     def invalidated(self) -> "GitRuleCache":
         """Return a copy that asks git again for each repository."""
-        fresh = GitRuleCache()
-        fresh._rules = {
+        renewed = GitRuleCache()
+        renewed._rules = {
             top: replace(rules, read_at=(), configured_at=())
             for top, rules in list(self._rules.items())
         }
-        return fresh
+        return renewed
 
     def rules(self, repository: Repository) -> GitRules:
         """Return the rules of a repository. Blocking if they are not cached."""
         rules = self._rules.get(repository.top)
         if rules is not None and rules.repository != repository:
             rules = None
-        if rules is not None and not outdated(rules):
+        if rules is not None and not rules_outdated(rules):
             return rules
         while True:  # until nothing changed while git was asked
             files = rules.files if rules is not None else ()
@@ -50,7 +50,7 @@ class GitRuleCache:
                 files = rules.files
                 read_at = signature(repository, files)
             rules = self._rules[repository.top] = replace(rules, read_at=read_at)
-            if rules.files == files and not outdated(rules):
+            if rules.files == files and not rules_outdated(rules):
                 return rules
 
     def user_config(self) -> UserConfig:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import anyio
 
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.runtime.ticks import seconds_to_tick
 
 LIST_S = 30.0  # one listing costs 0.15 ms of CPU a process: 25 ms for 170 processes
@@ -54,7 +54,7 @@ def mapped_files(roots: Iterable[bytes], proc: Path = _PROC) -> Mapping[bytes, t
 def _below(root: bytes, paths: Iterable[bytes]) -> tuple[str, ...]:
     prefix = root.rstrip(b"/") + b"/"
     inside = sorted(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
-    return tuple(encode_path(path) for path in inside[:MAX_MAPPED])
+    return tuple(path_text(path) for path in inside[:MAX_MAPPED])
 
 
 def _mapped_paths(proc: Path) -> Iterator[bytes]:

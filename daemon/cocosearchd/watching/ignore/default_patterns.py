@@ -1,6 +1,6 @@
 """Built-in exclusions as ignore patterns: files that are indexed only on request."""
 
-from cocosearchd.model import encode_path
+from cocosearchd.model import path_text
 from cocosearchd.watching.ignore import patterns
 
 # Bytes of a stored path. PostgreSQL's B-trees take rows of at most 2,704 bytes, overhead included,
@@ -13,7 +13,7 @@ LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
 
 # Version control, installed dependencies, caches, generated text. Only the user's own patterns can
 # take these back.
-LEFT_OUT = patterns.parse(
+TOOL_FILES = patterns.parse(
     b"""\
 .git
 .hg/
@@ -136,4 +136,4 @@ secrets.toml
 
 def too_long(path: bytes) -> bool:
     """Return whether a path cannot be stored. A byte of it takes four at most."""
-    return 4 * len(path) > LONGEST_PATH and len(encode_path(path).encode()) > LONGEST_PATH
+    return 4 * len(path) > LONGEST_PATH and len(path_text(path).encode()) > LONGEST_PATH

@@ -30,7 +30,7 @@ class DirectoryRules:
     paths relative to the root, or `outer` above it.
     """
 
-    out: bool  # excluded itself, so everything in it is
+    left_out: bool  # excluded itself, so everything in it is
     hidden: bool = False  # excluded itself, but git tracks something in it
     own_layers: tuple[IgnoreLayer, ...] = ()  # of `.cocosearchignore`
     git_layers: tuple[IgnoreLayer, ...] = ()
@@ -50,7 +50,7 @@ def parts_below(top: bytes, directory: bytes) -> list[bytes]:
     return os.path.relpath(directory, top).split(b"/") if directory != top else []
 
 
-def by_git(folder: DirectoryRules, path: bytes, name: bytes) -> bool:
+def is_left_out_unless_tracked(folder: DirectoryRules, path: bytes, name: bytes) -> bool:
     return (
         folder.hidden
         or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True

@@ -15,7 +15,7 @@ from cocosearchd.runtime.files.nofollow import opened_directory
 from cocosearchd.watching.ignore.missing_files import deciding_rule
 from cocosearchd.watching.ignore.root_scope import RootScope
 
-MAX_FILES = 1000
+MAX_COUNTED_FILES = 1000
 WALK_S = 0.5  # an answer waits for it
 
 
@@ -40,7 +40,7 @@ def count_left_out(
     while directories:
         directory, directory_code = directories.pop()
         for path, is_directory in _entries(scope.root, directory):
-            if counts.total() >= MAX_FILES or time.monotonic() >= end:
+            if counts.total() >= MAX_COUNTED_FILES or time.monotonic() >= end:
                 return LeftOutFiles(counts, is_complete=False)
             code = directory_code or _code(scope, settings, path, is_directory=is_directory)
             if is_directory:

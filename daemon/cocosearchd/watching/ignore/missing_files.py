@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.exclusion import SCOPE_EXCLUSIONS, ScopeCode
 from cocosearchd.languages.detect import is_supported
-from cocosearchd.model import encode_path
-from cocosearchd.watching.git.ignore_files import read_ignore_file
+from cocosearchd.model import path_text
 from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.ignore import default_patterns, patterns
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore_files import read_ignore_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str
     The path is relative to the root.
     """
     if path.startswith(b"/") or b".." in path.split(b"/"):
-        return f"it is outside of the root {encode_path(scope.root)}"
+        return f"it is outside of the root {path_text(scope.root)}"
     # before the disk is asked, which may take no name of this length
     if default_patterns.too_long(path):
         return _LENGTH.sentence
     try:
         return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
     except OSError as error:
-        file = f"{encode_path(os.fsencode(error.filename))}: " if error.filename is not None else ""
+        file = f"{path_text(os.fsencode(error.filename))}: " if error.filename is not None else ""
         return f"the rules that decide cannot be read now: {file}{error.strerror}; ask again soon"
 
 
@@ -63,7 +63,7 @@ def why_left_out(scope: RootScope, settings: IndexingSettings, path: bytes) -> s
     None if there is no such rule, or if the rules cannot be read now.
     """
     try:
-        return None if scope.allows(path) else _by_rules(scope, settings, path)
+        return None if scope.is_in_scope(path) else _by_rules(scope, settings, path)
     except OSError:
         return None
 
@@ -80,7 +80,7 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
         except OSError as error:
             return f"it cannot be looked at: {error.strerror}"
         if stat.S_ISLNK(mode):
-            return f"{encode_path(parent)} is a symbolic link, and links are not followed"
+            return f"{path_text(parent)} is a symbolic link, and links are not followed"
     if stat.S_ISDIR(mode):
         return "it is a directory: name a file in it"
     return None if stat.S_ISREG(mode) else "it is no regular file"
@@ -89,7 +89,7 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
 def _by_rules(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
     for directory in _above(path):
         if (rule := deciding_rule(scope, settings, directory + b"/")) is not None:
-            return f"its directory {encode_path(directory)}/ is left out by {rule.name}"
+            return f"its directory {path_text(directory)}/ is left out by {rule.name}"
     rule = deciding_rule(scope, settings, path)
     return None if rule is None else rule.sentence
 
@@ -100,16 +100,16 @@ def deciding_rule(scope: RootScope, settings: IndexingSettings, entry: bytes) ->
     A directory ends in `/`. Blocking. Raises `OSError` if the rules cannot be read now.
     """
     path = entry.rstrip(b"/")
-    if scope.excludes(path, directory=entry != path):
+    if scope.is_left_out(path, directory=entry != path):
         return _rule(scope, settings, entry)
-    if entry != path or scope.allows(path):
+    if entry != path or scope.is_in_scope(path):
         return None
     name = path.rpartition(b"/")[2]
     if not settings.index_secrets and default_patterns.SECRETS.ignores(path, name):
         return Rule("secret_name")
     if settings.include:
         return Rule("include")
-    return None if is_supported(encode_path(name)) else Rule("type")
+    return None if is_supported(path_text(name)) else Rule("type")
 
 
 def _above(path: bytes) -> Iterator[bytes]:
@@ -134,7 +134,7 @@ def _rule(scope: RootScope, settings: IndexingSettings, entry: bytes) -> Rule:
     line = _deciding_line(scope.root, entry, name, b".cocosearchignore", above_root=False)
     if line:
         return Rule("cocosearchignore", line)
-    if default_patterns.LEFT_OUT.ignores(entry, name):
+    if default_patterns.TOOL_FILES.ignores(entry, name):
         return Rule("built_in", default_patterns.TOOL_FILES_RULE)
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
         return Rule("built_in", default_patterns.OUTPUT_RULE)
@@ -160,7 +160,7 @@ def _deciding_line(
             number, line = match
             in_root = not above_root or file.startswith(root.rstrip(b"/") + b"/")
             label = os.path.relpath(file, root) if in_root else file
-            return f"{encode_path(label)}:{number}: {encode_path(line)}"
+            return f"{path_text(label)}:{number}: {path_text(line)}"
         top = repository_at(directory) is not None if above_root else directory == root
         if top or os.path.dirname(directory) == directory:
             return None

@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.languages.detect import is_supported
-from cocosearchd.model import encode_path
-from cocosearchd.watching.git.ignore_files import IgnoreText, read_ignore_file
+from cocosearchd.model import path_text
 from cocosearchd.watching.git.repository import (
     GitFailure,
     GitRules,
@@ -27,9 +26,9 @@ from cocosearchd.watching.git.repository import (
     Signature,
     Stamp,
     marker_warning,
-    outdated,
     repository_around,
     repository_at,
+    rules_outdated,
     stamp,
     stamp_of,
 )
@@ -38,14 +37,15 @@ from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.ignore_layers import (
     DirectoryRules,
     IgnoreLayer,
-    by_git,
     first_decision,
+    is_left_out_unless_tracked,
     omission_warning,
     parse_patterns,
     parts_below,
     patterns_of_settings,
 )
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
+from cocosearchd.watching.ignore_files import IgnoreText, read_ignore_file
 
 Value = TypeVar("Value")
 
@@ -92,30 +92,32 @@ class RootScope:
 
         For the time in which `renew` fails.
         """
-        fresh = self.without_trees(b"")
-        fresh._set_patterns(settings)
+        renewed = self.without_trees(b"")
+        renewed._set_patterns(settings)
         if not settings.respect_gitignore:
-            fresh._around = None
-        return fresh
+            renewed._around = None
+        return renewed
 
     def without_trees(self, *trees: bytes) -> "RootScope":
         """Return the same scope without the rules at and below these directories.
 
         Their ignore files will be read again.
         """
-        fresh = RootScope.__new__(RootScope)
-        fresh.__dict__.update(self.__dict__)
+        renewed = RootScope.__new__(RootScope)
+        renewed.__dict__.update(self.__dict__)
         prefixes = tuple(tree + b"/" if tree else b"" for tree in trees)
         folders = _select(self._folders, lambda path: not (path + b"/").startswith(prefixes))
         dropped = self._folders.keys() - folders.keys()
-        fresh._folders = folders
-        fresh._nested = _select(self._nested, folders.__contains__)
-        fresh._incomplete = {path for path in list(self._incomplete) if path in folders or not path}
-        fresh._linked = _select(self._linked, lambda file: file.rpartition(b"/")[0] in folders)
-        fresh._warnings = _select(
+        renewed._folders = folders
+        renewed._nested = _select(self._nested, folders.__contains__)
+        renewed._incomplete = {
+            path for path in list(self._incomplete) if path in folders or not path
+        }
+        renewed._linked = _select(self._linked, lambda file: file.rpartition(b"/")[0] in folders)
+        renewed._warnings = _select(
             self._warnings, lambda file: file.rpartition(b"/")[0] not in dropped
         )
-        return fresh
+        return renewed
 
     def reread_on_entry(self, directory: bytes) -> None:
         """Drop the rules of a directory in scope that is watched from now on.
@@ -133,7 +135,7 @@ class RootScope:
         retry_due = self._failure is not None and self._failure.due
         return (
             retry_due
-            or any(map(outdated, self.git_rules()))
+            or any(map(rules_outdated, self.git_rules()))
             or self._ignore_files_changed()
             or self._repository_completed()
         )
@@ -210,34 +212,36 @@ class RootScope:
         None if files may come into the scope or leave it: then the whole root must be scanned.
         Every `git add` and `git commit` ends here. Blocking.
         """
-        fresh = self.renew()
+        renewed = self.renew()
         if (
-            fresh._stamps_outside != self._stamps_outside
+            renewed._stamps_outside != self._stamps_outside
             or self._ignore_files_changed()
             or self._repository_completed()
         ):
             return None
-        fresh._incomplete |= self._incomplete
-        fresh._linked = self._linked | fresh._linked
-        fresh._warnings = self._warnings | fresh._warnings
-        if not (self._harmless(b"", self._around, fresh._around) and self._refresh_nested(fresh)):
+        renewed._incomplete |= self._incomplete
+        renewed._linked = self._linked | renewed._linked
+        renewed._warnings = self._warnings | renewed._warnings
+        if not (
+            self._is_harmless(b"", self._around, renewed._around) and self._refresh_nested(renewed)
+        ):
             return None
-        recovered = set(self.uncertain_directories()) - set(fresh.uncertain_directories())
-        return None if recovered else fresh  # files kept while git failed may have to go
+        recovered = set(self.uncertain_directories()) - set(renewed.uncertain_directories())
+        return None if recovered else renewed  # files kept while git failed may have to go
 
-    def _refresh_nested(self, fresh: "RootScope") -> bool:
+    def _refresh_nested(self, renewed: "RootScope") -> bool:
         """Give a new scope the rules of nested repositories. False if a decision may change."""
         for directory, old in list(self._nested.items()):
             repository = repository_at(os.path.join(self.root, directory))
             new = self._rule_cache.rules(repository) if repository else None
-            if not self._harmless(directory + b"/", old, new):
+            if not self._is_harmless(directory + b"/", old, new):
                 return False
             if new is not None:
                 # Known before a path leads there, so that a later change is noticed.
-                fresh._nested[directory] = new
+                renewed._nested[directory] = new
         return True
 
-    def _harmless(self, prefix: bytes, old: GitRules | None, new: GitRules | None) -> bool:
+    def _is_harmless(self, prefix: bytes, old: GitRules | None, new: GitRules | None) -> bool:
         """Return whether two rules differ at most in tracked paths that no rule would hide.
 
         `prefix` is the directory of the repository with a `/`, or b"" for one around the root.
@@ -249,19 +253,19 @@ class RootScope:
         outer = self._folder(b"").outer if not prefix else b""
         changed = (path for path in set(old.tracked) ^ set(new.tracked) if path.startswith(outer))
         inner = (prefix + path.removeprefix(outer) for path in changed)
-        return not any(map(self._hides, inner))
+        return not any(map(self._is_hidden, inner))
 
-    def _hides(self, path: bytes) -> bool:
+    def _is_hidden(self, path: bytes) -> bool:
         """Return whether a rule hides a file, or the directory of a submodule."""
-        if self.considers(path.rpartition(b"/")[2]) and self._hidden(path):
+        if self.may_be_in_scope(path.rpartition(b"/")[2]) and self._is_hidden_file(path):
             return True
-        return os.path.isdir(os.path.join(self.root, path)) and self._hidden_directory(path)
+        return os.path.isdir(os.path.join(self.root, path)) and self._is_hidden_directory(path)
 
     def git_rules(self) -> tuple[GitRules, ...]:
         """Return the rules of every repository met so far, the one around the root first."""
         return (*([self._around] if self._around else ()), *list(self._nested.values()))
 
-    def prunes(self, directory: bytes) -> bool:
+    def is_pruned(self, directory: bytes) -> bool:
         """Return whether nothing in a directory can be in scope.
 
         Reads only what is above the directory: see `reread_on_entry`.
@@ -270,61 +274,67 @@ class RootScope:
             return False
         above, _, name = directory.rpartition(b"/")
         parent = self._folder(above)
-        out = parent.out or self._excluded(parent, directory + b"/", name + b"/")
-        if out:
-            self._folders[directory] = DirectoryRules(out=True)
-        return out
+        left_out = parent.left_out or self._is_left_out_in(parent, directory + b"/", name + b"/")
+        if left_out:
+            self._folders[directory] = DirectoryRules(left_out=True)
+        return left_out
 
-    def allows(self, path: bytes) -> bool:
+    def is_in_scope(self, path: bytes) -> bool:
         """Return whether a path is in scope, if it is a regular file."""
         directory, _, name = path.rpartition(b"/")
-        return self.considers(name) and self._allows_in(self._folder(directory), path, name)
+        return self.may_be_in_scope(name) and self._is_in_scope_in(
+            self._folder(directory), path, name
+        )
 
-    def considers(self, name: bytes) -> bool:
+    def may_be_in_scope(self, name: bytes) -> bool:
         """Return whether files of this name can be in scope at all. Cheap, reads nothing."""
         possible = (
             self._include is not None
             or self._extend_include is not EMPTY
-            or is_supported(encode_path(name))
+            or is_supported(path_text(name))
         )
-        return possible and not self._secret(name, name)
+        return possible and not self._is_secret(name, name)
 
     def filter_files(self, directory: bytes, names: Iterable[bytes]) -> list[bytes]:
         """Return the names of a directory's files that are in scope."""
         folder = self._folder(directory)
-        if folder.out:
+        if folder.left_out:
             return []
         prefix = directory + b"/" if directory else b""
-        return [name for name in names if self._allows_in(folder, prefix + name, name)]
+        return [name for name in names if self._is_in_scope_in(folder, prefix + name, name)]
 
-    def excludes(self, path: bytes, *, directory: bool = False) -> bool:
+    def is_left_out(self, path: bytes, *, directory: bool = False) -> bool:
         """Return whether ignore rules and exclusions leave a path out, whatever its type is."""
         above, _, name = path.rpartition(b"/")
         end = b"/" if directory else b""
         folder = self._folder(above)
-        return folder.out or self._excluded(folder, path + end, name + end)
+        return folder.left_out or self._is_left_out_in(folder, path + end, name + end)
 
-    def _allows_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
-        """Return whether a file of a folder is in scope. Names need not be considered first.
+    def _is_in_scope_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
+        """Return whether a file of a folder is in scope, without `may_be_in_scope` first.
 
         A rule that leaves a name out leaves out every path that ends in it.
         """
-        if folder.out or self._excluded(folder, path, name) or self._secret(path, name):
+        if (
+            folder.left_out
+            or self._is_left_out_in(folder, path, name)
+            or self._is_secret(path, name)
+        ):
             return False
         if self._extend_include is not EMPTY and self._extend_include.ignores(path, name) is True:
             return True
         if self._include is not None:
             return self._include.ignores(path, name) is True
-        return is_supported(encode_path(name))
+        return is_supported(path_text(name))
 
-    def _secret(self, path: bytes, name: bytes) -> bool:
+    def _is_secret(self, path: bytes, name: bytes) -> bool:
         return (
             not self._settings.index_secrets
             and default_patterns.SECRETS.ignores(path, name) is True
         )
 
-    def _excluded(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
-        """Return whether a rule excludes an entry of `folder`; directories end in `/`."""
+    def _is_left_out_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
+        """Return whether a rule leaves out an entry of `folder`; directories end in `/`."""
         if name == b".git/" or name == b".git" or default_patterns.too_long(path):
             # even if a cloned repository's settings take it back: it may hold credentials
             return True
@@ -333,21 +343,21 @@ class RootScope:
             decision = first_decision(folder.own_layers, path, name)
         if decision is not None:
             return decision
-        return default_patterns.LEFT_OUT.ignores(path, name) is True or (
-            by_git(folder, path, name) and not folder.tracks(path)
+        return default_patterns.TOOL_FILES.ignores(path, name) is True or (
+            is_left_out_unless_tracked(folder, path, name) and not folder.tracks(path)
         )
 
-    def _hidden(self, path: bytes) -> bool:
+    def _is_hidden_file(self, path: bytes) -> bool:
         """Return whether a file is out, or would be if git did not track it."""
         directory, _, name = path.rpartition(b"/")
         folder = self._folder(directory)
-        above = bool(directory) and self._hidden_directory(directory)
-        return above or folder.out or by_git(folder, path, name)
+        above = bool(directory) and self._is_hidden_directory(directory)
+        return above or folder.left_out or is_left_out_unless_tracked(folder, path, name)
 
-    def _hidden_directory(self, directory: bytes) -> bool:
+    def _is_hidden_directory(self, directory: bytes) -> bool:
         while directory:
             parent, _, name = directory.rpartition(b"/")
-            if by_git(self._folder(parent), directory + b"/", name + b"/"):
+            if is_left_out_unless_tracked(self._folder(parent), directory + b"/", name + b"/"):
                 return True
             directory = parent
         return False
@@ -364,8 +374,8 @@ class RootScope:
 
     def _make_folder(self, directory: bytes, parent: DirectoryRules) -> DirectoryRules:
         name = directory.rpartition(b"/")[2]
-        if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
-            return DirectoryRules(out=True)
+        if parent.left_out or self._is_left_out_in(parent, directory + b"/", name + b"/"):
+            return DirectoryRules(left_out=True)
         base = len(directory) + 1
         nested = self._repository_at(directory) if self._settings.respect_gitignore else None
         if nested is not None:  # rules of the repository above end here
@@ -373,11 +383,13 @@ class RootScope:
             if rules is None or rules.repository != nested:
                 rules = self._rule_cache.rules(nested)
             self._nested[directory] = rules
-            layers = tuple(IgnoreLayer(exclude, base) for exclude in self._excludes(rules))
+            layers = tuple(IgnoreLayer(exclude, base) for exclude in self._git_patterns(rules))
             parent = replace(
                 parent, hidden=False, git_layers=layers, rules=rules, base=base, outer=b""
             )
-        elif by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
+        elif is_left_out_unless_tracked(parent, directory + b"/", name + b"/") and parent.tracks(
+            directory + b"/"
+        ):
             parent = replace(parent, hidden=True)
         return self._with_files(parent, os.path.join(self.root, directory), base)
 
@@ -388,20 +400,20 @@ class RootScope:
         if repository is None:
             return None
         rules = self._rule_cache.rules(repository)
-        if rules.unknown or not self._hides_root(rules):
+        if rules.unknown or not self._is_root_ignored(rules):
             return rules
         transient = rules.failure is not None and rules.failure.transient
         self._failure = rules.failure if transient else None
         return None  # the user wants an ignored directory indexed: only rules in it count
 
-    def _hides_root(self, rules: GitRules) -> bool:
+    def _is_root_ignored(self, rules: GitRules) -> bool:
         """Return whether patterns of a repository ignore the root or a directory above it.
 
         See gitignore(5).
         """
         top = rules.repository.top
         directory = b""
-        layers = [IgnoreLayer(exclude, 0) for exclude in self._excludes(rules)]
+        layers = [IgnoreLayer(exclude, 0) for exclude in self._git_patterns(rules)]
         for part in parts_below(top, self.root):
             file = os.path.join(top, directory, b".gitignore")
             patterns = self._patterns(file, ignore_case=rules.ignore_case)
@@ -423,7 +435,7 @@ class RootScope:
         return repository
 
     def _top_rules(self) -> DirectoryRules:
-        folder = DirectoryRules(out=False)
+        folder = DirectoryRules(left_out=False)
         around = self._around
         if around is not None:
             folder = self._rules_below_top(around)
@@ -445,13 +457,13 @@ class RootScope:
         top = around.repository.top
         parts = parts_below(top, self.root)
         outer = b"".join(part + b"/" for part in parts)
-        layers = [IgnoreLayer(exclude, 0, outer) for exclude in self._excludes(around)]
+        layers = [IgnoreLayer(exclude, 0, outer) for exclude in self._git_patterns(around)]
         for depth in range(len(parts)):
             file = os.path.join(top, *parts[:depth], b".gitignore")
             patterns = self._patterns(file, ignore_case=around.ignore_case)
             below = b"".join(part + b"/" for part in parts[depth:])
             layers.insert(0, IgnoreLayer(patterns, 0, below))
-        return DirectoryRules(out=False, git_layers=tuple(layers), rules=around, outer=outer)
+        return DirectoryRules(left_out=False, git_layers=tuple(layers), rules=around, outer=outer)
 
     def _with_files(self, folder: DirectoryRules, path: bytes, base: int) -> DirectoryRules:
         """Add the ignore files of the directory itself. `path` is absolute."""
@@ -479,7 +491,7 @@ class RootScope:
         text = read_ignore_file(file, follow_links=follow_links) if file else IgnoreText()
         return self._parsed(file, text, ignore_case=ignore_case)
 
-    def _excludes(self, rules: GitRules) -> list[Patterns]:
+    def _git_patterns(self, rules: GitRules) -> list[Patterns]:
         """Return the patterns of a repository that are in no tree, by falling precedence."""
         files = zip(rules.exclude_files, rules.excludes, strict=True)
         return [
@@ -491,7 +503,7 @@ class RootScope:
         parsed = parse_patterns(text.content, ignore_case)
         key = os.path.relpath(file, self.root) if file else b""
         self._warnings.pop(key, None)
-        if warning := text.warning or omission_warning(encode_path(file), parsed):
+        if warning := text.warning or omission_warning(path_text(file), parsed):
             self._warnings[key] = warning
         return parsed
 

@@ -9,7 +9,7 @@ from cocosearch_ipc.cli import exits
 
 STANDARD_INPUT = "-"
 MAX_CHARACTERS = 200_000  # what the daemon takes: search.query_bounds.MAX_QUESTION
-MAX_BYTES = 4 * MAX_CHARACTERS  # of UTF-8
+MAX_QUESTION_BYTES = 4 * MAX_CHARACTERS  # of UTF-8
 
 
 def read_question(args: argparse.Namespace) -> str:
@@ -31,14 +31,14 @@ def read_question(args: argparse.Namespace) -> str:
 
 
 def _read_text(stream: BinaryIO, name: str) -> str:
-    data = stream.read(MAX_BYTES + 1)
+    data = stream.read(MAX_QUESTION_BYTES + 1)
     try:
-        text = data[:MAX_BYTES].decode("utf-8")
+        text = data[:MAX_QUESTION_BYTES].decode("utf-8")
     except UnicodeDecodeError:
-        text = "\0" if len(data) <= MAX_BYTES else data.decode("utf-8", "replace")
+        text = "\0" if len(data) <= MAX_QUESTION_BYTES else data.decode("utf-8", "replace")
     if "\0" in text:
         raise _usage_error(f"{name} is no text", "give text in UTF-8: an issue, a log, a trace")
-    if len(data) > MAX_BYTES or len(text) > MAX_CHARACTERS:
+    if len(data) > MAX_QUESTION_BYTES or len(text) > MAX_CHARACTERS:
         raise _usage_error(
             f"{name} has more than {MAX_CHARACTERS:,} characters",
             "give the part that says what is wrong",

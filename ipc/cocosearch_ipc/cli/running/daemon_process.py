@@ -23,7 +23,7 @@ START_S = 180.0
 # Time for a daemon to confirm its stop. A daemon younger than YOUNG_S may not listen yet.
 ANSWER_S = 5.0
 YOUNG_S = 10.0
-POLL_S = 0.05
+DAEMON_POLL_S = 0.05
 LONG_S = 1.0
 LOCK_S = 10.0  # time for a new process to import its modules and take its lock
 
@@ -86,7 +86,7 @@ def _version(env: Env, say: Callable[[str], object]) -> str | None:
         if is_quiet and time.monotonic() - began > LONG_S:
             say("waiting for cocosearchd, which runs but does not answer yet ...")
             is_quiet = False
-        time.sleep(POLL_S)
+        time.sleep(DAEMON_POLL_S)
     return None
 
 
@@ -154,7 +154,7 @@ def _wait_until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
         if time.monotonic() > end:
             termination.force_stop(pid, env, say)
             return
-        time.sleep(POLL_S)
+        time.sleep(DAEMON_POLL_S)
 
 
 def _wait_until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
@@ -165,7 +165,7 @@ def _wait_until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
         and not termination.is_locked(termination.state_lock(env))
         and time.monotonic() < end
     ):
-        time.sleep(POLL_S)
+        time.sleep(DAEMON_POLL_S)
 
 
 def _wait_until_reachable(env: Env, say: Callable[[str], object]) -> None:
@@ -182,7 +182,7 @@ def _wait_until_reachable(env: Env, say: Callable[[str], object]) -> None:
         if is_quiet:
             say("waiting for cocosearchd, which is starting or stopping ...")
             is_quiet = False
-        time.sleep(POLL_S)
+        time.sleep(DAEMON_POLL_S)
 
 
 def _require_own_socket(env: Env, since: float) -> None:
@@ -280,7 +280,7 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
             service_manager.require_healthy(env)
         if time.monotonic() > end:
             raise _unresponsive(reason)
-        time.sleep(POLL_S)
+        time.sleep(DAEMON_POLL_S)
 
 
 def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:

@@ -23,7 +23,7 @@ Env = Mapping[str, str]
 # See `cocosearchd.runtime.watchdog`.
 WATCHDOG_MARK = "watchdog.pid"
 WATCHDOG_PROGRAM = "watchdog_process.py"
-POLL_S = 0.05
+END_POLL_S = 0.05
 # for a process to end after SIGTERM, and after SIGKILL
 TERM_S = 3.0
 KILL_S = 3.0
@@ -163,7 +163,7 @@ def _ended(pid: int, number: int, within_s: float) -> bool:
         return False
     end = time.monotonic() + within_s
     while is_alive(pid) and time.monotonic() < end:
-        time.sleep(POLL_S)
+        time.sleep(END_POLL_S)
     return not is_alive(pid)
 
 

@@ -94,7 +94,9 @@ def _index_codebase(registry: ToolRegistry, engine: p.Engine, roots: RootPolicy)
         try:
             reply = await engine.index_codebase(permitted)
             if wait:
-                last = await _follow(ctx, engine.follow(p.IndexRequest(index=reply.index)))
+                last = await _report_progress(
+                    ctx, engine.report_progress(p.IndexRequest(index=reply.index))
+                )
                 reply = replace(reply, progress=last or reply.progress)
         except Failure as failure:
             raise tool_calls.tool_error(failure) from failure
@@ -156,7 +158,7 @@ async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult
     return detected if isinstance(detected, mcp_types.InputRequiredResult) else detected.directories
 
 
-async def _follow(
+async def _report_progress(
     ctx: Context, progress: AsyncGenerator[p.IndexProgress, None]
 ) -> p.IndexProgress | None:
     last = None

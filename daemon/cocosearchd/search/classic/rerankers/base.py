@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.search.scored_candidates import ScoredCandidate
 
 # CocoRAG, reranker-design.md, "Scoring Model": weights of the vector's score and of the features.
 VECTOR_SHARE = 0.40

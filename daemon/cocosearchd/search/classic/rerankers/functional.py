@@ -28,7 +28,7 @@ from cocosearchd.search.classic.rerankers.question_words import (
     classify_query,
     keywords,
 )
-from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
+from cocosearchd.search.scored_candidates import ScoredCandidate, sort_candidates, with_score
 
 WEIGHTS: dict[str, float] = {
     "entity_relevance": 0.15,

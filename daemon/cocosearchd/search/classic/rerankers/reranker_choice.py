@@ -17,7 +17,7 @@ from cocosearchd.search.classic.rerankers.spacy import (
     extract_prose,
     open_spacy,
 )
-from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.search.scored_candidates import ScoredCandidate
 
 # longer questions are plain language (CocoRAG, reranker-design.md, "Unified Router")
 LONG_QUESTION_WORDS = 5

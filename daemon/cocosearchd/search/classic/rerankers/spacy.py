@@ -22,7 +22,7 @@ from cocosearchd.search.classic.rerankers.base import (
     vector_scores,
 )
 from cocosearchd.search.classic.rerankers.question_words import DOMAINS
-from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
+from cocosearchd.search.scored_candidates import ScoredCandidate, sort_candidates, with_score
 
 MODEL = "en_core_web_sm"
 # CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach

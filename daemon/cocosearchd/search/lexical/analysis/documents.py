@@ -244,14 +244,14 @@ def extract_header_names(header: str, path: str) -> str:
     return header.removeprefix(path).lstrip()
 
 
-def file_stem(path: str) -> str:
+def cased_stem(path: str) -> str:
     """Name of the file without its last extension; a dot file keeps its name."""
     return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def _path_words(path: str) -> list[str]:
     directories = posixpath.dirname(path).split("/")[-_DIRECTORIES:]
-    return WORD.findall(file_stem(path)) * _STEM_REPEATS + [
+    return WORD.findall(cased_stem(path)) * _STEM_REPEATS + [
         word for part in directories for word in WORD.findall(part)
     ]
 

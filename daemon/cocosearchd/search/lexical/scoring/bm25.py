@@ -137,7 +137,7 @@ def mark_files_with_all_terms(corpus: Corpus, hits: FileHits, query: QueryTerms)
     return marks
 
 
-def score_files(corpus: Corpus, hits: FileHits, query: QueryTerms) -> Floats:
+def score_files_by_words(corpus: Corpus, hits: FileHits, query: QueryTerms) -> Floats:
     """Score the live files by BM25 over all their text, (F,)."""
     counts = hits.document_counts(corpus, len(query.terms))
     weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)

@@ -15,7 +15,7 @@ from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.lexical.scoring.corpus import locate_chunks
 from cocosearchd.search.lexical.scoring.name_scores import file_cosines
-from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, concatenate
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays
 from cocosearchd.search.lexical.segments.segment import SegmentView, quantise_to_bits
 
 Distances = NDArray[np.uint8]
@@ -90,7 +90,7 @@ class NearestVectors:
                 distances.take(chunks)
                 for distances, chunks in zip(self.distances, candidates, strict=True)
             ]
-            limit = _quantile(concatenate(values), target)
+            limit = _quantile(join_arrays(values), target)
             return limit, [
                 chunks[distances_of_view <= limit]
                 for chunks, distances_of_view in zip(candidates, values, strict=True)
@@ -111,7 +111,7 @@ class NearestVectors:
         total = sum(map(len, self.distances))
         step = max(1, total // _SAMPLE_CHUNKS)
         return _quantile(
-            concatenate([distances[::step] for distances in self.distances]), target // step
+            join_arrays([distances[::step] for distances in self.distances]), target // step
         )
 
     def _group_by_file(self, chunks: Sequence[Ints]) -> tuple[Ints, NDArray[np.int16]]:

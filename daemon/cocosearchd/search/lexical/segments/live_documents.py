@@ -115,7 +115,7 @@ def _file_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> d
 
 def select_live(views: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Select the values of live files from the values of all files of each view: (F,)."""
-    return concatenate([array[view.live_files] for view, array in zip(views, arrays, strict=True)])
+    return join_arrays([array[view.live_files] for view, array in zip(views, arrays, strict=True)])
 
 
 def files_with_chunks(views: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
@@ -128,7 +128,7 @@ def files_with_chunks(views: Sequence[SegmentView], chunks: Sequence[Mask]) -> M
     return marked
 
 
-def concatenate(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def join_arrays(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Concatenate arrays; without any: an empty float32 array."""
     if len(arrays) == 1:
         return arrays[0]

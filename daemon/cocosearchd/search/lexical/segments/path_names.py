@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.languages.patterns.path_kinds import is_aside, is_test
+from cocosearchd.languages.patterns.path_roles import is_aside, is_test
 from cocosearchd.search.lexical.array_types import Floats, Ints
 from cocosearchd.search.lexical.features import (
     REEXPORTERS,

@@ -1,4 +1,4 @@
-"""Segments on disk: one immutable file per segment, and a manifest that is replaced last
+"""Segments on disk: one immutable file per segment, and a list of segments that is replaced last
 
 A saved snapshot only saves time at start. If anything is wrong with one (another version, another
 database, a byte that changed), it counts as absent.
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 # Version of the files. Raise it when terms, definitions, comments or fields change: all segments are
 # then built anew at the next start. `tests/versions.py` notices a forgotten raise.
 FORMAT = 12
-_MANIFEST = "manifest.json"
+_SEGMENT_LIST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
 _HEAD_SIZE = 8  # bytes of the number at the beginning of a file, the length of its head
 # The size of a segment up to which its arrays are packed. A larger one is only mapped: to unpack it
@@ -57,7 +57,7 @@ def save(
     saved_names: Mapping[Segment, str],
     reduced: Mapping[str, str] | None = None,
 ) -> SavedSnapshot:
-    """Write new segments and the manifest, remove other files, and return the mapped snapshot.
+    """Write new segments and their list, remove other files, and return the mapped snapshot.
 
     Arrays that are packed in their file stay in memory.
 
@@ -87,16 +87,16 @@ def save(
                 "generations": generations,
             }
         )
-    manifest = {
+    segment_list = {
         "format": FORMAT,
         "owner": dict(owner),
         "generation": generation,
         "segments": rows,
         "reduced": dict(reduced or {}),
     }
-    new_manifest = folder / f"{_MANIFEST}.new"
-    new_manifest.write_text(json.dumps(manifest), "utf-8")
-    new_manifest.replace(folder / _MANIFEST)
+    new_list = folder / f"{_SEGMENT_LIST}.new"
+    new_list.write_text(json.dumps(segment_list), "utf-8")
+    new_list.replace(folder / _SEGMENT_LIST)
     for path in folder.glob("*.segment"):
         if path.name not in names:
             path.unlink(missing_ok=True)
@@ -106,13 +106,15 @@ def save(
 def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
     """Load the snapshot of `owner`, or return None if there is no valid one."""
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
-        if manifest["format"] != FORMAT or manifest["owner"] != dict(owner):
+        segment_list = json.loads((folder / _SEGMENT_LIST).read_text("utf-8"))
+        if segment_list["format"] != FORMAT or segment_list["owner"] != dict(owner):
             return None
-        views = tuple(_read(folder, row) for row in manifest["segments"])
-        reduced = {str(path): str(reason) for path, reason in manifest.get("reduced", {}).items()}
-        names = tuple(row["file"] for row in manifest["segments"])
-        return SavedSnapshot(manifest["generation"], views, names, reduced)
+        views = tuple(_read(folder, row) for row in segment_list["segments"])
+        reduced = {
+            str(path): str(reason) for path, reason in segment_list.get("reduced", {}).items()
+        }
+        names = tuple(row["file"] for row in segment_list["segments"])
+        return SavedSnapshot(segment_list["generation"], views, names, reduced)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
@@ -123,8 +125,8 @@ def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
 
 
 def remove(folder: Path) -> None:
-    """Delete a snapshot, manifest first."""
-    for path in [folder / _MANIFEST, *folder.glob("*.segment")]:
+    """Delete a snapshot, the list of segments first."""
+    for path in [folder / _SEGMENT_LIST, *folder.glob("*.segment")]:
         path.unlink(missing_ok=True)
     if folder.exists() and not any(folder.iterdir()):
         folder.rmdir()
@@ -133,7 +135,7 @@ def remove(folder: Path) -> None:
 def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
     path = folder / Path(row["file"]).name
     if _checksum(path) != row["crc32"]:
-        raise ValueError(f"{path.name} has another checksum than the manifest says")
+        raise ValueError(f"{path.name} has another checksum than the list of segments says")
     view = SegmentView(_map(path))
     if row["generations"] is not None:
         view = replace(view, restored_generations=np.array(row["generations"], np.int64))

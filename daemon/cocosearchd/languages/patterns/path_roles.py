@@ -1,0 +1,32 @@
+"""Roles of paths: tests, fixtures and benchmarks; examples and documents. Pure."""
+
+import re
+
+_TEST_FILE = re.compile(
+    r"^(?:test_.*|.*_(?:test|spec)\.\w+|.*\.(?:test|spec)\.[jt]sx?|.*tests?\.(?:java|php|kt|swift|cs|scala)"
+    r"|.*spec\.(?:kt|swift|scala)|.*suite\.scala|test_helpers?.*)$"
+)
+# each name of a test contains one of these
+_TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")
+_TEST_DIRECTORY = {
+    "test", "tests", "__tests__", "spec", "specs", "testing", "testdata", "fixture", "fixtures", "bench", "benchmark",
+    "benchmarks", "mock", "mocks",
+}  # fmt: skip
+_ASIDE_DIRECTORY = {
+    "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos", "tutorial",
+    "tutorials", "gallery", "galleries", "site", "sites", "website", ".github",
+}  # fmt: skip
+
+
+def is_test(path: str) -> bool:
+    """Detect a test, a fixture or a benchmark by the name of the file or of a directory."""
+    lowered = path.lower()
+    if not any(map(lowered.__contains__, _TEST_WORDS)):
+        return False
+    *directories, name = lowered.split("/")
+    return bool(_TEST_FILE.match(name)) or not _TEST_DIRECTORY.isdisjoint(directories)
+
+
+def is_aside(path: str) -> bool:
+    """Detect what shows or describes a project, by a directory: documents, examples, its site."""
+    return not _ASIDE_DIRECTORY.isdisjoint(path.lower().split("/")[:-1])

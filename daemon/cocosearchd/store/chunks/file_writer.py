@@ -1,0 +1,173 @@
+"""Writes files and deletes them: one transaction, `replace_files`, for all rows of a batch."""
+
+from collections.abc import Sequence
+
+from cocosearchd.errors import IdentityMismatch
+from cocosearchd.model import Fingerprint, IndexRecord
+from cocosearchd.store.chunks.arrays import EMPTY_ARRAY, array_literal
+from cocosearchd.store.chunks.manifest import StoredFile, stored_file_from_row
+from cocosearchd.store.chunks.row_changes import (
+    PREPARE,
+    cooperatively,
+    delete_words,
+    write_chunks,
+    write_files,
+)
+from cocosearchd.store.chunks.rows import (
+    FINGERPRINTS,
+    FileChange,
+    FileRows,
+    FileWrite,
+    to_columns,
+)
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
+from cocosearchd.store.words.words_table import read_words_state
+
+
+async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
+    """Write one file; see `replace_files`."""
+    return await replace_files(db, record, (write,))
+
+
+async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
+    """Delete a file and return the generation after it. A path that is not stored is no error."""
+    return await replace_files(db, record, (), (path,))
+
+
+async def replace_files(
+    db: Database, record: IndexRecord, writes: Sequence[FileWrite], deleted: Sequence[str] = ()
+) -> int:
+    """Write and delete files in one transaction; return the generation after it.
+
+    No path may occur twice. Only chunks whose content differs are written; the row of a file says
+    where its other chunks are now. Where nothing differs but fingerprints, the generation stays.
+
+    Raises `NotFound` if the index is gone, `IdentityMismatch` if it belongs to another embedder by
+    now, and `OutdatedManifest` if the state that a file was compared with is no longer stored and
+    chunks are needed that were not built; then nothing is written.
+    """
+    targets = [
+        row async for row in cooperatively(FileRows(write, record.dimension) for write in writes)
+    ]
+    paths = sorted([*(write.path for write in writes), *deleted])
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(
+            statement("lock_files", record), {"filenames": array_literal(paths)}, prepare=PREPARE
+        )
+        changes = await _changes(connection, record, targets)
+        changed = [change for change in changes if change.differs]
+        await _set_fingerprints(connection, record, changes)
+        retained = await _delete_files(connection, record, deleted)
+        if not changed and retained is None:
+            return await _generation(connection, record)
+        # Under the lock of words, which came with the locks of the files.
+        with_words = await read_words_state(connection, record) != "none"
+        if with_words and retained is not None:
+            await delete_words(connection, record, deleted)
+        await write_chunks(connection, record, changed, with_words=with_words)
+        # As late as possible: from here on no other change of this index can be committed.
+        generation = await _bump(connection, record)
+        await write_files(connection, record, changed, retained or {}, generation)
+    return generation
+
+
+async def _set_fingerprints(
+    connection: Connection, record: IndexRecord, changes: Sequence[FileChange]
+) -> None:
+    """Store the fingerprints of files in which nothing else differs."""
+    same = [change.file for change in changes if not change.differs]
+    if same:
+        await connection.execute(
+            statement("set_fingerprints", record), to_columns(same, FINGERPRINTS)
+        )
+
+
+async def _delete_files(
+    connection: Connection, record: IndexRecord, paths: Sequence[str]
+) -> dict[str, str] | None:
+    """Delete files; return None if none of them was stored.
+
+    Otherwise, return the chunks of each that are to be retained still, by path: those in a
+    distributed schema.
+    """
+    if not paths:
+        return None
+    query = statement("delete_files", record, distributed=connection.is_distributed)
+    cursor = await connection.execute(query, {"filenames": array_literal(paths)})
+    rows = await cursor.fetchall()
+    if not rows:
+        return None
+    if not connection.is_distributed:
+        return {}
+    return {path: numbers for path, numbers in rows if numbers not in (None, EMPTY_ARRAY)}
+
+
+async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
+    """Read the stored state of files, in their order.
+
+    With it they can be compared before their rows are built.
+    """
+    async with db.connection() as connection:
+        return await _stored(connection, record, paths)
+
+
+async def refresh_fingerprints(
+    db: Database, record: IndexRecord, checked: Sequence[tuple[str, bytes, Fingerprint]]
+) -> frozenset[str]:
+    """Store the fingerprints of files whose stored content hash is unchanged; return their paths.
+
+    `checked` is (path, content hash, fingerprint). The generation stays.
+    """
+    values = {
+        "filenames": array_literal(path for path, _, _ in checked),
+        "hashes": array_literal(content_hash for _, content_hash, _ in checked),
+        "fingerprints": array_literal(
+            pack_fingerprint(fingerprint) for _, _, fingerprint in checked
+        ),
+    }
+    async with db.connection() as connection:
+        rows = await (
+            await connection.execute(statement("refresh_fingerprints", record), values)
+        ).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+async def _changes(
+    connection: Connection, record: IndexRecord, targets: Sequence[FileRows]
+) -> list[FileChange]:
+    """Compute the difference to what is stored, file by file."""
+    if not targets:
+        return []
+    stored = await _stored(connection, record, [rows.write.path for rows in targets])
+    pairs = zip(targets, stored, strict=True)
+    return [change async for change in cooperatively(rows.change(state) for rows, state in pairs)]
+
+
+async def _stored(
+    connection: Connection, record: IndexRecord, paths: Sequence[str]
+) -> list[StoredFile]:
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("stored_files", record), {"filenames": array_literal(paths)})
+        return [stored_file_from_row(row) for row in await cursor.fetchall()]
+
+
+async def _bump(connection: Connection, record: IndexRecord) -> int:
+    identity = {"identity": identity_digest(record.identity)}
+    row = await fetch_row(
+        connection, statement("bump_generation", record), identity, prepare=PREPARE
+    )
+    if row is None:
+        await _generation(connection, record)
+        raise IdentityMismatch(
+            f"index {record.name} was given another embedder meanwhile", "index the file again"
+        )
+    return int(row[0])
+
+
+async def _generation(connection: Connection, record: IndexRecord) -> int:
+    row = await fetch_row(connection, statement("generation", record), {})
+    if row is None:
+        raise index_not_found(record)
+    return int(row[0])

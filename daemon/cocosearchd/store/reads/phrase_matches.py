@@ -1,0 +1,98 @@
+"""Finds the chunks that contain quoted phrases: among files, among chunks, or anywhere.
+
+Texts are read for it, so pass few of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import sql
+
+from cocosearchd.errors import TIMED_OUT, CocoSearchError
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.rows import Key, Row
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.filter_sql import Condition, chunk_filter_sql
+from cocosearchd.store.reads.candidate_reads import search_condition
+
+# path -> first bytes of the chunks that contain the phrases, ascending
+Starts = dict[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPhraseMatches:
+    """The chunks that contain all phrases, and the generation of each file that is stored."""
+
+    starts: Starts
+    generations: Mapping[str, int]
+
+
+async def phrase_matches_in_files(
+    db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]
+) -> StoredPhraseMatches:
+    """Find the chunks of `paths` that contain the phrases of a filter and pass its symbols.
+
+    The parts of the filter about files are ignored.
+    """
+    return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
+
+
+async def phrase_matches_in_chunks(
+    db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]
+) -> StoredPhraseMatches:
+    """Find those of the chunks of `keys` that contain the phrases of a filter and pass its symbols.
+
+    The parts of the filter about files are ignored.
+    """
+    values = {
+        "filenames": [path for path, _, _ in keys],
+        "starts": [start for _, start, _ in keys],
+        "ends": [end for _, _, end in keys],
+    }
+    return await _read(db, record, "phrases_in_chunks", where, values)
+
+
+async def all_phrase_matches(
+    db: Database, record: IndexRecord, where: Filter, limit_ms: int
+) -> Starts | None:
+    """Find all chunks that pass a filter; None if that takes longer than `limit_ms`."""
+    try:
+        async with db.connection() as connection, connection.transaction():
+            limit = sql.Literal(limit_ms)
+            await connection.execute(statement("set_phrase_scan", limit_ms=limit))
+            search = await search_condition(connection, record, where)
+            query = statement("phrases_anywhere", record, filter=search.condition)
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(query, search.values)
+            return {path: _starts_of(packed) for path, packed in await cursor.fetchall()}
+    except CocoSearchError as error:
+        if error.code == TIMED_OUT:
+            return None
+        raise
+
+
+def _starts_of(packed: bytes) -> NDArray[np.int64]:
+    """Decode the packed first bytes of chunks, ascending."""
+    return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
+
+
+async def _read(
+    db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]
+) -> StoredPhraseMatches:
+    rows = await _rows(db, record, name, chunk_filter_sql(where), values)
+    starts = {path: _starts_of(packed) for path, _, packed in rows if packed}
+    return StoredPhraseMatches(starts, {path: generation for path, generation, _ in rows})
+
+
+async def _rows(
+    db: Database, record: IndexRecord, name: str, condition: Condition, values: dict[str, Any]
+) -> Sequence[Row]:
+    async with db.connection() as connection:
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(statement(name, record, filter=condition[0]), condition[1] | values)
+        return await cursor.fetchall()

@@ -1,0 +1,69 @@
+"""Records of the dirty set: dirty paths, batches of them, and directories to be scanned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class DirtyBatch:
+    """Paths to bring to the index: `paths` are to be read, `gone` are to be deleted."""
+
+    id: int
+    paths: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+    force: bool = False
+    urgent: bool = False
+
+
+@dataclass(slots=True)
+class DirtyDirectory:
+    """A directory to be scanned. `urgent`: because of a hint, not of a timer."""
+
+    path: str
+    since: int
+    urgent: bool = False
+
+
+@dataclass(slots=True)
+class DirtyPath:
+    """The state of one path of the dirty set."""
+
+    seq: int
+    since: int
+    urgent: bool
+    force: bool
+    stored: bool  # see `PickedPaths`
+    batch: int = 0  # the id of its batch; 0: not handed out
+    marked_in_flight: int = 0  # seq of the first mark since it was handed out; 0: none
+    tries: int = 0
+    error: str | None = None
+    retry_at: float | None = None  # None with an error: only a change of the file helps
+    outage: bool = False  # failed together with everything else
+
+
+@dataclass(frozen=True, slots=True)
+class PickedPaths:
+    """Paths that were handed out; `seqs` are their numbers at that moment.
+
+    `stored` are the paths that may be in the index: a scan has named them, or they failed and may
+    have been written all the same.
+    """
+
+    id: int
+    seqs: Mapping[str, int]
+    stored: frozenset[str]
+    force: bool
+    urgent: bool
+
+
+@dataclass(eq=False, slots=True)
+class RunningScan:
+    """A scan that has begun."""
+
+    trees: tuple[DirtyDirectory, ...]
+    overlapping: set[str] = field(default_factory=set)  # in flight at any time during the scan
+
+
+def below(path: str, tree: str) -> bool:
+    """Return whether a path is a tree or in it; "" is the root."""
+    return not tree or path == tree or path.startswith(tree + "/")

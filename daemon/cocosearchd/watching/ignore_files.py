@@ -1,0 +1,77 @@
+"""Ignore files: their names, and their content, whose authors are not trusted."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cocosearchd.model import path_text
+from cocosearchd.runtime.files.regular_files import (
+    passes,
+    read_start,
+    read_start_in_tree,
+    resolve_inside,
+)
+
+IGNORE_FILES = (b".gitignore", b".cocosearchignore")
+MAX_IGNORE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreText:
+    """The content of a file of patterns, empty for a missing file.
+
+    `status` is the file's; `warning` says what of it is not used.
+    """
+
+    content: bytes = b""
+    status: os.stat_result | None = None
+    warning: str = ""
+
+
+def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
+    """Read a file of patterns. Raises `OSError` if it cannot be read now but may be soon.
+
+    As in git, an ignore file in the tree is not read if it is a symbolic link, nor if a directory
+    above it is a link, since the tree ends there.
+    """
+    try:
+        if os.path.basename(file) in IGNORE_FILES:
+            content, status = read_start_in_tree(file, limit=MAX_IGNORE_BYTES + 1)
+        else:
+            content, status = read_start(
+                file, limit=MAX_IGNORE_BYTES + 1, follow_links=follow_links
+            )
+    except PermissionError as error:
+        # The user's file in a home directory that the daemon may not enter counts as missing.
+        closed = not os.access(os.path.dirname(file), os.X_OK, effective_ids=True)
+        return IgnoreText() if follow_links and closed else _unread(file, error)
+    except OSError as error:
+        return _unread(file, error)
+    if len(content) <= MAX_IGNORE_BYTES:
+        return IgnoreText(content, status)
+    # Half a pattern may match more than all of it.
+    complete_lines = content[:MAX_IGNORE_BYTES].rpartition(b"\n")[0]
+    warning = (
+        f"{path_text(file)} is larger than {MAX_IGNORE_BYTES // 1024:,} kB: "
+        "its patterns behind that are not used"
+    )
+    return IgnoreText(complete_lines, status, warning)
+
+
+def read_ignore_file_inside(file: bytes, directories: Iterable[bytes]) -> IgnoreText:
+    """Read a file of patterns that a repository names, if it is inside of the directories.
+
+    Raises `OSError`.
+    """
+    try:
+        return read_ignore_file(resolve_inside(file, directories), follow_links=False)
+    except OSError as error:
+        return _unread(file, error)
+
+
+def _unread(file: bytes, error: OSError) -> IgnoreText:
+    if passes(error):
+        raise error
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return IgnoreText()
+    return IgnoreText(warning=f"{path_text(file)} is not used: {error.strerror}")

@@ -1,0 +1,1 @@
+"""Scans: when a root is compared with the stored files, and how."""

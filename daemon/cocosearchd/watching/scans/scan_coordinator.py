@@ -1,0 +1,444 @@
+"""The scope of one root, its scans, and the counts of the last scan."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import filterfalse
+from typing import Protocol
+
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.freshness import StaleReason, stale_reason
+from cocosearchd.model import FileRecord, path_bytes, path_text
+from cocosearchd.watching.dirty_records import DirtyDirectory, PickedPaths, below
+from cocosearchd.watching.dirty_set import DirtySet
+from cocosearchd.watching.git.repository import GitFailure
+from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_suspects
+from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
+from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore_files import IGNORE_FILES
+from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.scans.scan import (
+    ComparedPaths,
+    RacyFiles,
+    Scan,
+    ScanResult,
+    UnreadDirectories,
+)
+
+log = logging.getLogger(__name__)
+
+# One in so many files is read again at each periodic scan, every 10 minutes: all within a day.
+AUDIT_SHARE = 144
+MANY_TREES = 16  # more than that are compared with one reading of the whole store
+
+
+class KnownFiles(Protocol):
+    """The stored files of a root, as the index has them."""
+
+    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+        """Return the files at and below a path, ordered by path; "" is the root."""
+
+    async def damaged_files(self) -> Sequence[str]:
+        """Return the paths whose rows are not what was written."""
+
+    async def devices(self) -> Set[int]:
+        """Return the devices (`st_dev`) that the files were on when they were read."""
+
+
+class ScanCoordinator:
+    """Compares a root with the index and marks the differences in `dirty`.
+
+    For one event loop; blocking work runs in threads. The last scan of the whole root counted
+    `total` files in scope and named the `closed_files` that may not be read. What is stored of a
+    directory that cannot be read stays as it is.
+    """
+
+    def __init__(
+        self,
+        root: bytes,
+        known_files: KnownFiles,
+        indexing: IndexingSettings,
+        dirty: DirtySet,
+        threads: RootThreads | None = None,
+    ) -> None:
+        self._root = root
+        self._known_files = known_files
+        self.indexing = indexing
+        self._dirty = dirty
+        self._threads = threads or RootThreads()
+        self.scope: RootScope | None = None
+        self.total: int | None = None
+        self.closed_files: tuple[str, ...] = ()
+        self.unread = UnreadDirectories()
+        self.force = False  # at the next scan of the whole root, every file counts as different
+        self.audit_due = False
+        self.duration_s = 0.0  # of the last scan
+        self._audit_at = 0
+        self._damage_checked = False
+        self._links = HardLinks()
+        self._racy_files = RacyFiles()
+        self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
+        self._failed_stamps: dict[str, object] = {}  # path -> its `lstat` when it failed
+        self._rule_check: asyncio.Task[None] | None = None
+        self._logged_failures: dict[bytes, GitFailure] = {}
+
+    # -- reasons
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Directories whose content, or whose ignore rules of git, are not known."""
+        uncertain = self.scope.uncertain_directories() if self.scope is not None else ()
+        return tuple({**self.unread.failed, **dict.fromkeys(map(path_text, uncertain))})
+
+    def unknown_reason(self) -> StaleReason | None:
+        """Say why no answer is known to be right, if there are unknown directories."""
+        if (reason := self.unread.failed_reason()) is not None:
+            return reason
+        failure = self._git_failure(transient=True)
+        if failure is None:
+            return None
+        return stale_reason("git_unresponsive", path=failure[0], error=failure[1])
+
+    def reason(self) -> str | None:
+        """Say what limits a root that is otherwise well; the most important limit only."""
+        unknown = self.unknown_reason()
+        return (
+            (unknown and unknown.sentence)
+            or self.unread.closed_reason()
+            or self._refused_git_reason()
+            or self.unread.length_reason()
+            or self._rule_warning()
+        )
+
+    def _rule_warning(self) -> str | None:
+        """Return the first warning about unused rules, with the count of the others."""
+        warnings = self.scope.warnings() if self.scope is not None else ()
+        more = f" (and {len(warnings) - 1:,} more)" if len(warnings) > 1 else ""
+        return warnings[0] + more if warnings else None
+
+    def _refused_git_reason(self) -> str | None:
+        failure = self._git_failure(transient=False)
+        if failure is None:
+            return None
+        path, error = failure
+        return f"git does not read a repository, so what it tracks is not known: {path}: {error}"
+
+    def _git_failure(self, *, transient: bool) -> tuple[str, str] | None:
+        """Return path and error of the first failure of git of that kind."""
+        failures = self.scope.git_failures() if self.scope is not None else {}
+        for directory, failure in failures.items():
+            if failure.transient == transient:
+                return path_text(os.path.join(self._root, directory)), failure.reason
+        return None
+
+    # -- rules
+
+    async def open(self) -> StaleReason | None:
+        """Read the rules. Return why they cannot be read, if another try may help."""
+        try:
+            self.scope = await self._recreate_scope()
+        except OSError as error:  # of an ignore file on a failing server, say
+            path = path_text(os.fsencode(error.filename)) if error.filename else "the root"
+            return stale_reason("rules_unknown", path=path, error=error.strerror)
+        return None
+
+    async def _recreate_scope(self) -> RootScope:
+        if self.scope is None:
+            return await self._threads.run(RootScope, self._root, self.indexing)
+        return await self._threads.run(self.scope.renew, self.indexing)
+
+    async def configure(self, indexing: IndexingSettings) -> None:
+        """Decide by other settings from here on, and compare everything by them."""
+        self.indexing = indexing
+        if self.scope is not None:
+            try:
+                self.scope = await self._recreate_scope()
+            # of an ignore file, say: the scan that is due now says so, and tries again
+            except OSError:
+                self.scope = self.scope.with_settings(indexing)
+            self.invalidate_rules(b"")
+
+    def invalidate_rules(self, directory: bytes) -> None:
+        """Read the rules below a directory again: its ignore file or its `.git` has changed."""
+        assert self.scope is not None
+        self.scope = self.scope.without_trees(directory)
+        self._dirty.remark_in_flight(path_text(directory))
+        self._dirty.mark_tree(path_text(directory))
+
+    async def check_rules(self, *, local: bool) -> None:
+        """Check rules outside of the tree: git's configuration and index, the user's excludes.
+
+        A root that is not `local` may hang, so it is checked in a thread.
+        """
+        scope = self.scope
+        if scope is not None and (
+            scope.outdated() if local else await self._threads.run(scope.outdated)
+        ):
+            # Only one check runs, to its end: a git that hangs holds one thread, however many
+            # callers give up.
+            if self._rule_check is None or self._rule_check.done():
+                self._rule_check = asyncio.create_task(self._check_rules())
+            await asyncio.shield(self._rule_check)
+
+    async def _check_rules(self) -> None:
+        while self.scope is not None and self.scope.outdated():
+            scope = self.scope
+            try:
+                renewed = await self._threads.run(scope.refresh_git)
+            except OSError:
+                renewed = None  # the scan says why
+            if scope is not self.scope:
+                # A hint has replaced the scope meanwhile, with other ignore files and the same old
+                # answers of git.
+                continue
+            if renewed is None:
+                self.invalidate_rules(b"")
+                return  # the scan that is due by that renews the scope
+            self.scope = renewed
+            self._log_git_failures(complete=False)
+
+    def _log_git_failures(self, *, complete: bool) -> None:
+        """Log each failure of git once.
+
+        `complete`: the failures are those of the whole root, so one that has ended is logged when
+        it comes back.
+        """
+        failures = self.scope.git_failures() if self.scope is not None else {}
+        for directory, failure in failures.items():
+            logged = self._logged_failures.get(directory)
+            if logged is None or logged.identity != failure.identity:
+                path = path_text(os.path.join(self._root, directory))
+                event = "git_unresponsive" if failure.transient else "git_refused"
+                log.warning(event, extra={"directory": path, "reason": failure.reason})
+        self._logged_failures = failures if complete else self._logged_failures | failures
+
+    async def _renew_scope(self) -> RootScope:
+        while True:
+            scope = self.scope
+            assert scope is not None
+            renewed = await self._threads.run(scope.renew)
+            # else a hint has replaced the scope, and that one has the old answers of git
+            if self.scope is scope:
+                self.scope = renewed
+                return renewed
+
+    def _reread_trees(self, trees: tuple[DirtyDirectory, ...]) -> RootScope:
+        """Return the scope for a scan of these trees, without their old rules.
+
+        A directory may have been replaced by another, with rules that no event announced.
+        """
+        assert self.scope is not None
+        self.scope = self.scope.without_trees(*(path_bytes(tree.path) for tree in trees))
+        return self.scope
+
+    # -- changes without a scan
+
+    def take_hint(self, hint: DirtyHint | DirtyTreeHint) -> None:
+        """Mark what a hint names."""
+        assert self.scope is not None
+        directory, _, name = hint.path.rpartition(b"/")
+        if name in IGNORE_FILES or name == b".git":
+            self.invalidate_rules(directory)
+        if path_text(directory) in self.unread.unmounted:
+            self._dirty.mark_tree(path_text(directory))
+        if isinstance(hint, DirtyTreeHint):
+            self._dirty.mark_tree(path_text(hint.path))
+        elif self.scope.may_be_in_scope(name):
+            self._dirty.mark(path_text(hint.path))
+
+    def deletions(
+        self, compared: ComparedPaths, picked: PickedPaths, *, certain: bool
+    ) -> tuple[str, ...]:
+        """Return the paths to delete. Where the disk does not say, mark their directories instead.
+
+        `certain` is False before the first scan of an epoch: a file system may be unmounted.
+        """
+        # Another scan of an unread directory would learn nothing now: a hint or a timer asks.
+        closed = [path for path in compared.closed if not self.unread.contains(path)]
+        for path in (*closed, *(() if certain else compared.gone)):
+            self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
+        gone = filterfalse(self._is_unmounted, compared.gone) if certain else ()
+        return (*gone, *self._left_scope(compared, picked))
+
+    def _is_unmounted(self, path: str) -> bool:
+        """Return whether a file is on an unmounted file system. A hint or the mounts end this."""
+        return any(below(path, directory) for directory in self.unread.unmounted)
+
+    def _left_scope(self, compared: ComparedPaths, picked: PickedPaths) -> list[str]:
+        """Return the stored paths that are out of scope now.
+
+        A hint alone is no reason to delete such a path: it never was in the index, or a scan will
+        say so.
+        """
+        outside = [path for path in compared.outside if path in picked.stored]
+        if not outside or self.scope is None:
+            return outside
+        uncertain = [path_text(path) for path in self.scope.uncertain_directories()]
+        return [
+            path for path in outside if not any(below(path, directory) for directory in uncertain)
+        ]
+
+    def has_unannounced(self) -> bool:
+        """Return whether rules or files of a local root may have changed without an event."""
+        scope = self.scope
+        is_outdated = scope is None or scope.outdated()
+        return is_outdated or bool(self.mapped or self._links.elsewhere or self.unread.failed)
+
+    async def check_unannounced(self, *, local: bool) -> None:
+        """Mark what may have changed without an event; each waiting question does so."""
+        await self.check_links(local=local)
+        for path in self.mapped:
+            self._dirty.mark(path, scanned=True)
+
+    async def check_links(self, *, local: bool) -> None:
+        """Mark files that were written by a name outside of the index.
+
+        A root that is not `local` is scanned for each question anyway.
+        """
+        if local and self._links.elsewhere:
+            names = await self._threads.run(changed_suspects, self._root, self._links.suspects())
+            for path in self._links.not_recorded(names):
+                self._dirty.mark(path, scanned=True)
+
+    def record_compared(
+        self, compared: ComparedPaths, picked: PickedPaths, *, announced: bool
+    ) -> None:
+        """Record the state of picked paths, and mark the other names of changed files.
+
+        `announced`: an event will announce the next change of each.
+        """
+        if announced:
+            self._racy_files.forget(picked.seqs)
+        else:
+            self._racy_files.record(picked.seqs, compared.ctimes)
+        links = {link.path: link for link in compared.links}
+        for path in [path for path in picked.seqs if path not in compared.closed]:
+            since = self._dirty.since(path)
+            names = self._update_links(path, links.get(path))
+            if names is None:
+                self._dirty.mark_tree("", urgent=False, since=since)
+            for name in names or ():
+                self._dirty.mark(name, urgent=picked.urgent, scanned=True, since=since)
+
+    def _update_links(self, path: str, link: LinkedName | None) -> frozenset[str] | None:
+        """Record the hard link of a path. Return the other names of the file, None if unknown."""
+        old_names = self._links.remove(path, link.inode if link else None)
+        new_names = self._links.update(link) if link else frozenset[str]()
+        return None if new_names is None else old_names | new_names
+
+    # -- scans
+
+    async def scan(
+        self,
+        trees: tuple[DirtyDirectory, ...],
+        watch: Callable[[bytes], None],
+        same_root: Callable[[], bool],
+    ) -> bool:
+        """Compare and mark. Return False if `same_root` says that this was not the root.
+
+        `same_root` is called in a thread. `watch` is called in a thread for each directory before
+        it is listed. Raises `StoreUnavailable`.
+        """
+        began = time.monotonic()
+        full = any(not tree.path for tree in trees)
+        scope = await self._renew_scope() if full else self._reread_trees(trees)
+        force = full and self.force
+        damaged = await self._damaged_files(full=full)
+        stored = {record.path: record for record in await self._stored(trees)}
+        scan = Scan(scope, stored, watch, force=force, racy_files=self._racy_files)
+        result = await self._threads.run(scan.run, [path_bytes(tree.path) for tree in trees])
+        if not await self._threads.run(same_root):
+            return False
+        failed = await self._threads.run(self._still_failed, () if force else tuple(result.dirty))
+        self._mark_damaged(damaged, trees[0].since)
+        self._record_scan(trees, result, full=full)
+        if full:
+            self.force = self.force and not force
+            self._damage_checked = True
+            self._count(stored.values(), result)
+        self._dirty.finish_scan(trees, filterfalse(failed.__contains__, result.dirty), force=force)
+        self.duration_s = time.monotonic() - began
+        return True
+
+    def _record_scan(
+        self, trees: Sequence[DirtyDirectory], result: ScanResult, *, full: bool
+    ) -> None:
+        self.unread.record_scan(trees, result)
+        self._links.record_scan(result.links)
+        self._racy_files.record_clock(result.newest_ns)
+        self._log_git_failures(complete=full)
+
+    async def _damaged_files(self, *, full: bool) -> Sequence[str]:
+        """Return the damaged files for the first scan of the whole root."""
+        checked = not full or self._damage_checked
+        return () if checked else await self._known_files.damaged_files()
+
+    def _mark_damaged(self, paths: Iterable[str], since: int) -> None:
+        for path in paths:
+            self._dirty.mark(path, urgent=False, force=True, scanned=True, since=since)
+
+    async def _stored(self, trees: tuple[DirtyDirectory, ...]) -> Sequence[FileRecord]:
+        if any(not tree.path for tree in trees):
+            return await self._known_files.file_records()
+        if len(trees) > MANY_TREES:
+            return [
+                record
+                for record in await self._known_files.file_records()
+                if any(below(record.path, tree.path) for tree in trees)
+            ]
+        return [
+            record for tree in trees for record in await self._known_files.file_records(tree.path)
+        ]
+
+    def _count(self, stored: Iterable[FileRecord], result: ScanResult) -> None:
+        records = list(stored)
+        self.total = result.files
+        self.closed_files = tuple(
+            record.path for record in records if record.skip_reason == "unreadable"
+        )
+        self._failed_stamps = {
+            path: stamp
+            for path, stamp in self._failed_stamps.items()
+            if path in self._dirty.failures
+        }
+        if self.audit_due and records:
+            self._audit(records)
+
+    def _audit(self, records: Sequence[FileRecord]) -> None:
+        """Mark the next share of the files to be read again.
+
+        No event announces a write through a mapping or through another name of the file.
+        """
+        start = self._audit_at % len(records)
+        self._audit_at = start + len(records) // AUDIT_SHARE + 1
+        self.audit_due = False
+        for record in records[start : self._audit_at]:
+            self._dirty.mark(record.path, urgent=False, scanned=True)
+
+    # -- files that failed
+
+    def record_failure(self, path: str) -> None:
+        """Leave a failed file out of scans until it changes."""
+        self._failed_stamps[path] = self._stamp(path)
+
+    def _still_failed(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the failed paths that have not changed since. Blocking."""
+        failed = [
+            path for path in paths if path in self._failed_stamps and path in self._dirty.failures
+        ]
+        return frozenset(path for path in failed if self._stamp(path) == self._failed_stamps[path])
+
+    def _stamp(self, path: str) -> object:
+        try:
+            status = os.lstat(os.path.join(self._root, path_bytes(path)))
+        except OSError as error:
+            return error.errno
+        return (
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_mode,
+        )

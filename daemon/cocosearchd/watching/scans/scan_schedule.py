@@ -1,0 +1,76 @@
+"""The schedule of scans that no hint asks for."""
+
+import asyncio
+import random
+import time
+
+import anyio
+
+from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.runtime.ticks import seconds_to_tick
+
+JITTER = 0.2  # share of the period, so that many roots do not scan at once
+QUIET_S = 10.0  # without a hint; checks that no hint replaces may then be rarer
+SLEPT_S = 5.0  # a smaller jump between the clocks is their own drift or a busy machine
+
+
+class ScanSchedule:
+    """The times at which a scan of the whole root is due although nothing asks for it."""
+
+    def __init__(self, settings: WatchingSettings, now: float) -> None:
+        self._settings = settings
+        self._sleep_gap = _sleep_gap()
+        self._slept = False
+        self._active_at: float | None = None  # None after the scan for this activity
+        self._last_active_at = now
+        self._activity = asyncio.Event()
+        self.record_scan(now)
+
+    def record_scan(self, now: float) -> None:
+        """Plan the next periodic scan: the root was scanned."""
+        self._due_at = now + self._settings.rescan_s * random.uniform(1 - JITTER, 1 + JITTER)
+
+    def record_activity(self, now: float) -> None:
+        """Note that something changed in the root."""
+        self._active_at = now
+        self._last_active_at = now
+        self._activity.set()
+
+    async def wait_tick(self, period_s: float, quiet_s: float, *, quiet: bool) -> None:
+        """Wait for the next tick, after `period_s`.
+
+        While `quiet` and nothing changes, after `quiet_s`.
+        """
+        if quiet and time.monotonic() - self._last_active_at > QUIET_S:
+            self._activity.clear()
+            with anyio.move_on_after(seconds_to_tick(quiet_s)):
+                await self._activity.wait()
+        else:
+            await anyio.sleep(seconds_to_tick(period_s))
+
+    def slept(self) -> bool:
+        """Return whether the machine slept, or its clock was set, since the last scan for that."""
+        gap = _sleep_gap()
+        self._slept |= abs(gap - self._sleep_gap) > SLEPT_S
+        self._sleep_gap = gap
+        return self._slept
+
+    def due(self, now: float) -> str | None:
+        """Return why a scan is due now; None if none is. Each reason is returned once."""
+        if self.slept():
+            self._slept = False
+            return "the machine was asleep, or its clock was set"
+        if self._active_at is not None and now - self._active_at >= self._settings.idle_rescan_s:
+            self._active_at = None
+            return "quiet after changes"
+        if now >= self._due_at:
+            self.record_scan(now)
+            return "it is time"
+        return None
+
+
+def _sleep_gap() -> float:
+    """Return the difference of two clocks in seconds; it jumps when the machine was suspended."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    return time.time() - time.monotonic()

@@ -1,0 +1,51 @@
+"""Names of packages and mapped paths of manifests are read as facts, whatever the file holds."""
+
+import pytest
+
+from cocosearchd.languages.code_facts import NO_FACTS, CodeFacts, Import
+from cocosearchd.languages.parse import parse
+from cocosearchd.languages.references.package_facts import MAX_PACKAGE_BYTES
+
+
+def facts(path: str, text: str) -> CodeFacts:
+    return parse(path, text.encode()).facts
+
+
+def test_a_package_exports_itself_and_maps_its_internal_names() -> None:
+    text = '{"name": "@scope/tool", "imports": {"#lib/*": "./src/lib/*"}}'
+    assert facts("packages/tool/package.json", text) == CodeFacts(
+        "@scope/tool",
+        (
+            Import("src/lib/*", "*", "#lib/*", 1),
+            Import("", "", "@scope/tool", 1, exported=True),
+        ),
+    )
+
+
+def test_settings_may_have_comments_and_final_commas() -> None:
+    text = """{
+      // "paths": {"no": ["x"]},
+      "extends": "../base.json", /* https://a.b */
+      "compilerOptions": {"baseUrl": "./app", "paths": {"@/*": ["./src/*", "gen/*"],},},
+    }"""
+    assert facts("tsconfig.build.json", text).imports == (
+        Import("./app/src/*", "*", "@/*", 1),
+        Import("./app/gen/*", "*", "@/*", 1),
+        Import("./app/*", "*", "*", 1),
+        Import("../base.json", "", "", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("other.json", '{"name": "x"}'),
+        ("package.json", "[" * 100_000),
+        ("package.json", '{"name": 3, "imports": [1]}'),
+        ("package.json", '"' + "/*" * 50_000),
+        ("package.json", '{"name": "x"}' + " " * MAX_PACKAGE_BYTES),
+        ("tsconfig.json", '{"compilerOptions": {"paths": {"": ["a"], "x": {"a": "b"}}}}'),
+    ],
+)
+def test_other_files_have_no_facts(path: str, text: str) -> None:
+    assert facts(path, text) == NO_FACTS
