@@ -12,7 +12,9 @@ from cocosearchd.runtime.files.regular_files import (
     resolve_inside,
 )
 
-IGNORE_FILES = (b".gitignore", b".cocosearchignore")
+GITIGNORE = b".gitignore"
+COCOSEARCHIGNORE = b".cocosearchignore"
+IGNORE_FILES = (GITIGNORE, COCOSEARCHIGNORE)
 MAX_IGNORE_BYTES = 1 << 20
 
 

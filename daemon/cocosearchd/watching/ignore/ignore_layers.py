@@ -51,6 +51,10 @@ def parts_below(top: bytes, directory: bytes) -> list[bytes]:
 
 
 def is_left_out_unless_tracked(folder: DirectoryRules, path: bytes, name: bytes) -> bool:
+    """Return whether git's rules leave an entry out, or it is a directory of build output.
+
+    It is in scope all the same if git tracks it, or something in it.
+    """
     return (
         folder.hidden
         or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True

@@ -16,7 +16,7 @@ from cocosearchd.model import path_text
 from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.ignore import default_patterns, patterns
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.ignore_files import read_ignore_file
+from cocosearchd.watching.ignore_files import COCOSEARCHIGNORE, GITIGNORE, read_ignore_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +131,14 @@ def _rule(scope: RootScope, settings: IndexingSettings, entry: bytes) -> Rule:
     )
     if name.rstrip(b"/") != b".git" and settings_patterns.ignores(entry, name):
         return Rule("exclude")
-    line = _deciding_line(scope.root, entry, name, b".cocosearchignore", above_root=False)
+    line = _deciding_line(scope.root, entry, name, COCOSEARCHIGNORE, above_root=False)
     if line:
         return Rule("cocosearchignore", line)
     if default_patterns.TOOL_FILES.ignores(entry, name):
         return Rule("built_in", default_patterns.TOOL_FILES_RULE)
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
         return Rule("built_in", default_patterns.OUTPUT_RULE)
-    line = _deciding_line(scope.root, entry, name, b".gitignore", above_root=True)
+    line = _deciding_line(scope.root, entry, name, GITIGNORE, above_root=True)
     return Rule("gitignore", line) if line else Rule("git_excludes")
 
 

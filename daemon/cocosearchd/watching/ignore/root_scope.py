@@ -45,7 +45,12 @@ from cocosearchd.watching.ignore.ignore_layers import (
     patterns_of_settings,
 )
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
-from cocosearchd.watching.ignore_files import IgnoreText, read_ignore_file
+from cocosearchd.watching.ignore_files import (
+    COCOSEARCHIGNORE,
+    GITIGNORE,
+    IgnoreText,
+    read_ignore_file,
+)
 
 Value = TypeVar("Value")
 
@@ -201,7 +206,7 @@ class RootScope:
             )
             # Only the inode of a git directory counts: its times change all the time.
             stamps += [
-                stamp(os.path.join(directory, b".gitignore")),
+                stamp(os.path.join(directory, GITIGNORE)),
                 repository and (repository[0], 0, 0, 0),
             ]
         return tuple(stamps)
@@ -415,7 +420,7 @@ class RootScope:
         directory = b""
         layers = [IgnoreLayer(exclude, 0) for exclude in self._git_patterns(rules)]
         for part in parts_below(top, self.root):
-            file = os.path.join(top, directory, b".gitignore")
+            file = os.path.join(top, directory, GITIGNORE)
             patterns = self._patterns(file, ignore_case=rules.ignore_case)
             layers.insert(0, IgnoreLayer(patterns, len(directory)))
             directory += part + b"/"
@@ -459,7 +464,7 @@ class RootScope:
         outer = b"".join(part + b"/" for part in parts)
         layers = [IgnoreLayer(exclude, 0, outer) for exclude in self._git_patterns(around)]
         for depth in range(len(parts)):
-            file = os.path.join(top, *parts[:depth], b".gitignore")
+            file = os.path.join(top, *parts[:depth], GITIGNORE)
             patterns = self._patterns(file, ignore_case=around.ignore_case)
             below = b"".join(part + b"/" for part in parts[depth:])
             layers.insert(0, IgnoreLayer(patterns, 0, below))
@@ -468,12 +473,12 @@ class RootScope:
     def _with_files(self, folder: DirectoryRules, path: bytes, base: int) -> DirectoryRules:
         """Add the ignore files of the directory itself. `path` is absolute."""
         if self._settings.respect_gitignore:
-            file = os.path.join(path, b".gitignore")
+            file = os.path.join(path, GITIGNORE)
             git_patterns = self._patterns_in_tree(file, ignore_case=folder.ignore_case)
             if git_patterns is not EMPTY:
                 layer = IgnoreLayer(git_patterns, base)
                 folder = replace(folder, git_layers=(layer, *folder.git_layers))
-        file = os.path.join(path, b".cocosearchignore")
+        file = os.path.join(path, COCOSEARCHIGNORE)
         patterns = self._patterns_in_tree(file, ignore_case=False)
         if patterns is EMPTY:
             return folder
