@@ -47,16 +47,15 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class ScopeExclusion:
-    """A rule of the scope. `cause` continues a number of files; `remedy` is an imperative clause.
+    """A rule of the scope, and what its files need to be indexed.
 
-    `rule` names the rule after "is left out by"; `clause` is the whole cause where that does not
-    fit. `{detail}` is the line that decides, or what the rule is about.
+    `{detail}` in a text is the line that decides, or what the rule is about.
     """
 
-    cause: str
-    remedy: str
-    rule: str = "{detail}"
-    clause: str = ""
+    cause: str  # follows a number of files: "12 by .gitignore"
+    remedy: str  # an imperative clause: "change that file to index them"
+    rule: str = "{detail}"  # follows "it is left out by": "its length: {detail}"
+    clause: str = ""  # replaces "it is left out by ...": "it matches none of indexing.include"
 
     def name_rule(self, detail: str) -> str:
         """Return the name of the rule, or the clause where there is one."""

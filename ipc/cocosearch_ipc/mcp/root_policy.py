@@ -113,5 +113,5 @@ def real_path(path: str) -> str:
 
 
 def _is_within(path: str, directory: str) -> bool:
-    """Tell if `place` is `directory` or below it, ignoring case, as some file systems do."""
+    """Return whether `path` is `directory` or below it, ignoring case, as some file systems do."""
     return PurePosixPath(path.casefold()).is_relative_to(directory.casefold())
