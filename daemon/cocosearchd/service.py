@@ -201,6 +201,14 @@ class StoreConnection:
 
 
 @dataclass(frozen=True, slots=True)
+class StartedEngine:
+    """The verbs that front ends call, and the indexes that they share."""
+
+    verbs: Engine
+    indexes: IndexRegistry
+
+
+@dataclass(frozen=True, slots=True)
 class RunningParts:
     """Values that the parts of one run share."""
 
@@ -241,9 +249,8 @@ async def _serve(running: RunningParts) -> None:
     tasks = running.tasks
     db = running.store.db
     stop = anyio.Event()
-    # empty until the engine exists: a signal may come before
-    engines: list[tuple[Engine, IndexRegistry]] = []
-    tasks.start_soon(_signals, stop, running, engines)
+    started = asyncio.Future[StartedEngine]()  # a signal may come before
+    tasks.start_soon(_signals, stop, running, started)
     if (postgres := running.store.postgres) is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
         tasks.start_soon(supervise, "used log of PostgreSQL", partial(_free_used_wal, postgres))
@@ -264,10 +271,10 @@ async def _serve(running: RunningParts) -> None:
         query_timeout_s(settings.embedder)
     ):  # search by words works without it
         await _try_embedder(embedder)
-    engine, indexes = await _engine(running, embedders, stop)
-    engines.append((engine, indexes))
+    engine = await _engine(running, embedders, stop)
+    started.set_result(engine)
     if embedder.error is not None:
-        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
+        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, engine.indexes))
     if paths.notifier.watchdog_s is not None:
         embedded_db = None if running.store.postgres is None else db
         tasks.start_soon(
@@ -279,7 +286,7 @@ async def _serve(running: RunningParts) -> None:
     token.ensure()
     server = settings.server
     front = FrontEnd(
-        engine,
+        engine.verbs,
         token,
         roots=RootPolicy(
             server.allowed_roots, paths.home, (str(paths.state), str(paths.rpc.parent))
@@ -294,13 +301,13 @@ async def _serve(running: RunningParts) -> None:
         front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls
     )
     paths.notifier.stopping()
-    await engine.aclose()
+    await engine.verbs.aclose()
     await embedders.aclose()
 
 
 async def _engine(
     running: RunningParts, embedders: EmbedderRegistry, stop: anyio.Event
-) -> tuple[Engine, IndexRegistry]:
+) -> StartedEngine:
     """Create the engine and the registry, and start their supervised tasks."""
     settings = running.settings
     paths = running.paths
@@ -361,7 +368,7 @@ async def _engine(
     if running.store.postgres is None:
         publisher = Publisher(db, indexes.lookup, engine.index_sync.wait_seconds)
         running.tasks.start_soon(supervise, "publications", publisher.run)
-    return engine, indexes
+    return StartedEngine(engine, indexes)
 
 
 def _tls(server: ServerSettings, paths: DaemonPaths) -> SSLContext | None:
@@ -486,15 +493,15 @@ async def _watchdog(notifier: Notifier, every_s: float, embedded_db: Database | 
 
 
 async def _signals(
-    stop: anyio.Event, running: RunningParts, engine: list[tuple[Engine, IndexRegistry]]
+    stop: anyio.Event, running: RunningParts, started: "asyncio.Future[StartedEngine]"
 ) -> None:
     """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the settings again."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
                 # as a task: it may wait for a model server, and must not delay a stop
-                for parts in engine:
-                    running.tasks.start_soon(_reload, running, *parts)
+                if started.done():
+                    running.tasks.start_soon(_reload, running, started.result())
             elif stop.is_set():
                 log.warning("forced_exit")
                 os._exit(128 + number)
@@ -503,11 +510,11 @@ async def _signals(
                 stop.set()
 
 
-async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry) -> None:
+async def _reload(running: RunningParts, engine: StartedEngine) -> None:
     """Apply changed settings of logs, queries and indexes; log which ones need a restart."""
     running.paths.notifier.reloading()
     try:
-        await _apply_settings(running, running.paths.reload(), engine, indexes)
+        await _apply_settings(running, running.paths.reload(), engine)
     except BadSettings as error:
         # the old settings stay
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
@@ -515,13 +522,13 @@ async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry)
 
 
 async def _apply_settings(
-    running: RunningParts, loaded: LoadedSettings, engine: Engine, indexes: IndexRegistry
+    running: RunningParts, loaded: LoadedSettings, engine: StartedEngine
 ) -> None:
     settings = loaded.settings
     secrets = (*secrets_in(settings, running.paths), *secrets_in(running.settings, running.paths))
     logs.configure(settings.log.level, settings.log.format, running.paths.log, secrets=secrets)
-    engine.configure(settings.search)
-    await indexes.configure(loaded)
+    engine.verbs.configure(settings.search)
+    await engine.indexes.configure(loaded)
     differ = [
         key
         for key in setting_keys()

@@ -2,6 +2,7 @@
 the program.
 """
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -154,8 +155,9 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
     notifier, receiver = manager
     running = cast(service.RunningParts, SimpleNamespace(paths=SimpleNamespace(notifier=notifier)))
     stop = anyio.Event()
+    no_engine = asyncio.Future[service.StartedEngine]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(service._signals, stop, running, [])
+        tasks.start_soon(service._signals, stop, running, no_engine)
         await anyio.sleep(0.05)  # until it listens to signals; before, they would end this process
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
