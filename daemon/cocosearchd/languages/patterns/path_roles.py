@@ -8,9 +8,10 @@ _TEST_FILE = re.compile(
 )
 # each name of a test contains one of these
 _TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")
+# Directories that hold the tests of a project, the most usual first.
+TEST_ROOTS = ("tests", "test", "spec", "__tests__", "testing")
 _TEST_DIRECTORY = {
-    "test", "tests", "__tests__", "spec", "specs", "testing", "testdata", "fixture", "fixtures", "bench", "benchmark",
-    "benchmarks", "mock", "mocks",
+    *TEST_ROOTS, "specs", "testdata", "fixture", "fixtures", "bench", "benchmark", "benchmarks", "mock", "mocks",
 }  # fmt: skip
 _ASIDE_DIRECTORY = {
     "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos", "tutorial",

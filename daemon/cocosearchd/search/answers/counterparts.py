@@ -5,7 +5,7 @@ Only files with exactly such a name are counterparts: each is looked up, and no 
 
 from collections.abc import Container, Iterator
 
-from cocosearchd.languages.patterns.path_roles import is_test
+from cocosearchd.languages.patterns.path_roles import TEST_ROOTS, is_test
 
 MAX_COUNTERPARTS = 4  # of a file
 MAX_PARTS = 20  # of a path; of a deeper one, only its own directory is looked at
@@ -44,7 +44,6 @@ _TESTS: dict[str, tuple[str, ...]] = {
         for suffix in (".c", ".cc", ".cpp", ".cxx")
     },
 }
-_TEST_FOLDERS = ("tests", "test", "spec", "__tests__", "testing")
 
 
 def can_have_counterparts(path: str, *, with_tests: bool) -> bool:
@@ -97,7 +96,7 @@ def _tests_of(path: str) -> Iterator[str]:
         return
     parts = path.split("/")[:-1]
     folders = ["/".join(parts)]
-    for test_folder in _TEST_FOLDERS if len(parts) <= MAX_PARTS else ():
+    for test_folder in TEST_ROOTS if len(parts) <= MAX_PARTS else ():
         folders += ["/".join((*parts, test_folder))]
         # `src/main/java/a` has `src/test/java/a`; `src/shop/a` has `tests/shop/a` and `tests/a`
         folders += [
