@@ -1,4 +1,4 @@
-"""Detects the language of a file: by shebang line, file name or extension.
+"""Detects the language of a file by the rows of `language_table`: shebang line, file name, extension.
 
 A shebang line counts in files without extension; there it goes before the name, because a script
 may be called `build`. Content decides between the dialects of a language, and between C and C++ headers.

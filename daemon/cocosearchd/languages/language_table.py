@@ -1,4 +1,4 @@
-"""The table of languages: names, file names, comments, definitions and chunking.
+"""The table of languages: extensions, file names, interpreters, aliases, comments, definitions, chunking.
 
 ARCHITECTURE.md, "To add something", names the further steps for a new language.
 """

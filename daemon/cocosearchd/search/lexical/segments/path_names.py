@@ -1,4 +1,7 @@
-"""Search in the file names of a segment: the joined names with an index of their trigrams"""
+"""File names of a segment, to be searched: derived at load, never stored.
+
+They are joined to one text with an index of its trigrams.
+"""
 
 import zlib
 from collections import Counter
