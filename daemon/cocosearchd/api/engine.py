@@ -99,7 +99,7 @@ class Engine:
             pipeline=pipeline,
             updater=updater,
             sync=self.index_sync,
-            index_verbs=index_verbs,
+            list_indexes=index_verbs.list_indexes,
             latency=search_verbs.latency,
         )
         self.status = status_verbs.status

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from cocosearchd.api import replies
 from cocosearchd.api.health import Dependencies
 from cocosearchd.api.index_reports import STATUS_S
 from cocosearchd.api.index_sync import IndexSync
-from cocosearchd.api.verbs.indexes import IndexVerbs
 from cocosearchd.config.index_settings import IndexSettings, list_values
 from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
@@ -56,7 +55,7 @@ class StatusVerbs:
         pipeline: Pipeline,
         updater: Updater,
         sync: IndexSync,
-        index_verbs: IndexVerbs,
+        list_indexes: Callable[[p.Empty], Awaitable[p.IndexesReply]],
         latency: Latency,
     ) -> None:
         self._info = info
@@ -67,7 +66,7 @@ class StatusVerbs:
         self._pipeline = pipeline
         self._updater = updater
         self._sync = sync
-        self._index_verbs = index_verbs
+        self._list_indexes = list_indexes
         self._latency = latency
 
     async def status(self, request: p.Empty) -> p.StatusReply:
@@ -89,7 +88,7 @@ class StatusVerbs:
                 info.postgres,
                 [*self._indexes.analyser.pool.pids, *self._indexes.splitter.pool.pids],
             ),
-            indexes=(await self._index_verbs.list_indexes(request)).indexes,
+            indexes=(await self._list_indexes(request)).indexes,
             warnings=(
                 *info.warnings(),
                 *self._indexes.config.warnings,
