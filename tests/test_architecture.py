@@ -187,6 +187,7 @@ CLOSED_ROOMS = {
     "cocosearchd.indexing.coordinator": {"indexer", "pipeline", "pool"},
     "cocosearchd.search.lexical": {"code", "classic", "answers"},
     "cocosearchd.search.classic": {"code", "answers"},
+    "cocosearchd.store.chunks": {"reads"},
     "cocosearchd.store.server": {"chunks", "reads"},
     "cocosearchd.watching.hints": {"ignore", "git", "availability"},
     "cocosearchd.watching.git": {"ignore", "hints", "availability"},
