@@ -9,9 +9,9 @@ from cocosearchd.model import hash_content
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.search.grep.grep_messages import (
     FileTask,
+    GrepResult,
     GrepTask,
     SearchedFile,
-    TaskResult,
     pack_response,
     unpack_response,
 )
@@ -30,7 +30,7 @@ CONTENTS = {
 
 def search(
     root: Path, *, max_lines: int, max_files: int
-) -> tuple[dict[str, SearchedFile], TaskResult]:
+) -> tuple[dict[str, SearchedFile], GrepResult]:
     """Search the files of CONTENTS for `x`; the results by path, and all of the task's."""
     for name, content in CONTENTS.items():
         (root / name).write_bytes(content)
@@ -63,7 +63,7 @@ def test_the_first_files_are_returned_and_the_others_are_counted(tmp_path: Path)
 )
 def test_counts_beyond_the_files_of_a_task_are_refused(more_files: Any, more_lines: Any) -> None:
     files = (SearchedFile(0, LineMatches(1, ())),)
-    packed = pack_response(TaskResult(files, more_files, more_lines))
+    packed = pack_response(GrepResult(files, more_files, more_lines))
     with pytest.raises(InvalidFrame):
         unpack_response(packed, 3)
 

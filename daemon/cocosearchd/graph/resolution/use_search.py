@@ -187,16 +187,21 @@ class UseSearch:
         names = {stem} if is_file else {file.symbols[definition.symbol].name}
         if not is_imported:
             return names
-        waiting = [*names]
         # a default export is imported under any name, by files that name the module
         if any(item.local == _DEFAULT and not item.module for item in file.facts.imports):
-            waiting.append(stem)
+            return self._with_aliases(names, {*names, stem}, meanings)
+        return self._with_aliases(names, names, meanings)
+
+    def _with_aliases(
+        self, own_names: set[str], imported_names: set[str], meanings: frozenset[DefinitionKey]
+    ) -> set[str]:
+        """Return names with the aliases under which they are imported, and the aliases of these."""
+        names = set(own_names)
+        waiting = [*imported_names]
         while waiting and len(names) < MAX_ALIASES:
-            name = waiting.pop()
-            for alias in self._aliases(name, meanings):
-                if alias not in names:
-                    names.add(alias)
-                    waiting.append(alias)
+            new_aliases = set(self._aliases(waiting.pop(), meanings)) - names
+            names |= new_aliases
+            waiting += sorted(new_aliases)
         return names
 
     def _can_be_imported(self, keys: Sequence[DefinitionKey]) -> bool:

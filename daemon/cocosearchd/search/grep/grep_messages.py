@@ -89,7 +89,7 @@ class SearchedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskResult:
+class GrepResult:
     """The result of a task, by file; `more_files` others matched, with `more_lines` lines."""
 
     files: tuple[SearchedFile, ...] = ()
@@ -102,13 +102,13 @@ class TaskResult:
         return tuple(file for file in self.files if file.matches.count)
 
 
-def pack_response(result: TaskResult, error: str = "") -> bytes:
+def pack_response(result: GrepResult, error: str = "") -> bytes:
     """Encode a response; `error` says why the pattern is no expression."""
     rows = [_file_values(file) for file in result.files]
     return marshal.dumps((error, rows, result.more_files, result.more_lines))
 
 
-def unpack_response(body: bytes, count: int) -> tuple[str, TaskResult]:
+def unpack_response(body: bytes, count: int) -> tuple[str, GrepResult]:
     """Decode a response to a task of `count` files. Raises `InvalidFrame`."""
     try:
         error, rows, more_files, more_lines = read_values(body)
@@ -117,7 +117,7 @@ def unpack_response(body: bytes, count: int) -> tuple[str, TaskResult]:
         raise InvalidFrame(f"no response of grep: {failure}") from failure
     if not 0 <= _checked(more_files, int) <= min(count - len(files), _checked(more_lines, int)):
         raise InvalidFrame("a response of grep that counts other files than those of its task")
-    return _checked(error, str), TaskResult(files, more_files, more_lines)
+    return _checked(error, str), GrepResult(files, more_files, more_lines)
 
 
 def _file_values(file: SearchedFile) -> tuple[object, ...]:

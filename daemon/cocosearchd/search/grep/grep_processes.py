@@ -8,7 +8,7 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
-from cocosearchd.search.grep.grep_messages import GrepTask, TaskResult, unpack_response
+from cocosearchd.search.grep.grep_messages import GrepResult, GrepTask, unpack_response
 from cocosearchd.search.grep.line_pattern import SYNTAX_HINT
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.grep.grep_worker")
@@ -33,7 +33,7 @@ class GrepProcesses:
         )
         self.pool = WorkerPool("grep", command, installed_code_digest(), LIMITS, size)
 
-    async def search(self, task: GrepTask) -> TaskResult:
+    async def search(self, task: GrepTask) -> GrepResult:
         """Search the files of a task.
 
         Raises `InvalidInput` for a pattern that is no expression, `WorkerLost` and

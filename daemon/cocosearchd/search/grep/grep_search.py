@@ -23,7 +23,7 @@ from cocosearchd.search.grep.enclosing_definitions import (
     enclosing_definitions,
 )
 from cocosearchd.search.grep.file_selection import GrepFilter, SelectedFile, select_files
-from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile, TaskResult
+from cocosearchd.search.grep.grep_messages import FileTask, GrepResult, GrepTask, SearchedFile
 from cocosearchd.search.grep.grep_processes import GrepProcesses
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
@@ -252,14 +252,15 @@ class _GrepRun:
 
     async def _search_batch(self, number: int, batch: Sequence[SelectedFile]) -> None:
         try:
-            results = list[tuple[SelectedFile, SearchedFile]]()
-            task_results = list[TaskResult]()
-            first = 0
-            for part in await self._parts(batch):
-                task_results.append(await self._processes.search(self._task(part)))
-                files = task_results[-1].files
-                results += [(batch[first + file.number], file) for file in files]
-                first += len(part)
+            task_results = [
+                (part, await self._processes.search(self._task(part)))
+                for part in await self._parts(batch)
+            ]
+            results = [
+                (part[file.number], file)
+                for part, task_result in task_results
+                for file in task_result.files
+            ]
             await self._keep_blooms(results)
         except CocoSearchError as error:
             self._error = error
@@ -271,13 +272,13 @@ class _GrepRun:
             return
         self.problems += [(file.path, result.problem) for file, result in results if result.problem]
         self._results[number] = [match for match in results if match[1].matches.count]
-        for result in task_results:
-            self._count(result)
+        self._count([task_result for _, task_result in task_results])
         self.done += len(batch)
 
-    def _count(self, result: TaskResult) -> None:
-        self.total_files += len(result.matching) + result.more_files
-        self.total_lines += sum(file.matches.count for file in result.files) + result.more_lines
+    def _count(self, results: Sequence[GrepResult]) -> None:
+        for result in results:
+            self.total_files += len(result.matching) + result.more_files
+            self.total_lines += sum(file.matches.count for file in result.files) + result.more_lines
 
     async def _parts(self, batch: Sequence[SelectedFile]) -> Iterable[Sequence[SelectedFile]]:
         """Return what is searched at once: of a followed index with texts, in bounded tasks."""

@@ -16,9 +16,9 @@ from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, FilesBelow, open_
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.search.grep.grep_messages import (
     FileTask,
+    GrepResult,
     GrepTask,
     SearchedFile,
-    TaskResult,
     pack_response,
 )
 from cocosearchd.search.grep.line_matching import LineMatcher
@@ -56,7 +56,7 @@ def open_handler() -> Handler:
         try:
             matcher = matchers.get(task.pattern)
         except re2.error as error:
-            return pack_response(TaskResult(), _describe_error(error))
+            return pack_response(GrepResult(), _describe_error(error))
         return pack_response(_search_files(task, matcher))
 
     return handle
@@ -67,12 +67,12 @@ def _describe_error(error: Exception) -> str:
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
-def _search_files(task: GrepTask, matcher: LineMatcher) -> TaskResult:
+def _search_files(task: GrepTask, matcher: LineMatcher) -> GrepResult:
     try:
         folder = open_absolute(task.root, LOOKUP)
     except OSError as error:
         reason = f"the root cannot be opened: {error.strerror}"
-        return TaskResult(
+        return GrepResult(
             tuple(
                 SearchedFile(number, _NO_MATCHES, problem=reason)
                 for number in range(len(task.files))
@@ -102,9 +102,9 @@ class _TaskSearch:
         self._more_files = 0
         self._more_lines = 0
 
-    def result(self) -> TaskResult:
+    def result(self) -> GrepResult:
         """Return what the searched files have."""
-        return TaskResult(tuple(self._results), self._more_files, self._more_lines)
+        return GrepResult(tuple(self._results), self._more_files, self._more_lines)
 
     def search_file(self, number: int, file: FileTask) -> None:
         """Search one file, and note what there is to say about it."""

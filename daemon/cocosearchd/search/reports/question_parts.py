@@ -160,7 +160,7 @@ def _split_lines(text: str) -> Iterator[QuestionPart]:
 
 def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[QuestionPart]:
     """Yield the parts of a line outside of blocks."""
-    if in_environment or _CHECKBOX.match(line) or _is_form(line):
+    if in_environment or _is_form(line):
         yield QuestionPart("environment", line, number)
     elif _is_output(line):
         yield QuestionPart("output", line, number)
@@ -176,8 +176,9 @@ def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[Que
 
 
 def _is_form(line: str) -> bool:
-    """Return whether a line is a reference to other reports, or a template's words to the author."""
-    return bool(_REFERENCES.fullmatch(line[:MAX_HEADING])) or bool(_INSTRUCTION.search(line))
+    """Return whether a line is a template's, or only refers to other reports."""
+    is_reference = _REFERENCES.fullmatch(line[:MAX_HEADING]) is not None
+    return is_reference or bool(_CHECKBOX.match(line)) or bool(_INSTRUCTION.search(line))
 
 
 def _is_output(line: str) -> bool:

@@ -48,9 +48,7 @@ async def replace_files(
     now, and `OutdatedManifest` if the state that a file was compared with is no longer stored and
     chunks are needed that were not built; then nothing is written.
     """
-    targets = [
-        row async for row in cooperatively(FileRows(write, record.dimension) for write in writes)
-    ]
+    targets = await _targets(record, writes)
     paths = sorted([*(write.path for write in writes), *deleted])
     async with db.connection() as connection, connection.transaction():
         await connection.execute(
@@ -71,6 +69,11 @@ async def replace_files(
         generation = await _bump(connection, record)
         await write_files(connection, record, changed, retained or {}, generation)
     return generation
+
+
+async def _targets(record: IndexRecord, writes: Sequence[FileWrite]) -> list[FileRows]:
+    rows = (FileRows(write, record.dimension) for write in writes)
+    return [row async for row in cooperatively(rows)]
 
 
 async def _set_fingerprints(

@@ -106,7 +106,10 @@ def planned_rows(explained: Any) -> float:
         return float(plan["Plan Rows"])
     tasks = plan["Distributed Query"]["Job"]["Tasks"]
     return sum(
-        planned_rows(part) for task in tasks for plans in task["Remote Plan"] for part in plans
+        float(part["Plan"]["Plan Rows"])
+        for task in tasks
+        for plans in task["Remote Plan"]
+        for part in plans
     )
 
 
