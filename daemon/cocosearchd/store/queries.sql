@@ -403,8 +403,8 @@ insert into {files}
     (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
     facts, name_hashes, chunk_numbers, starts, first_lines, generation)
 select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
-       facts, name_hashes, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], string_to_array(btrim(starts, '{{}}'), ',')::int8[],
-       string_to_array(btrim(first_lines, '{{}}'), ',')::int4[], {new_generation}
+       facts, name_hashes, {chunk_numbers_array}, {starts_array},
+       {first_lines_array}, {new_generation}
 from {beside} unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
     %(symbols)s::bytea[], %(facts)s::bytea[], %(name_hashes)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[],
@@ -420,7 +420,7 @@ set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, ge
 -- name: upsert_retained_chunks
 -- After bump_generation.
 insert into {retained_chunks} (filename, chunk_numbers, since)
-select filename, string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[], {change_time}
+select filename, {chunk_numbers_array}, {change_time}
 from {beside} unnest(%(filenames)s::text[], %(chunk_numbers)s::text[]) as input(filename, chunk_numbers)
 where {registered}
 on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since

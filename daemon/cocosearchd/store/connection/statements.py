@@ -22,6 +22,9 @@ INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
         "registered": "true",
         "new_generation": "%(generation)s",
         "change_time": "now()",
+        "chunk_numbers_array": "chunk_numbers::int8[]",
+        "starts_array": "starts::int8[]",
+        "first_lines_array": "first_lines::int4[]",
         "retain_deleted": "{retain_deleted}",
     },
     True: {
@@ -29,6 +32,9 @@ INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
         "registered": "number = {number}",
         "new_generation": "generation",
         "change_time": "last_change",
+        "chunk_numbers_array": "string_to_array(btrim(chunk_numbers, '{{}}'), ',')::int8[]",
+        "starts_array": "string_to_array(btrim(starts, '{{}}'), ',')::int8[]",
+        "first_lines_array": "string_to_array(btrim(first_lines, '{{}}'), ',')::int4[]",
         "retain_deleted": "",
     },
 }
