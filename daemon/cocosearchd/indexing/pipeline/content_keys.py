@@ -15,7 +15,7 @@ from cocosearchd.languages.parse import QueryOverrides, grammar_of
 
 # The code that shapes parsed files and manifests: our modules, and the packages that parse and cut.
 # All modules of `pipeline` and `languages` count as well.
-_MODULES = ("worker/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py")
+_MODULES = ("indexer/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py")
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 
 
