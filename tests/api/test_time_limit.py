@@ -1,6 +1,7 @@
 """Questions about the code graph whose time ends within a search keep what they found."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from math import inf
 
 import pytest
 
@@ -8,7 +9,6 @@ from cocosearch_ipc import structure_protocol as s
 from cocosearchd.api.graph.graph_questions import GraphMoment
 from cocosearchd.api.verbs import change_impact, references
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery
 from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.graph.questions.time_limit import TimedFiles
@@ -22,28 +22,21 @@ SOURCES = {"shop.py": "def price():\n    return 1\n"} | {
 
 
 class Clock:
-    """Ends the time once a number of files has been loaded."""
+    """Ends the time at one of the looks at it."""
 
-    def __init__(self, files: CodeFiles, limit: int) -> None:
-        self._load = files.load
-        self._limit = limit
-        self.loaded = 0
-
-    def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
-        loaded = self._load(paths)
-        self.loaded += len(loaded)
-        return loaded
+    def __init__(self, last_look: float) -> None:
+        self._last_look = last_look
+        self.looks = 0
 
     def is_over(self) -> bool:
-        return self.loaded > self._limit
+        self.looks += 1
+        return self.looks >= self._last_look
 
 
-def make_moment(limit: int) -> tuple[GraphMoment, Clock]:
-    """Return files whose time is over once so many have been loaded."""
-    files = parse_sources(SOURCES)
-    clock = Clock(files, limit)
-    files.load = clock.load  # type: ignore[method-assign]
-    timed = TimedFiles(files, clock.is_over)
+def make_moment(last_look: float) -> tuple[GraphMoment, Clock]:
+    """Return files whose time is over at a look at the clock."""
+    clock = Clock(last_look)
+    timed = TimedFiles(parse_sources(SOURCES), clock.is_over)
     target = parse_target("price")
     return GraphMoment(timed, Resolver(timed), target, Filter(), clock.is_over), clock
 
@@ -62,10 +55,10 @@ def find_impact(moment: GraphMoment) -> tuple[int, bool, int]:
 def test_a_partial_answer_names_its_definition(
     find: Callable[[GraphMoment], tuple[int, bool, int]],
 ) -> None:
-    moment, clock = make_moment(limit=1 << 30)
+    moment, clock = make_moment(last_look=inf)
     complete_answer = find(moment)
     assert complete_answer[1:] == (True, 1)
-    moment, clock = make_moment(limit=clock.loaded * 3 // 4)
+    moment, clock = make_moment(last_look=clock.looks)
     count, is_complete, definitions = find(moment)
     assert 0 < count <= complete_answer[0]
     assert (is_complete, definitions) == (False, 1)
