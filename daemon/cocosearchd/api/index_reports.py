@@ -38,7 +38,7 @@ class IndexReports:
         if status.pending and not status.reason:
             status = replace(status, reason=self._updater.status.paused)
         record = replace(filling.record, name=index.record.name)
-        warnings = await self._empty_warning(filling, counts)
+        warnings = await self._explain_empty(filling, counts)
         return replace(replies.progress(record, status, counts), notes=warnings)
 
     async def status(self, index: RunningIndex) -> p.IndexStatus:
@@ -79,7 +79,7 @@ class IndexReports:
             ),
         )
         warnings = (
-            *await self._empty_warning(index, counts),
+            *await self._explain_empty(index, counts),
             *index.lexical.reduced.warnings(),
             *await self.outdated_warning(index),
         )
@@ -97,9 +97,9 @@ class IndexReports:
         """A warning if no file of an index is searchable: it says why, and what to do."""
         if index.lexical.sizes()["files"]:
             return ()
-        return await self._empty_warning(index, await self._counts(index))
+        return await self._explain_empty(index, await self._counts(index))
 
-    async def _empty_warning(
+    async def _explain_empty(
         self, index: RunningIndex, counts: index_records.Counts
     ) -> tuple[str, ...]:
         status = index.root.status()

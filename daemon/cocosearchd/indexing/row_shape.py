@@ -99,13 +99,13 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
         languages.append("")  # an unknown file type that the user includes
         if _names_after(_LANGUAGE, stored):  # else an earlier version wrote them
             languages += changed_languages
-    holding = ""
+    containing = ""
     limit = NO_LIMIT
     if "named" in changes:
         skipped.append("unsupported")  # an unknown file type is text where the user includes it
     if "index_secrets" in changes:
         skipped.append("secret")
-        holding = _KEY
+        containing = _KEY
     if "max_file_bytes" in changes:
         skipped.append("too_large")
         limit = int(current.get("max_file_bytes", IndexingSettings().max_file_bytes))
@@ -113,7 +113,7 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
         languages=tuple(_with_dialects(languages)),
         skipped=tuple(skipped),
         larger_than=limit,
-        containing=holding,
+        containing=containing,
     )
 
 

@@ -1,4 +1,4 @@
-"""Log records of the daemon and its libraries: JSON lines, or coloured text on a terminal.
+"""Log records, as JSON lines or coloured text on a terminal, and the bound of their file.
 
 Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; this module decides
 their format.

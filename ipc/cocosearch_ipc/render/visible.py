@@ -1,4 +1,4 @@
-r"""Escapes hidden characters: `\x1b`, `\u202e`, `\U000e0041`. Pure; standard library only.
+r"""Escapes, fences and marks text of strangers: `\x1b`, `\u202e`, `\U000e0041`. Pure; standard library only.
 
 The author of a file controls the text that a terminal or an assistant receives. Control characters
 drive a terminal, bidirectional overrides show code in another order than it runs in
