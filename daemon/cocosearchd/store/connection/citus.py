@@ -17,6 +17,7 @@ from cocosearchd.store.connection.liveness_check import MonitoredConnection
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 
 MIN_CITUS = (14, 0)  # the oldest that was tried
+_NUMBER = re.compile(r"\d+")
 # Beginnings of errors of the coordinator about a node that is away. They have no class of their own.
 _FAILED_NODE = re.compile(
     r"^(?:connection to the remote node |failure on connection marked as essential: "
@@ -114,7 +115,7 @@ def planned_rows(explained: Any) -> float:
 
 
 async def _check_cluster(connection: MonitoredConnection, version: str) -> None:
-    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < MIN_CITUS:
+    if tuple(int(part) for part in _NUMBER.findall(version)[:2]) < MIN_CITUS:
         raise StoreUnavailable(
             f"Citus {version} is too old for a daemon in a distributed schema: 14.0 or newer is needed",
             "upgrade Citus on every node, or name a schema that is not distributed in the "
