@@ -30,7 +30,7 @@ from tests.hostile.neighbour import FRESH_WITHIN_S, Neighbour
 
 SAMPLE_EVERY_S, SAVE_EVERY_S = 0.25, 0.5
 SHOWN_PROBLEMS = 40
-INDEX_LIMIT_S = 3600.0  # all inputs take eleven minutes on a quiet machine
+INDEX_LIMIT_S = 1800.0  # all inputs take eleven minutes on a quiet machine
 
 
 @dataclass

@@ -39,7 +39,7 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
     return lines
 
 
-def begun(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
+def largest_starting(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
     """Return the lines of the largest definition that starts in a byte range and ends after it, or None.
 
     Such a range has the head of the definition, behind imports for example, and not its body.

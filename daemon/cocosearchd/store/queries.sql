@@ -354,7 +354,8 @@ from stdin (format binary)
 -- name: insert_chunks
 -- The same rows for a distributed schema of Citus, which would commit a copy in two phases. It sends an insert to its node as
 -- it is if the rows come from a table of the schema, and if nothing in it depends on settings or the time, as the text of an
--- array does: so lists are JSON. Vectors are texts until they are there, as the coordinator would read and write each number. The statements below that insert rows have parts for that: see `statements.INSERT_PARTS`.
+-- array does: so lists are JSON. Vectors are texts until they are there, as the coordinator would read and write each
+-- number. The statements below that insert rows have parts for that: see `statements.INSERT_PARTS`.
 insert into {chunks} (filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id,
     symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
     chunk_hash)

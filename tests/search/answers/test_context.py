@@ -171,9 +171,9 @@ def test_the_largest_definition_that_begins_in_a_range(
     data = PYTHON.encode()
     packed = scopes.pack(parse("a.py", data).symbols)
     start = data.index(part.encode())
-    assert scopes.begun(packed, start, start + len(part)) == lines
-    assert scopes.begun(packed, 0, len(data)) is None, "all of them end inside"
-    assert scopes.begun(packed, 0, data.index(b"one = 1")) == (6, 18)
+    assert scopes.largest_starting(packed, start, start + len(part)) == lines
+    assert scopes.largest_starting(packed, 0, len(data)) is None, "all of them end inside"
+    assert scopes.largest_starting(packed, 0, data.index(b"one = 1")) == (6, 18)
 
 
 def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from cocosearchd.store.chunks.manifest import ROW_VERSION
 log = logging.getLogger(__name__)
 
 _FILE = "manifests.sqlite"
-# Of earlier versions, with parse results by content beside the manifests.
+# The file of earlier versions, which had parse results as well. It is removed.
 _OLD_FILE = "outlines.sqlite"
 
 

@@ -301,7 +301,7 @@ class Context:
 def _find_definition(hit: Hit, text: FileContents, packed_scopes: bytes) -> tuple[int, int] | None:
     """Return the lines of the definition around a hit, else of the one whose head the hit has."""
     around = scopes.enclosing(packed_scopes, text.data, hit.start_byte, hit.end_byte)
-    return around or scopes.begun(packed_scopes, hit.start_byte, hit.end_byte)
+    return around or scopes.largest_starting(packed_scopes, hit.start_byte, hit.end_byte)
 
 
 def add_sources(

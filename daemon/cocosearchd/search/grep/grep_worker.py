@@ -118,7 +118,7 @@ class _TaskSearch:
         if content is None:
             return
         if self._files_left <= 0 and not file.wants_bloom:
-            # Of a frequent word, most files are only counted: a hash costs as much as the search.
+            # A hash costs as much as the search: most files with a frequent word are only counted.
             count = self._matcher.count(content, self._options, file.after_line)
             self._more_files += bool(count)
             self._more_lines += count

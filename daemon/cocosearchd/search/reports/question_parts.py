@@ -32,7 +32,7 @@ _REFERENCES = re.compile(
     rf"{_REFERENCE}(?:(?:[\s,;.&]|\band\b|\b(?:close|fix|resolve)\w{{0,3}}\b)*{_REFERENCE})*[\s.]*",
     re.IGNORECASE,
 )
-# What the template of a project tells the author of a change to do.
+# Instructions of a project's template to the author of a change.
 _INSTRUCTION = re.compile(
     r"\byour (?:pr|pull request)\b|\b(?:base|default|target) branch\b"
     r"|\bthanks? (?:you )?for (?:submitting|contributing|reporting|opening|filing)\b",

@@ -65,7 +65,7 @@ async def replace_files(
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
         await write_chunks(connection, record, changed, with_words=with_words)
-        # As late as possible: from here on no other change of this index can be committed.
+        # From here on no other change of this index can be committed, so it comes last.
         generation = await _bump(connection, record)
         await write_files(connection, record, changed, retained or {}, generation)
     return generation

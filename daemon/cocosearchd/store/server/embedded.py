@@ -75,8 +75,7 @@ DEFAULTS = {
     "log_min_error_statement": "panic",  # statements hold source code; the log does not
     "log_line_prefix": "'%m [%p] '",
 }
-# Of the write-ahead log, in megabytes, instead of 16: the log of an idle server is one or two of
-# them. A first index of 100 MB writes a few hundred.
+# Size of a segment of the write-ahead log, in place of 16 MB: an idle server keeps one or two.
 WAL_SEGMENT_MB = 1
 SOCKET_GONE_S = 5.0
 STARTING_LIMIT_S = 900.0
