@@ -2,18 +2,23 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.languages.symbol_table import PackedSymbols, pack
+from cocosearchd.model import Symbol
 from cocosearchd.search.places import (
     MAX_OTHER_PLACES,
+    HeadingRules,
     ScoredResult,
     best_line,
     group_places,
     query_words,
     select_results,
     to_hit,
+    word_roots,
 )
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.scored_candidates import ScoredCandidate
@@ -135,9 +140,35 @@ def test_results_are_the_files_in_order_each_once(
 def test_the_line_to_open_has_the_most_words_of_the_query() -> None:
     content = "\ndef other():\n    pass\n\ndef find_user(name):\n    return name\n"
     assert best_line(content, query_words(PLAN)) == 4
-    assert best_line(content, frozenset({"absent"})) == 1  # the first with text
-    assert best_line("", frozenset({"absent"})) == 0
+    assert best_line(content, frozenset({"absent"})) is None
+    assert best_line("", frozenset({"absent"})) is None
     assert query_words(replace(PLAN, text="is it the")) == {"is", "it", "the"}  # better than none
+
+
+@pytest.mark.parametrize(
+    ("word", "root"),
+    [("redirects", "redirect"), ("followed", "follow"), ("queries", "quer"), ("is", "is")],
+)
+def test_all_forms_of_a_word_have_its_root(word: str, root: str) -> None:
+    assert word_roots(frozenset({word})) == {root}
+
+
+def test_a_place_without_words_opens_at_the_definition_that_names_it() -> None:
+    content = "\nimport os\n\nclass Client:\n    timeout = 3\n"
+    best = replace(
+        entry("a.py", 0, 1.0, 1.0),
+        candidate=replace(
+            candidate("a.py", content=content, definitions=("Client",), symbol_name="Client"),
+            end_byte=len(content),
+            end_line=5,
+        ),
+    )
+    client = Symbol("class", "Client", "Client", "class Client", None, 12, len(content), 4, 5)
+    for words, with_symbols, without in (({"absent"}, 4, 2), ({"import"}, 2, 2)):
+        rules = HeadingRules(frozenset(words))
+        symbols = PackedSymbols(pack([client]))
+        assert to_hit("i", ScoredResult(best), rules, symbols).line == with_symbols
+        assert to_hit("i", ScoredResult(best), rules).line == without
 
 
 def test_a_hit_has_its_places_and_what_it_was_scored_by() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from cocosearchd.languages import identifiers
+from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import Hit, Place, Symbol
 from cocosearchd.search.alike import AlikeGroup, Text, group_alike, group_copies
@@ -154,7 +155,7 @@ def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
 class HeadingRules:
     """Rules that choose the line to open in a place, and the definition that names the place.
 
-    `words` are those of the question. `passes` tests kind and qualified name of a symbol by the
+    `words` are roots of the question's words. `passes` tests kind and qualified name of a symbol by the
     filters of the question, if they are about symbols.
     """
 
@@ -243,7 +244,7 @@ def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymb
     has words of the question and lies in another definition, that one names the place. With filters
     on symbols, it is one that passes.
     """
-    line = candidate.start_line + best_line(candidate.content, rules.words)
+    line = _line_to_open(candidate, rules.words, symbols)
     symbol = (
         _symbol_of_line(candidate, line, rules.words, symbols)
         if rules.passes is None
@@ -256,6 +257,24 @@ def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymb
         line = symbol.start_line
     text = _line_text(candidate, line)
     return _Heading(line, text, symbol.kind, symbol.qualified_name, symbol.signature)
+
+
+def _line_to_open(candidate: Candidate, words: frozenset[str], symbols: PackedSymbols) -> int:
+    """Return the line of a chunk with the most words of the question.
+
+    Without any word, it is the first line of the definition that names the chunk, else the first
+    line with text.
+    """
+    number = best_line(candidate.content, words)
+    if number is not None:
+        return candidate.start_line + number
+    if candidate.symbol_name and candidate.definitions:
+        for symbol in _symbols_in(candidate, symbols):
+            if symbol.qualified_name == candidate.symbol_name:
+                return symbol.start_line
+    lines = candidate.content.split("\n", MAX_LINES)
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    return candidate.start_line + first
 
 
 def _symbol_of_line(
@@ -340,23 +359,31 @@ def query_words(plan: Plan) -> frozenset[str]:
     return content_words(" ".join((plan.text, *plan.where.phrases)))
 
 
+def word_roots(words: frozenset[str]) -> frozenset[str]:
+    """Return what all forms of the words contain: `redirect` for "redirects".
+
+    It is the stem without a last "i": the stem of "queries" is "queri". A root of less than three
+    letters would match anywhere, so the word stays.
+    """
+    stem = Stemmer().stem
+    roots = {word: stem(word).removesuffix("i") for word in words}
+    return frozenset(root if len(root) > 2 else word for word, root in roots.items())
+
+
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text without stop words; all of them where it has no others."""
     words = frozenset(identifiers.split_text(text).split())
     return words - STOP_WORDS or words
 
 
-def best_line(content: str, words: frozenset[str]) -> int:
-    """Return the number, from 0, of the first line with the most of the words.
-
-    Without any word, it is the first line with text.
-    """
+def best_line(content: str, words: frozenset[str]) -> int | None:
+    """Return the number, from 0, of the first line with the most of the words; None without any."""
     lines = [line[:MAX_LINE_CHARACTERS] for line in content.split("\n", MAX_LINES)[:MAX_LINES]]
     lowered = "\n".join(lines).lower()
     # Parts of longer words count too: to split every line of every place costs a millisecond.
     present_words = [word for word in words if word in lowered]
     if not present_words:
-        return next((number for number, line in enumerate(lines) if line.strip()), 0)
+        return None
     ends = list(accumulate(len(line) + 1 for line in lowered.split("\n")))
     counts = [0] * len(ends)
     for word in present_words:

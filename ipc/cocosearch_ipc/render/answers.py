@@ -43,12 +43,13 @@ def text(
     if reply.get("weak"):
         yield style.paint(f"{WEAK_NOTICE}\n", output.YELLOW)
     for number, hit in enumerate(reply["results"], 1):
-        yield _head(number, hit, style, roots, has_index_names)
+        line = line_to_open(hit, reply["query"])
+        yield _head(number, hit, line, style, roots, has_index_names)
         if reply.get("listing"):
             yield from _signature(hit)
             continue
         if hit["content"]:  # else a budget had room for its location only
-            yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
+            yield from _snippet(hit, line, words, style, lex, None if full else SNIPPET_LINES)
         yield from _other_places(hit, style)
         yield ""
     if not reply["results"]:
@@ -199,14 +200,13 @@ def line_to_open(hit: Mapping[str, Any], query: str) -> int:
 def _head(
     number: int,
     hit: dict[str, Any],
+    line: int,
     style: output.Style,
     roots: Mapping[str, str],
     has_index_names: bool,
 ) -> str:
     path = output.printable(hit["path"], keep="")
-    at = style.paint(path, output.BOLD, output.BLUE) + style.paint(
-        f":{hit['start_line']}", output.GREEN
-    )
+    at = style.paint(path, output.BOLD, output.BLUE) + style.paint(f":{line}", output.GREEN)
     if root := roots.get(hit["index"]):
         at = style.link(at, "file://" + _quoted(os.path.join(root, on_disk(hit["path"]))))
     symbol = ""
@@ -266,12 +266,15 @@ def _quoted(path: str) -> str:
 
 def _snippet(
     hit: dict[str, Any],
+    line: int,
     words: re.Pattern[str] | None,
     style: output.Style,
     lex: Lex,
     max_rows: int | None,
 ) -> Iterator[str]:
-    """Yield at most `max_rows` lines of the result, below the first line of its definition.
+    """Yield at most `max_rows` lines of the result with the line to open among them.
+
+    The first line of the definition around them stands above.
 
     If `max_rows` is None, yield the complete result with its context.
     """
@@ -282,7 +285,8 @@ def _snippet(
     numbers = _numbers(lines_before, len(rows), hit["start_line"])
     width = len(numbers[-1])
     pieces = lex("\n".join(rows), hit.get("language") or "") if style.colour else []
-    numbers_shown, hidden = _chosen(lines_before, content, len(rows), words, max_rows)
+    line_row = min(line - hit["start_line"], len(content) - 1)
+    numbers_shown, hidden = _chosen(lines_before, content, len(rows), line_row, max_rows)
     previous = -1
     for row in numbers_shown:
         if row > previous + 1:
@@ -326,13 +330,13 @@ def _chosen(
     context_before: Sequence[str],
     content: Sequence[str],
     count: int,
-    words: re.Pattern[str] | None,
+    line_row: int,
     max_rows: int | None,
 ) -> tuple[Sequence[int], int]:
     """Return the rows to show, and the number of content lines that follow them."""
     if max_rows is None:
         return range(count), 0
-    first, last = _window(content, words, max_rows)
+    first, last = _window(len(content), line_row, max_rows)
     rows = range(len(context_before) + first, len(context_before) + last)
     return (rows if not rows or rows[0] == 0 else [0, *rows]), len(content) - last
 
@@ -358,19 +362,14 @@ def _painted(
     return painted
 
 
-def _window(
-    lines: Sequence[str], words: re.Pattern[str] | None, max_rows: int | None
-) -> tuple[int, int]:
-    """Return the range of lines to show: the first ones, or a range around the first match.
+def _window(count: int, line_row: int, max_rows: int) -> tuple[int, int]:
+    """Return the range of `count` lines to show: the first ones, or a range around `line_row`.
 
-    The range moves only if the first lines contain no match.
+    The range moves only if the first lines are without that line.
     """
-    if max_rows is None or len(lines) <= max_rows + 1:
-        return 0, len(lines)
-    match_row = next(
-        (n for n, line in enumerate(lines) if words is not None and words.search(line)), 0
-    )
-    first = 0 if match_row < max_rows else min(match_row - 1, len(lines) - max_rows)
+    if count <= max_rows + 1:
+        return 0, count
+    first = 0 if line_row < max_rows else min(line_row - 1, count - max_rows)
     return first, first + max_rows
 
 

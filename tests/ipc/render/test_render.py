@@ -454,6 +454,16 @@ def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
     ]
 
 
+def test_a_result_is_located_by_the_line_to_open_which_its_snippet_shows() -> None:
+    code = "\n".join(f"x{row} = {row}" for row in range(30))
+    answer = reply("absent", hit(code) | {"line": 29})
+    head, *lines = list(answers.text(answer, PLAIN, {}))
+    assert head.startswith(" 1. a.py:29")
+    rows = [line.split()[0] for line in lines[:12]]
+    assert rows == ["9", "…", *map(str, range(28, 38))]
+    assert lines[12].strip() == "… 1 more lines"
+
+
 def test_a_long_text_of_an_explanation_is_shown_whole() -> None:
     reason = f"its directory {'deep/' * 30} is left out by the built-in exclusions"
     lines = list(

@@ -12,7 +12,7 @@ from cocosearchd.freshness import StaleReason
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.places import HeadingRules, query_words, to_hit
+from cocosearchd.search.places import HeadingRules, query_words, to_hit, word_roots
 from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
 from cocosearchd.search.query_cache import CacheUse, RankedHits, State
 from cocosearchd.search.retrieval import RetrievalAttempt
@@ -87,7 +87,7 @@ def make_ranked_hits(
     """Make the ranked hits of a retrieval, as they are cached."""
     symbol_filter, _ = chunk_conditions(plan.where)
     rules = HeadingRules(
-        query_words(plan), symbol_filter.matcher() if symbol_filter.restricts else None
+        word_roots(query_words(plan)), symbol_filter.matcher() if symbol_filter.restricts else None
     )
     symbols = (
         {}
