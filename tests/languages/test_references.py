@@ -61,6 +61,14 @@ def test_broken_files_have_facts(path: str, start: int, length: int, middle: byt
     check(parse(path, data[:start] + middle + data[start + length :]))
 
 
+def test_names_of_broken_code_begin_at_different_bytes() -> None:
+    """A parser that recovers reads `fn` as a name, and `fn push` as one."""
+    data = b"enum A { Closed { reason: String },/ Adds.\n fn push(&mut self, item: T);\n"
+    parsed = parse("a.rs", data)
+    assert parsed.facts.uses
+    check(parsed)
+
+
 HOSTILE_PYTHON = {
     "nested calls": b"f(" * 900 + b")" * 900 + b"\n",
     "deep calls": b"x = " + b"f(\n" * 60_000 + b")" * 60_000,

@@ -7,6 +7,8 @@ for each use.
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, compress
+from operator import lt
 
 from cocosearchd.languages.code_facts import UseColumns
 from cocosearchd.languages.references.chain_text import (
@@ -167,6 +169,8 @@ class _ChainedNames:
 
     def columns(self, positions: TextPositions, enclosing: EnclosingSymbols) -> UseColumns:
         """Return the first `MAX_USES`."""
+        if not all(map(lt, self._starts, self._starts[1:])):
+            self._drop_overlapping()
         chains, ends = self._chains[:MAX_USES], self._ends[:MAX_USES]
         lines, columns = positions.locate(self._starts[:MAX_USES])
         find_rank = self._collector.ranks.get
@@ -179,6 +183,17 @@ class _ChainedNames:
             column=columns,
             symbol=enclosing.innermost_of_all([end - 1 for end in ends]),
         )
+
+    def _drop_overlapping(self) -> None:
+        """Keep names that begin after all before them: those of code with errors may overlap."""
+        largest = [-1, *accumulate(self._starts, max)]
+        follows_all = [
+            start > earlier for start, earlier in zip(self._starts, largest, strict=False)
+        ]
+        self._chains = [*compress(self._chains, follows_all)]
+        self._ends = [*compress(self._ends, follows_all)]
+        self._is_local = [*compress(self._is_local, follows_all)]
+        self._starts = [*compress(self._starts, follows_all)]
 
 
 class _ChainSplitter:
