@@ -292,8 +292,12 @@ def test_references_are_what_all_uses_resolve_to() -> None:
     for key, places in expected.items():
         query = ReferenceQuery(kinds=kinds, limit=1000)
         page = find_references(files, backward, [key], query, lambda: False)
-        listed = {row[:3] for row in rows(page)}
-        assert places <= listed, key
+        assert places <= {row[:3] for row in rows(page)}, key
+        listed = {
+            (item.position.path, item.position.line, item.position.column)
+            for item in page.references
+            if item.reason != "through_base"  # it resolves to the base class
+        }
         # overloads, and declarations in other files, are one definition
         assert listed <= same_names[loaded[key.path].symbols[key.symbol].qualified_name], key
 

@@ -29,6 +29,9 @@ REASONS: Mapping[str, Reason] = {
     "inferred_import": Reason("likely", "the module seems to be a package of this repository"),
     "unique_name": Reason("likely", "only one definition in the index has the name"),
     "several_types": Reason("possible", "the receiver has one of several classes"),
+    "through_base": Reason(
+        "possible", "a base class declares the member, which this one overrides"
+    ),
     "name_only": Reason("possible", "definitions with the name, as the receiver is not known"),
     "foreign": Reason("certain", "the name comes from outside of the index"),
     "unresolved": Reason("possible", "no definition in the index has the name"),

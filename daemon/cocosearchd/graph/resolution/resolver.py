@@ -15,6 +15,7 @@ from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.candidates import NameCandidates, resolution
 from cocosearchd.graph.resolution.inferred_value import Value
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.overrides import OverriddenMembers, OverrideLookup
 from cocosearchd.graph.resolution.precise_resolution import PreciseResolver
 from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
 from cocosearchd.graph.resolution.type_inference import TypeInference
@@ -37,6 +38,7 @@ class Resolver:
         self._names = ScopeLookup(files)
         self._types = TypeInference(self._names)
         self._candidates = NameCandidates(self._names)
+        self._overrides = OverrideLookup(self._names, self._types)
         self._search = UseSearch(files, self)
         self._resolutions: dict[tuple[str, int, str, str, str, bool, int], Resolution] = {}
 
@@ -73,8 +75,19 @@ class Resolver:
             return self._module_resolution(value)
         return self._choose(value, "name", "import")
 
+    def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
+        """Return the members of base classes that a member overrides."""
+        return self._overrides.overridden_by(key)
+
+    def classes_of_receiver(self, file: CodeFile, use: Use) -> tuple[DefinitionKey, ...]:
+        """Return the classes of the object whose member a use means; none if that is not known."""
+        return self._overrides.classes_of_receiver(file, use, self._region(file, use))
+
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
-        """Yield the uses that mean a definition, by path, as they are found."""
+        """Yield the uses that mean a definition, by path, as they are found.
+
+        Calls through a base class, whose member the definition overrides, are `possible` ones.
+        """
         return self._search.uses_of(definition)
 
     def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:

@@ -114,6 +114,18 @@ class TypeInference:
                 member = outer if outer.is_usable else member
         return member
 
+    def classes_around(self, path: str, symbol: int) -> tuple[DefinitionKey, ...]:
+        """Return the class around a symbol, with its parts elsewhere; none outside of a class."""
+        scope = self._names.scope(path)
+        if scope is None or symbol == TOP_LEVEL:
+            return ()
+        return self._enclosing_object(scope, symbol).definitions
+
+    def own_members(self, key: DefinitionKey, name: str) -> tuple[DefinitionKey, ...]:
+        """Return the definitions of a member that a class itself has, not those of its bases."""
+        value = self._own_member(key, name)
+        return () if value.is_content or value.kind != "definition" else value.definitions
+
     def symbol(self, key: DefinitionKey) -> Symbol | None:
         """Return the symbol of a definition, None for a file or an unknown one."""
         scope = self._names.scope(key.path)
@@ -276,7 +288,7 @@ class TypeInference:
         owner = scope.enclosing_type(symbol)
         if owner is None:
             return UNKNOWN
-        keys = self._bases(DefinitionKey(scope.file.path, owner))
+        keys = self.bases(DefinitionKey(scope.file.path, owner))
         return Value("instance", tuple(keys), "inherited_member") if keys else FOREIGN
 
     def _same_definitions(self, scope: FileNames, position: int) -> Iterator[DefinitionKey]:
@@ -424,7 +436,7 @@ class TypeInference:
             value = self._own_member(key, name)
             if value.is_usable:
                 return value.because("inherited_member") if is_inherited else value
-            bases = self._bases(key)
+            bases = self.bases(key)
             is_open = is_open or self._has_foreign_base(key, bases)
             waiting += [(base, True) for base in bases if base not in visited]
             visited.update(bases)
@@ -474,7 +486,7 @@ class TypeInference:
                     keys += [DefinitionKey(path, position) for position in positions]
         return Value("definition", tuple(keys), "class_member") if keys else UNKNOWN
 
-    def _bases(self, key: DefinitionKey) -> list[DefinitionKey]:
+    def bases(self, key: DefinitionKey) -> list[DefinitionKey]:
         """Return the base classes of a class that the index defines, in their order."""
         scope = self._names.scope(key.path)
         if scope is None:

@@ -13,8 +13,10 @@ from cocosearchd.graph.code_files import (
     ResolvedImport,
     ResolvedUse,
 )
+from cocosearchd.graph.resolution.candidates import resolution
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.overrides import OverriddenMembers
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
@@ -41,11 +43,18 @@ class ForwardResolver(Protocol):
     def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
         """Return what an import means."""
 
+    def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
+        """Return the members of base classes that a member overrides."""
+
+    def classes_of_receiver(self, file: CodeFile, use: Use) -> Sequence[DefinitionKey]:
+        """Return the classes of the object whose member a use means; none if not known."""
+
 
 class _UseTarget(NamedTuple):
     """A definition whose uses are searched: with its overloads, and the names that it is used by."""
 
     meanings: frozenset[DefinitionKey]
+    overridden: OverriddenMembers
     names: frozenset[str]
     is_imported: bool  # some import may mean it
     is_local: bool  # a function of a function: nothing outside of its file can use it
@@ -93,9 +102,19 @@ class UseSearch:
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
         target = self._make_target(definition)
-        for use in self._resolve_uses_in(file, target.names):
-            if not target.meanings.isdisjoint(use.resolution.definitions):
+        yield from self._select(target, self._resolve_uses_in(file, target.names))
+
+    def _select(self, target: _UseTarget, uses: Iterable[ResolvedUse]) -> Iterator[ResolvedUse]:
+        """Yield the uses that mean a target, and those through a base class that may."""
+        overridden = target.overridden
+        for use in uses:
+            keys = use.resolution.definitions
+            if not target.meanings.isdisjoint(keys):
                 yield use
+            elif not overridden.members.isdisjoint(keys):
+                classes = self._resolver.classes_of_receiver(use.file, use.use)
+                if not overridden.classes.isdisjoint(classes):
+                    yield use._replace(resolution=resolution(target.meanings, "through_base"))
 
     def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
         """Yield the imports in a file that mean a definition."""
@@ -109,21 +128,25 @@ class UseSearch:
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
-        meanings, names, _, is_local = self._make_target(definition)
-        if is_local:
+        target = self._make_target(definition)
+        if target.is_local:
             for file in self._files.load([definition.path]).values():
                 yield from self.uses_in(definition, file)
             return
-        known_uses = self._uses.get(names)
-        if known_uses is not None:
-            yield from known_uses.find(meanings)
-            return
+        known_uses = self._uses.get(target.names)
+        if known_uses is None:
+            yield from self._select(target, self._remember(target.names))
+        else:
+            meanings = target.meanings | target.overridden.members
+            yield from self._select(target, known_uses.find(meanings))
+
+    def _remember(self, names: frozenset[str]) -> Iterator[ResolvedUse]:
+        """Yield the uses of some names, and remember them once all have been asked for."""
         uses = _UsesByMeaning()
         for use in self._resolve_uses(names):
             if self._remembered < MAX_REMEMBERED:
                 self._remembered += uses.add(use)
-            if not meanings.isdisjoint(use.resolution.definitions):
-                yield use
+            yield use
         if self._remembered < MAX_REMEMBERED:
             self._uses[names] = uses
 
@@ -148,7 +171,10 @@ class UseSearch:
             is_imported = any(map(self._can_be_imported, _by_path(meanings)))
             is_local = not is_imported and all(map(self._is_local, meanings))
             names = frozenset(self._names_of(definition, meanings, is_imported=is_imported))
-            self._targets[definition] = _UseTarget(meanings, names, is_imported, is_local)
+            overridden = self._resolver.overridden_by(definition)
+            self._targets[definition] = _UseTarget(
+                meanings, overridden, names, is_imported, is_local
+            )
         return self._targets[definition]
 
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:

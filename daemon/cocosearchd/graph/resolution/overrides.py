@@ -1,0 +1,86 @@
+"""Overridden members: a call through a base class may run the member of a subclass."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, DefinitionKey
+from cocosearchd.graph.resolution.block_bindings import ANYWHERE
+from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
+from cocosearchd.graph.resolution.type_inference import MAX_CLASSES, TypeInference
+from cocosearchd.languages.code_facts import Use
+from cocosearchd.languages.references.chain_text import first_name
+
+
+class OverriddenMembers(NamedTuple):
+    """The members of base classes that a member overrides, and these base classes.
+
+    A base class without the member is among `classes`, as it inherits it.
+    """
+
+    members: frozenset[DefinitionKey] = frozenset()
+    classes: frozenset[DefinitionKey] = frozenset()
+
+
+NOTHING_OVERRIDDEN = OverriddenMembers()
+
+
+class OverrideLookup:
+    """Finds what members override, for one question. The base classes of a class are found once."""
+
+    def __init__(self, names: ScopeLookup, types: TypeInference) -> None:
+        self._names = names
+        self._types = types
+        self._base_classes: dict[DefinitionKey, tuple[DefinitionKey, ...]] = {}
+
+    def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
+        """Return what a member overrides; nothing for constructors and for what is no member."""
+        symbol = self._types.symbol(key)
+        if symbol is None or key.symbol == WHOLE_FILE or not self._names.is_method(key):
+            return NOTHING_OVERRIDDEN
+        if symbol.name in self._names.rules(key.path).constructor_names:
+            return NOTHING_OVERRIDDEN
+        classes = frozenset(
+            base
+            for owner in self._types.classes_around(key.path, key.symbol)
+            for base in self._find_base_classes(owner)
+        )
+        members = frozenset(
+            member for base in classes for member in self._types.own_members(base, symbol.name)
+        )
+        return OverriddenMembers(members, classes) if members else NOTHING_OVERRIDDEN
+
+    def classes_of_receiver(
+        self, file: CodeFile, use: Use, region: int = ANYWHERE
+    ) -> tuple[DefinitionKey, ...]:
+        """Return the classes of the object whose member a use means.
+
+        None for a member of a class itself and for one of the base class (`super().close()`): such
+        a use runs no other member. `region`: the block of the receiver's first variable.
+        """
+        rules = rules_of(file.language)
+        if not use.receiver:
+            is_implied = rules.members_visible
+            return self._types.classes_around(file.path, use.symbol) if is_implied else ()
+        if first_name(use.receiver) in rules.parent_names:
+            return ()
+        value = self._types.evaluate(file.path, use.symbol, use.receiver, use.is_local, region)
+        return value.definitions if value.kind == "instance" else ()
+
+    def _find_base_classes(self, key: DefinitionKey) -> tuple[DefinitionKey, ...]:
+        if key not in self._base_classes:
+            self._base_classes[key] = tuple(self._walk_base_classes(key))
+        return self._base_classes[key]
+
+    def _walk_base_classes(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
+        """Yield the base classes of a class, and those of these, nearest first."""
+        visited = {key}
+        waiting = deque([key])
+        while waiting and len(visited) <= MAX_CLASSES:
+            new_bases = [
+                base for base in self._types.bases(waiting.popleft()) if base not in visited
+            ]
+            yield from new_bases
+            visited.update(new_bases)
+            waiting += new_bases

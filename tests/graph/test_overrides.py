@@ -1,0 +1,149 @@
+"""Uses of a member through a base class whose member it overrides, from source text to impact."""
+
+import pytest
+
+from benchmarks.graph.parsed_files import ParsedFiles, parse_texts
+from cocosearchd.graph.code_files import DefinitionKey
+from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
+from cocosearchd.graph.resolution.resolver import Resolver
+
+BASE = """\
+class Job:
+    def run(self):
+        self.work()
+        Job.work(self)
+
+    def work(self): ...
+    def __init__(self): ...
+
+class Named(Job): ...
+
+def start(job: Job, named: Named, idle: "Idle", other):
+    job.work()
+    named.work()
+    idle.work()
+    other.work()
+
+class Idle(Job):
+    def rest(self):
+        self.work()
+"""
+SUBCLASS = """\
+from base import Named
+
+class Mail(Named):
+    def work(self):
+        super().work()
+
+    def __init__(self):
+        super().__init__()
+
+def send(mail: Mail):
+    mail.work()
+"""
+SCRIPT = """\
+abstract class Job { abstract work(): void; run() { this.work() } }
+interface Worker { work(): void }
+class Mail extends Job implements Worker { work() {} }
+function a(job: Job) { job.work() }
+function b(worker: Worker) { worker.work() }
+function c(other: Rest) { other.work() }
+class Rest extends Job {}
+"""
+JAVA = """\
+interface Worker { void work(); }
+abstract class Job implements Worker { void run() { work(); } }
+class Mail extends Job { public void work() {} }
+class Main { void main(Worker worker, Job job, Rest rest) { worker.work(); job.work(); rest.work(); } }
+class Rest extends Job {}
+"""
+
+
+def key_of(files: ParsedFiles, path: str, name: str) -> DefinitionKey:
+    symbols = files.load([path])[path].symbols
+    return DefinitionKey(path, [symbol.qualified_name for symbol in symbols].index(name))
+
+
+def uses_of(files: ParsedFiles, path: str, name: str) -> list[tuple[str, int, str, str]]:
+    """Return path, line, reason and confidence of the uses of a definition."""
+    uses = Resolver(files).uses_of(key_of(files, path, name))
+    return [
+        (use.file.path, use.use.line, use.resolution.reason, use.resolution.confidence)
+        for use in uses
+    ]
+
+
+@pytest.fixture
+def files() -> ParsedFiles:
+    return parse_texts({"base.py": BASE, "mail.py": SUBCLASS}, {"python"})
+
+
+def test_a_call_through_a_base_class_is_a_possible_use(files: ParsedFiles) -> None:
+    assert uses_of(files, "mail.py", "Mail.work") == [
+        ("base.py", 3, "through_base", "possible"),
+        ("base.py", 12, "through_base", "possible"),  # of Job
+        ("base.py", 13, "through_base", "possible"),  # of Named, which inherits it
+        ("base.py", 15, "name_only", "possible"),
+        ("mail.py", 11, "class_member", "certain"),
+    ]
+
+
+def test_a_base_class_has_its_own_uses_only(files: ParsedFiles) -> None:
+    lines = [(path, line) for path, line, _, _ in uses_of(files, "base.py", "Job.work")]
+    assert lines == [
+        *(("base.py", line) for line in (3, 4, 12, 13, 14, 15, 19)),
+        ("mail.py", 5),
+    ]
+
+
+def test_a_constructor_overrides_nothing(files: ParsedFiles) -> None:
+    assert uses_of(files, "mail.py", "Mail.__init__") == []
+
+
+def test_uses_in_one_file_are_those_of_all(files: ParsedFiles) -> None:
+    key = key_of(files, "mail.py", "Mail.work")
+    resolver = Resolver(files)
+    uses_by_file = [
+        use
+        for path in resolver.mentioning_paths(key)
+        for use in resolver.uses_in(key, files.load([path])[path])
+    ]
+    all_uses = list(resolver.uses_of(key))
+    assert uses_by_file == all_uses == list(resolver.uses_of(key)), "the second time from memory"
+
+
+def test_what_calls_a_base_class_is_affected_as_possible(files: ParsedFiles) -> None:
+    bounds = ImpactBounds(depth=2, weakest="possible", is_over=lambda: False)
+    key = key_of(files, "mail.py", "Mail.work")
+    impact = find_impact(files, Resolver(files), [key], bounds)
+    affected = {
+        item.symbol.qualified_name: (item.distance, item.confidence)
+        for item in impact.affected
+        if item.symbol is not None
+    }
+    assert affected == {
+        "Job.run": (1, "possible"),
+        "start": (1, "possible"),
+        "send": (1, "certain"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "language", "lines"),
+    [("a.ts", SCRIPT, "typescript", [1, 4, 5]), ("a.java", JAVA, "java", [2, 4, 4])],
+)
+def test_interfaces_and_abstract_classes_are_bases(
+    path: str, text: str, language: str, lines: list[int]
+) -> None:
+    uses = uses_of(parse_texts({path: text}, {language}), path, "Mail.work")
+    assert [line for _, line, _, _ in uses] == lines
+    assert {(reason, confidence) for _, _, reason, confidence in uses} == {
+        ("through_base", "possible")
+    }
+
+
+def test_base_classes_that_name_each_other_end() -> None:
+    text = "class A(B):\n    def run(self): self.go()\n    def go(self): ...\n"
+    text += "class B(A):\n    def go(self): ...\n"
+    files = parse_texts({"a.py": text}, {"python"})
+    assert ("a.py", 2, "through_base", "possible") in uses_of(files, "a.py", "B.go")
