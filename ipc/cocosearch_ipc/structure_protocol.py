@@ -36,8 +36,9 @@ class AffectedEntry:
     """A definition that is affected, or the code of a file outside of all definitions.
 
     It uses `via`, a qualified name or a path, at `line` and `column` of its file; with `broken`, that
-    is gone. `distance` is 1 for direct users. `confidence` is the weakest on the way; `reason` and
-    `explanation` say why the use is taken for one.
+    is gone, and with the reason "overrides", it overrides that. `distance` is 1 for direct users.
+    `confidence` is the weakest on the way; `reason` and `explanation` say why the use is taken for
+    one.
     """
 
     symbol: GraphSymbol

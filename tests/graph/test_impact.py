@@ -35,6 +35,10 @@ class ByName:
                     confidence = "likely" if use.receiver == "some" else confidence
                     yield ResolvedUse(file, use, Resolution((definition,), confidence, "test"))
 
+    def overriders_of(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
+        """Yield nothing."""
+        return iter(())
+
 
 def chain(*names: str) -> MemoryFiles:
     """Make functions of which each calls the one before, each in a file."""

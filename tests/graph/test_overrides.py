@@ -128,6 +128,29 @@ def test_what_calls_a_base_class_is_affected_as_possible(files: ParsedFiles) -> 
     }
 
 
+def test_members_that_override_a_changed_one_are_affected(files: ParsedFiles) -> None:
+    bounds = ImpactBounds(depth=2, weakest="possible", is_over=lambda: False)
+    key = key_of(files, "base.py", "Job.work")
+    impact = find_impact(files, Resolver(files), [key], bounds)
+    affected = {
+        item.symbol.qualified_name: (item.distance, item.reason, item.use_place.line)
+        for item in impact.affected
+        if item.symbol is not None
+    }
+    # its `super().work()` is a certain use
+    assert affected["Mail.work"] == (1, "inherited_member", 5)
+    assert affected["send"] == (2, "class_member", 11)
+    text = "from base import Job\nclass Quiet(Job):\n    def work(self): ...\n"
+    quiet = parse_texts({"base.py": BASE, "quiet.py": text}, {"python"})
+    impact = find_impact(quiet, Resolver(quiet), [key], bounds)
+    overriders = [
+        (item.key.path, item.use_place.line, item.via_name, item.confidence)
+        for item in impact.affected
+        if item.reason == "overrides"
+    ]
+    assert overriders == [("quiet.py", 3, "Job.work", "possible")]
+
+
 @pytest.mark.parametrize(
     ("path", "text", "language", "lines"),
     [("a.ts", SCRIPT, "typescript", [1, 4, 5]), ("a.java", JAVA, "java", [2, 4, 4])],

@@ -42,6 +42,13 @@ def values(reply: object) -> dict[str, Any]:
     return result
 
 
+def test_a_definition_that_overrides_another_is_called_so() -> None:
+    overriding = replace(AFFECTED[0], reason="overrides", confidence="possible", explanation="so")
+    reply = s.ImpactReply(**COMMON, **IMPACT_FIELDS | {"affected": (overriding,)})
+    lines = list(structure_text.impact(values(reply), PLAIN))
+    assert "  api.py:4  function fetch  overrides Client.retry at 6  possible: so" in lines
+
+
 def test_impact_is_grouped_by_distance_and_names_the_tests() -> None:
     reply = s.ImpactReply(**COMMON, definitions=(RETRY,), **IMPACT_FIELDS)
     assert list(structure_text.impact(values(reply), PLAIN)) == [

@@ -15,6 +15,7 @@ from cocosearchd.graph.code_files import (
 )
 from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.questions.time_limit import STEP, IsOver, OutOfTime
+from cocosearchd.graph.resolution.reasons import OVERRIDES, REASONS
 from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
@@ -35,6 +36,9 @@ class UseResolver(Protocol):
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses of a symbol, or the imports of a file."""
 
+    def overriders_of(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
+        """Yield the members of subclasses that override a member."""
+
 
 class UsePlace(NamedTuple):
     """The place of a use, from 1."""
@@ -47,8 +51,8 @@ class UsePlace(NamedTuple):
 class Affected:
     """A definition, or the code of a file outside of all definitions, that uses what changes.
 
-    `confidence` is the weakest on the best way there. `via_name`, qualified or a path, is used at
-    `use_place`; it is itself what changes, or affected at one less in `distance`. With `is_broken` it
+    `confidence` is the weakest on the best way there. `via_name`, qualified or a path, is used or
+    overridden at `use_place`; it is itself what changes, or affected at one less in `distance`. With `is_broken` it
     is gone.
     """
 
@@ -101,10 +105,11 @@ def find_impact(
     """Follow uses backwards from changed and removed definitions, breadth first.
 
     A changed class changes its members, a changed file its definitions. Code outside of all
-    definitions is affected, but leads no further.
+    definitions is affected, but leads no further. Members that override a changed one are affected
+    as well: they may have to change with it.
     """
     starts = dict(sorted(_expand(files, changed)))
-    search = _ImpactSearch(resolver, bounds, frozenset(starts), names=starts)
+    search = _ImpactSearch(files, resolver, bounds, frozenset(starts), names=starts)
     level: Mapping[DefinitionKey, Confidence] = dict.fromkeys(starts, "certain")
     for distance in range(1, bounds.depth + 1):
         level = search.step(level, distance, removed if distance == 1 else ())
@@ -184,6 +189,7 @@ class _Way:
 class _ImpactSearch:
     """The state of one search."""
 
+    files: CodeFiles
     resolver: UseResolver
     bounds: ImpactBounds
     changed: frozenset[DefinitionKey]
@@ -204,6 +210,8 @@ class _ImpactSearch:
         """
         following = dict[DefinitionKey, Confidence]()
         try:
+            if distance == 1:
+                self._follow_overriders(level, following)
             for item in removed:
                 for use in item.uses:
                     way = _Way(item.name, use.resolution.confidence, distance, is_broken=True)
@@ -217,12 +225,36 @@ class _ImpactSearch:
             return {}
         return {key: following[key] for key in sorted(following.keys() - self.changed)}
 
+    def _follow_overriders(
+        self, changed: Iterable[DefinitionKey], following: dict[DefinitionKey, Confidence]
+    ) -> None:
+        """Record the members that override changed ones, and add them to those to go on from."""
+        for definition in changed:
+            for key in self.resolver.overriders_of(definition):
+                self._count_use()
+                file = self.files.load([key.path])[key.path]
+                symbol = file.symbols[key.symbol]
+                item = Affected(
+                    key=key,
+                    symbol=symbol,
+                    language=file.language,
+                    distance=1,
+                    confidence=REASONS[OVERRIDES].confidence,
+                    reason=OVERRIDES,
+                    via_name=self.names[definition],
+                    use_place=UsePlace(symbol.start_line, 1),
+                    is_test=is_test(key.path),
+                )
+                if self._record(item):
+                    self.names[key] = symbol.qualified_name
+                    following[key] = item.confidence
+
     def _follow(
         self, use: ResolvedUse, way: _Way, following: dict[DefinitionKey, Confidence]
     ) -> None:
         """Record the user of a definition, and add it to those to go on from."""
         self._count_use()
-        if self._record(use, way):
+        if self._record(_affected_by(use, way)):
             following |= dict.fromkeys(self._leading_on(use), way.confidence)
 
     def _count_use(self) -> None:
@@ -235,31 +267,19 @@ class _ImpactSearch:
         ):
             raise OutOfTime
 
-    def _record(self, use: ResolvedUse, way: _Way) -> bool:
-        """Record the user of a definition; returns False for one that is known at least as well."""
-        user = _user(use)
-        if STRENGTH[way.confidence] > STRENGTH[self.bounds.weakest]:
+    def _record(self, item: Affected) -> bool:
+        """Record an affected definition; returns False for one that is known at least as well."""
+        if STRENGTH[item.confidence] > STRENGTH[self.bounds.weakest]:
             return False
-        if user in self.changed and not way.is_broken:
+        if item.key in self.changed and not item.is_broken:
             return False
-        earlier = self.affected.get(user)
+        earlier = self.affected.get(item.key)
         if earlier is not None and (
-            earlier.distance < way.distance
-            or STRENGTH[earlier.confidence] <= STRENGTH[way.confidence]
+            earlier.distance < item.distance
+            or STRENGTH[earlier.confidence] <= STRENGTH[item.confidence]
         ):
             return False
-        self.affected[user] = Affected(
-            key=user,
-            symbol=use.file.symbols[user.symbol] if user.symbol != WHOLE_FILE else None,
-            language=use.file.language,
-            distance=way.distance,
-            confidence=way.confidence,
-            reason=use.resolution.reason,
-            via_name=way.via_name,
-            use_place=UsePlace(use.use.line, use.use.column),
-            is_test=is_test(use.file.path),
-            is_broken=way.is_broken,
-        )
+        self.affected[item.key] = item
         return True
 
     def _leading_on(self, use: ResolvedUse) -> Iterator[DefinitionKey]:
@@ -271,6 +291,23 @@ class _ImpactSearch:
             key = DefinitionKey(use.file.path, position)
             self.names[key] = _name(use.file, position)
             yield key
+
+
+def _affected_by(use: ResolvedUse, way: _Way) -> Affected:
+    """Return the definition that a use is in, as affected by what it uses."""
+    user = _user(use)
+    return Affected(
+        key=user,
+        symbol=use.file.symbols[user.symbol] if user.symbol != WHOLE_FILE else None,
+        language=use.file.language,
+        distance=way.distance,
+        confidence=way.confidence,
+        reason=use.resolution.reason,
+        via_name=way.via_name,
+        use_place=UsePlace(use.use.line, use.use.column),
+        is_test=is_test(use.file.path),
+        is_broken=way.is_broken,
+    )
 
 
 def _user(use: ResolvedUse) -> DefinitionKey:

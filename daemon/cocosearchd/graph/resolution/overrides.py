@@ -1,15 +1,15 @@
 """Overridden members: a call through a base class may run the member of a subclass."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, DefinitionKey
+from cocosearchd.graph.code_files import CodeFile, DefinitionKey, ResolvedUse
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
 from cocosearchd.graph.resolution.type_inference import MAX_CLASSES, TypeInference
-from cocosearchd.languages.code_facts import Use
+from cocosearchd.languages.code_facts import TOP_LEVEL, Use
 from cocosearchd.languages.references.chain_text import first_name
 
 
@@ -26,6 +26,9 @@ class OverriddenMembers(NamedTuple):
 NOTHING_OVERRIDDEN = OverriddenMembers()
 
 
+UsesOf = Callable[[DefinitionKey], Iterable[ResolvedUse]]
+
+
 class OverrideLookup:
     """Finds what members override, for one question. The base classes of a class are found once."""
 
@@ -36,20 +39,26 @@ class OverrideLookup:
 
     def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
         """Return what a member overrides; nothing for constructors and for what is no member."""
-        symbol = self._types.symbol(key)
-        if symbol is None or key.symbol == WHOLE_FILE or not self._names.is_method(key):
-            return NOTHING_OVERRIDDEN
-        if symbol.name in self._names.rules(key.path).constructor_names:
-            return NOTHING_OVERRIDDEN
         classes = frozenset(
-            base
-            for owner in self._types.classes_around(key.path, key.symbol)
-            for base in self._find_base_classes(owner)
+            base for owner in self._classes_of(key) for base in self._find_base_classes(owner)
         )
-        members = frozenset(
-            member for base in classes for member in self._types.own_members(base, symbol.name)
-        )
+        members = frozenset(member for base in classes for member in self._same_member(key, base))
         return OverriddenMembers(members, classes) if members else NOTHING_OVERRIDDEN
+
+    def overriders_of(self, key: DefinitionKey, uses_of: UsesOf) -> Iterator[DefinitionKey]:
+        """Yield the members that override one, in subclasses and in those of these, nearest first.
+
+        `uses_of` yields the uses of a class.
+        """
+        owners = self._classes_of(key)
+        visited = set(owners)
+        waiting = deque(owners)
+        while waiting and len(visited) <= MAX_CLASSES:
+            for subclass in _subclasses(uses_of(waiting.popleft())):
+                if subclass not in visited:
+                    visited.add(subclass)
+                    waiting.append(subclass)
+                    yield from self._same_member(key, subclass)
 
     def classes_of_receiver(
         self, file: CodeFile, use: Use, region: int = ANYWHERE
@@ -68,6 +77,20 @@ class OverrideLookup:
         value = self._types.evaluate(file.path, use.symbol, use.receiver, use.is_local, region)
         return value.definitions if value.kind == "instance" else ()
 
+    def _classes_of(self, key: DefinitionKey) -> tuple[DefinitionKey, ...]:
+        """Return the class of a member that another may override; none for constructors."""
+        symbol = self._types.symbol(key)
+        if symbol is None or not self._names.is_method(key):
+            return ()
+        if symbol.name in self._names.rules(key.path).constructor_names:
+            return ()
+        return self._types.classes_around(key.path, key.symbol)
+
+    def _same_member(self, key: DefinitionKey, owner: DefinitionKey) -> tuple[DefinitionKey, ...]:
+        """Return the member of a class that has the name of another member."""
+        symbol = self._types.symbol(key)
+        return () if symbol is None else self._types.own_members(owner, symbol.name)
+
     def _find_base_classes(self, key: DefinitionKey) -> tuple[DefinitionKey, ...]:
         if key not in self._base_classes:
             self._base_classes[key] = tuple(self._walk_base_classes(key))
@@ -84,3 +107,10 @@ class OverrideLookup:
             yield from new_bases
             visited.update(new_bases)
             waiting += new_bases
+
+
+def _subclasses(uses: Iterable[ResolvedUse]) -> Iterator[DefinitionKey]:
+    """Yield the classes that name a class as their base."""
+    for match in uses:
+        if match.use.kind == "inherit" and match.use.symbol != TOP_LEVEL:
+            yield DefinitionKey(match.file.path, match.use.symbol)

@@ -15,6 +15,9 @@ class Reason(NamedTuple):
     sentence: str
 
 
+# The reason of a definition that is affected without a use.
+OVERRIDES = "overrides"
+
 REASONS: Mapping[str, Reason] = {
     "precise_index": Reason("certain", "a precise index (SCIP) says so"),
     "same_scope": Reason("certain", "an enclosing definition defines the name"),
@@ -32,6 +35,7 @@ REASONS: Mapping[str, Reason] = {
     "through_base": Reason(
         "possible", "a base class declares the member, which this one overrides"
     ),
+    OVERRIDES: Reason("possible", "it may have to change with the member that it overrides"),
     "name_only": Reason("possible", "definitions with the name, as the receiver is not known"),
     "foreign": Reason("certain", "the name comes from outside of the index"),
     "unresolved": Reason("possible", "no definition in the index has the name"),

@@ -79,6 +79,10 @@ class Resolver:
         """Return the members of base classes that a member overrides."""
         return self._overrides.overridden_by(key)
 
+    def overriders_of(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
+        """Yield the members of subclasses that override a member, nearest first."""
+        return self._overrides.overriders_of(key, self._search.uses_of)
+
     def classes_of_receiver(self, file: CodeFile, use: Use) -> tuple[DefinitionKey, ...]:
         """Return the classes of the object whose member a use means; none if that is not known."""
         return self._overrides.classes_of_receiver(file, use, self._region(file, use))

@@ -113,6 +113,12 @@ def _affected_summary(reply: Reply) -> str:
     return f"affects {at_least}{extent}{tests if reply['total_test_files'] else ''}"
 
 
+def _verb(entry: Mapping[str, Any]) -> str:
+    if entry["reason"] == "overrides":
+        return "overrides"
+    return "still uses" if entry["broken"] else "uses"
+
+
 def _affected(reply: Reply, style: output.Style) -> Iterator[str]:
     for distance, entries in groupby(reply["affected"], key=lambda entry: entry["distance"]):
         total = reply["distances"].get(str(distance), 0)
@@ -122,8 +128,9 @@ def _affected(reply: Reply, style: output.Style) -> Iterator[str]:
         )
         for entry in entries:
             doubt = f"  {entry['confidence']}: {_escape(entry['explanation'])}"
-            verb = "still uses" if entry["broken"] else "uses"
-            via = style.paint(f"  {verb} {_escape(entry['via'])} at {entry['line']}", output.DIM)
+            via = style.paint(
+                f"  {_verb(entry)} {_escape(entry['via'])} at {entry['line']}", output.DIM
+            )
             yield (
                 f"  {_symbol_row(entry['symbol'], style)}{via}"
                 + ("" if entry["confidence"] == "certain" else style.paint(doubt, output.YELLOW))
