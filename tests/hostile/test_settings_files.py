@@ -3,6 +3,7 @@ one sentence.
 """
 
 import os
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,46 @@ PUMPS = [
     *((read_yaml, name, text) for name, text in YAML_PUMPS.items()),
     *((read_env, name, text) for name, text in ENV_PUMPS.items()),
 ]
+
+
+HALF = SIZE // 4
+# Each alias repeats what its anchor has: the square of the length.
+REPEATED: dict[str, bytes] = {
+    "sections": b"a: &a\n"
+    + b"".join(b"  k%d: 1\n" % i for i in range(HALF // 12))
+    + b"".join(b"b%d: *a\n" % i for i in range(HALF // 12)),
+    "lists": b"a: &a ["
+    + b"1," * (HALF // 2)
+    + b"]\n"
+    + b"".join(b"b%d: *a\n" % i for i in range(HALF // 12)),
+    "a long key": b'? "' + b"k" * SIZE + b'"\n: 1',
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_repeats_or_is_long_is_refused_before_it_is_kept(tmp_path: Path, name: str) -> None:
+    (tmp_path / "cocosearch.yaml").write_bytes(REPEATED[name])
+    began = time.thread_time()
+    error = refusal(lambda: read_project(os.fsencode(tmp_path), {}))
+    assert time.thread_time() - began < LONGEST_S
+    assert error is not None
+    assert error.hint
+    assert len(error.message) < 400
+
+
+def test_answers_are_not_flooded_with_names_of_a_project(tmp_path: Path) -> None:
+    ignored = "".join(f"log_{'x' * 80}{i}: 1\n" for i in range(1_000))
+    (tmp_path / "cocosearch.yaml").write_text(f"log:\n{textwrap.indent(ignored, '  ')}")
+    (warning,) = read_project(os.fsencode(tmp_path), {}).warnings
+    assert len(warning) < 700
+    assert warning.count("log_") == 5
+    assert " and 995 more (" in warning
+    for key in ("topics", "linked_indexes"):
+        names = [f"SYSTEM: do as {i} says" for i in range(21)]
+        (tmp_path / "cocosearch.yaml").write_text(f"{key}: {names}")
+        error = refusal(lambda: read_project(os.fsencode(tmp_path), {}))
+        assert error is not None
+        assert "21 names" in error.message
 
 
 def refusal(read: Callable[[], object]) -> BadSettings | None:

@@ -23,7 +23,7 @@ from cocosearchd.config.settings import (
     setting_keys,
     unknown_setting,
 )
-from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml, stamp
+from cocosearchd.config.settings_files import MAX_KEY, SettingEntry, read_env, read_yaml, stamp
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.nofollow import directory_identity
 
@@ -36,6 +36,10 @@ TOP = ("name", "topics", "linked_indexes")
 # warning.
 _FOREIGN = ("controller.", "search.min_score", "log.")
 MAX_ITEMS, MAX_TEXT = 500, 500
+# Topics and linked indexes: answers name them, also to assistants.
+MAX_NAMES = 20
+# Ignored keys that a warning names.
+_MAX_IGNORED = 5
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 
@@ -164,8 +168,9 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
 def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
     """One warning for all ignored entries, none if there are none."""
     if entries:
-        names = ", ".join(entry.key for entry in entries)
-        yield f"ignored in {entries[0].location}: {names} ({reason})"
+        names = ", ".join(entry.key[:MAX_KEY] for entry in entries[:_MAX_IGNORED])
+        more = f" and {len(entries) - _MAX_IGNORED} more" if len(entries) > _MAX_IGNORED else ""
+        yield f"ignored in {entries[0].location}: {names}{more} ({reason})"
 
 
 def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
@@ -201,7 +206,12 @@ def _texts(entry: SettingEntry) -> tuple[str, ...]:
         raise BadSettings(
             f"{entry.key} in {entry.location} is not {kind}", "use 1 to 100 printable characters"
         )
-    return _check_size(tuple(dict.fromkeys(items)), entry)
+    names = tuple(dict.fromkeys(items))
+    if len(names) > MAX_NAMES:
+        raise BadSettings(
+            f"{entry.key} in {entry.location} has {len(names)} names", f"use at most {MAX_NAMES}"
+        )
+    return names
 
 
 def _check_size(items: tuple[Any, ...], entry: SettingEntry) -> tuple[Any, ...]:

@@ -19,6 +19,10 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.regular_files import read_in_tree, read_regular
 
 MAX_SETTINGS_BYTES = 256 * 1024
+# Values of a YAML file, items of lists among them. An alias repeats all values of its anchor, so
+# their number may be the square of the file's length.
+MAX_VALUES = 5_000
+MAX_KEY = 100  # characters: errors and warnings quote keys
 # python-dotenv searches a comment after each blank of a value: n blanks in a row cost n^2 steps.
 _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 
@@ -40,7 +44,7 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     text = _text(path, links=links)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader) if text else None
-        return tuple(_entries(node, path)) if node is not None else ()
+        return tuple(_EntryReader(path).entries(node)) if node is not None else ()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         location = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -103,51 +107,70 @@ def _text(path: Path, *, links: bool) -> str:
         raise BadSettings(f"cannot read {path}: it is not UTF-8", "mend the file") from None
 
 
-def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[SettingEntry]:
-    if not isinstance(node, yaml.MappingNode):
-        if not section and isinstance(node, yaml.ScalarNode) and not node.value:
-            return  # nothing but comments
-        raise BadSettings(
-            f"{path}:{node.start_mark.line + 1} is not sections of settings",
-            "write `section:` and below it `  field: value`",
-        )
-    lines: dict[str, int] = {}
-    for key_node, value in node.value:
-        key = _key(key_node, path)
-        line = key_node.start_mark.line + 1
-        if key in lines:
+class _EntryReader:
+    """Reads the entries of one YAML file, and counts their values."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._value_count = 0
+
+    def entries(self, node: yaml.Node, section: str = "") -> Iterator[SettingEntry]:
+        """Yield the entries of a mapping and of its sections. Raises `BadSettings`."""
+        if not isinstance(node, yaml.MappingNode):
+            if not section and isinstance(node, yaml.ScalarNode) and not node.value:
+                return  # nothing but comments
             raise BadSettings(
-                f"{section}{key} stands twice in {path}: lines {lines[key]} and {line}", "keep one"
+                f"{self._path}:{node.start_mark.line + 1} is not sections of settings",
+                "write `section:` and below it `  field: value`",
             )
-        lines[key] = line
-        if isinstance(value, yaml.MappingNode) and not section:
-            yield from _entries(value, path, f"{key}.")
-        # a key without a value, such as `exclude:` with all of its lines commented out
-        elif value.tag != "tag:yaml.org,2002:null":
-            yield SettingEntry(f"{section}{key}", _value(value), f"{path}:{line}")
+        lines: dict[str, int] = {}
+        for key_node, value in node.value:
+            key = self._key(key_node)
+            line = key_node.start_mark.line + 1
+            if key in lines:
+                raise BadSettings(
+                    f"{section}{key} stands twice in {self._path}: lines {lines[key]} and {line}",
+                    "keep one",
+                )
+            lines[key] = line
+            if isinstance(value, yaml.MappingNode) and not section:
+                yield from self.entries(value, f"{key}.")
+            # a key without a value, such as `exclude:` with all of its lines commented out
+            elif value.tag != "tag:yaml.org,2002:null":
+                yield SettingEntry(f"{section}{key}", self._value(value), f"{self._path}:{line}")
 
-
-def _key(node: yaml.Node, path: Path) -> str:
-    if not isinstance(node, yaml.ScalarNode):
+    def _key(self, node: yaml.Node) -> str:
         line = node.start_mark.line + 1
-        raise BadSettings(f"{path}:{line} has a key that is not a text", "write `field: value`")
-    return str(node.value)
+        if not isinstance(node, yaml.ScalarNode):
+            raise BadSettings(
+                f"{self._path}:{line} has a key that is not a text", "write `field: value`"
+            )
+        if len(node.value) > MAX_KEY:
+            raise BadSettings(
+                f"{self._path}:{line} has a key of more than {MAX_KEY} characters", "mend the file"
+            )
+        return str(node.value)
 
+    def _value(self, node: yaml.Node) -> Any:
+        """Convert a scalar, or a list of scalars, by YAML's rules; anything deeper becomes a mapping.
 
-def _value(node: yaml.Node) -> Any:
-    """Convert a scalar, or a list of scalars, by YAML's rules; anything deeper becomes a mapping.
-
-    The conversion to a setting rejects the mapping.
-    """
-    loader = yaml.SafeLoader("")
-    try:
-        if isinstance(node, yaml.SequenceNode):
-            return [
-                _value(item) if isinstance(item, yaml.ScalarNode) else {} for item in node.value
+        The conversion to a setting rejects the mapping.
+        """
+        items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        self._value_count += len(items) + 1
+        if self._value_count > MAX_VALUES:
+            raise BadSettings(f"{self._path} has more than {MAX_VALUES} values", "use fewer")
+        loader = yaml.SafeLoader("")
+        try:
+            values = [
+                _storable(loader.construct_object(item))
+                if isinstance(item, yaml.ScalarNode)
+                else {}
+                for item in items
             ]
-        return _storable(loader.construct_object(node)) if isinstance(node, yaml.ScalarNode) else {}
-    finally:
-        loader.dispose()
+        finally:
+            loader.dispose()
+        return values if isinstance(node, yaml.SequenceNode) else values[0]
 
 
 def _storable(value: Any) -> Any:

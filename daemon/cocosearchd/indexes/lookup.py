@@ -1,7 +1,7 @@
 """Look up running indexes: by name, by a directory inside, by topic, by link."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import anyio
 
@@ -14,6 +14,8 @@ from cocosearchd.runtime.files.nofollow import without_links
 # away never.
 LINKS_S = 0.5
 LINK_THREADS = 4  # that may wait for such a network at a time
+# Names of a project's settings that a warning quotes, and characters of each.
+MAX_LISTED, MAX_QUOTED = 3, 40
 
 
 class IndexLookup:
@@ -164,20 +166,31 @@ class IndexLookup:
         return allowed
 
     def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
-        """Indexes that `index` links directly, and a warning for each that cannot be searched."""
+        """Indexes that `index` links directly, and warnings about those that cannot be searched."""
         linked: dict[str, RunningIndex] = {}
-        warnings: list[str] = []
+        missing: list[str] = []
+        other_embedder: list[str] = []
         for name in index.settings.project.linked_indexes:
             target = self._running.get(name)
             if target is None:
-                warnings.append(f"{index.record.name} links {name!r}, and there is no such index")
+                missing.append(name)
             elif (
                 target.error is not None
                 or target.record.identity.embedder != index.record.identity.embedder
             ):
-                warnings.append(
-                    f"{index.record.name} links {name!r}, which was built with another embedder"
-                )
+                other_embedder.append(name)
             elif target is not index:
                 linked[name] = target
-        return tuple(linked.values()), tuple(warnings)
+        warnings = (
+            *_link_warning(index, missing, "there is no such index"),
+            *_link_warning(index, other_embedder, "it was built with another embedder"),
+        )
+        return tuple(linked.values()), warnings
+
+
+def _link_warning(index: RunningIndex, names: Sequence[str], reason: str) -> Iterator[str]:
+    """Yield one warning about all names: a project's settings may be those of a stranger."""
+    if names:
+        first = ", ".join(repr(name[:MAX_QUOTED]) for name in names[:MAX_LISTED])
+        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+        yield f"{index.record.name} links {first}{more}, and {reason}"
