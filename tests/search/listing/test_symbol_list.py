@@ -323,7 +323,7 @@ def test_a_cursor_survives_its_text() -> None:
     ["", "x", "é", "bnVsbA", CURSOR[:-6], json.dumps(["a", True, False, "b", 1, "c"])],
 )
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no cursor"):
+    with pytest.raises(InvalidInput, match="not a cursor"):
         decode_cursor(text)
 
 

@@ -10,23 +10,11 @@ from cocosearchd.graph.code_files import CodeFiles
 from cocosearchd.graph.questions.target import Target
 from cocosearchd.languages.detect import detect
 
-MAX_CURSOR_DIGITS = 9
-
 
 def check_range(name: str, value: int, low: int, high: int) -> None:
     """Raise `InvalidInput` for a value outside of its range."""
     if not low <= value <= high:
         raise InvalidInput(f"{name} is {value}", f"use {low:,} to {high:,}")
-
-
-def read_offset(cursor: str | None) -> int:
-    """Return the position of the first entry of a page. Raises `InvalidInput`."""
-    offset = cursor or "0"
-    if not (offset.isascii() and offset.isdigit() and len(offset) <= MAX_CURSOR_DIGITS):
-        raise InvalidInput(
-            f"{offset[:60]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
-        )
-    return int(offset)
 
 
 def find_directory(files: CodeFiles, target: Target) -> str | None:

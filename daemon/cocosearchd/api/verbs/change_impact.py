@@ -23,7 +23,7 @@ from cocosearchd.api.graph.graph_questions import (
     make_reply_fields,
     make_symbol_entry,
 )
-from cocosearchd.api.graph.structure_pages import check_range, is_selected, read_offset
+from cocosearchd.api.graph.structure_pages import check_range, is_selected
 from cocosearchd.errors import InvalidInput, Refused
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import DefinitionKey
@@ -34,6 +34,7 @@ from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.search.listing.cursors import MAX_NUMBER, read_offset
 from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 
@@ -61,7 +62,7 @@ class ImpactVerbs:
     async def impact(self, request: s.ImpactRequest) -> s.ImpactReply:
         """All that a change of a definition or a file affects, with the tests among it."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
-        offset = read_offset(request.cursor)
+        offset = read_offset(request.cursor, MAX_NUMBER)
         answer = await self._questions.ask(request, partial(_find_impact, request))
         finding = answer.value
         return s.ImpactReply(
@@ -75,7 +76,7 @@ class ImpactVerbs:
     async def changes(self, request: s.ChangesRequest) -> s.ChangesReply:
         """The definitions that a change in git touches, what it affects, and the tests to run."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
-        offset = read_offset(request.cursor)
+        offset = read_offset(request.cursor, MAX_NUMBER)
         selection = await self._questions.ask(request, _read_target)
         index = selection.index
         source = await self._read_source(index, selection.value, request.revisions)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 
 import anyio
 
@@ -20,6 +21,7 @@ from cocosearchd.model import glob_from_client, path_from_client
 from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
+from cocosearchd.search.listing.cursors import read_cursor
 
 MODES = ("lines", "counts", "files")
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
@@ -317,13 +319,5 @@ def _make_cursor(
 def _read_cursor(cursor: str | None) -> _Cursor:
     if cursor is None:
         return _Cursor()
-    try:
-        index, path, line = json.loads(cursor)
-    except (ValueError, TypeError):
-        index = path = line = None
-    valid_line = line is None or (type(line) is int and 0 < line < 1 << 31)
-    if not isinstance(index, str) or not isinstance(path, str) or not valid_line:
-        raise InvalidInput(
-            f"{cursor[:60]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
-        )
+    index, path, line = read_cursor(cursor, ((str,), (str,), (int, NoneType)))
     return _Cursor(index, path, line)

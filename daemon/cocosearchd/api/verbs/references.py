@@ -25,10 +25,10 @@ from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.questions.time_limit import IsOver
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.search.listing.cursors import read_cursor, read_offset
 
 _PARTIAL = "the time was not enough for all of them: a path or a language narrows the question"
 _NAMED_SENTENCE = "it is the definition itself"
-MAX_CURSOR_DIGITS = 5
 _WORD = r"(?<!\w){}(?!\w)"
 
 
@@ -133,7 +133,7 @@ class ReferenceVerbs:
     async def _calls(self, request: g.CallsRequest, find_calls: FindCalls) -> g.CallsReply:
         if not 1 <= request.depth <= g.MAX_DEPTH:
             raise InvalidInput(f"depth is {request.depth}", f"use 1 to {g.MAX_DEPTH:,}")
-        offset = _read_offset(request.cursor)
+        offset = read_offset(request.cursor, calls.MAX_ENTRIES)
 
         def find(moment: GraphMoment) -> _Calls:
             query = calls.CallQuery(
@@ -312,28 +312,5 @@ def _read_position(cursor: str | None) -> reference_pages.ReferencePosition | No
     """Read a cursor of references. Raises `InvalidInput`."""
     if cursor is None:
         return None
-    types = (bool, str, int, int, str, str)
-    try:
-        values = json.loads(cursor)
-        is_valid = len(values) == len(types) and all(map(isinstance, values, types))
-    except (ValueError, TypeError, RecursionError):
-        is_valid = False
-    if not is_valid:
-        raise _not_a_cursor(cursor)
+    values = read_cursor(cursor, ((bool,), (str,), (int,), (int,), (str,), (str,)))
     return reference_pages.ReferencePosition(*values)
-
-
-def _read_offset(cursor: str | None) -> int:
-    """Read a cursor of a tree of calls. Raises `InvalidInput`."""
-    if cursor is None:
-        return 0
-    is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_CURSOR_DIGITS
-    if not is_number or int(cursor) > calls.MAX_ENTRIES:
-        raise _not_a_cursor(cursor)
-    return int(cursor)
-
-
-def _not_a_cursor(cursor: str) -> InvalidInput:
-    return InvalidInput(
-        f"{cursor[:60]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
-    )

@@ -9,6 +9,7 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.filters.filter_values import language_ids
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import IndexRecord, SkipReason
+from cocosearchd.search.listing.cursors import read_cursor
 from cocosearchd.search.query_bounds import check_budget, check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -111,12 +112,5 @@ def _read_cursor(cursor: str | None) -> _Position:
     """Parse a cursor. It is JSON, because names of indexes and files may have any separator."""
     if cursor is None:
         return _Position()
-    try:
-        index, path = json.loads(cursor)
-    except (ValueError, TypeError):
-        index = path = None
-    if not isinstance(index, str) or not isinstance(path, str):
-        raise InvalidInput(
-            f"{cursor!r} is not a cursor", "use the cursor of the previous page, unchanged"
-        )
+    index, path = read_cursor(cursor, ((str,), (str,)))
     return _Position(index, path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cocosearchd.errors import InvalidInput
+from cocosearchd.search.listing.cursors import MAX_CURSOR, invalid_cursor, read_cursor
 
 
 class ListPosition(NamedTuple):
@@ -22,7 +23,7 @@ class ListPosition(NamedTuple):
     name: str
 
 
-_TYPES = (str, bool, bool, str, int, str)
+_KINDS = ((str,), (bool,), (bool,), (str,), (int,), (str,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,11 @@ class ListCursor:
 def decode_cursor(text: str) -> ListCursor:
     """Read the text of a cursor. Raises `InvalidInput`."""
     try:
-        padding = "=" * (-len(text) % 4)
-        values = json.loads(base64.b64decode(text + padding, altchars=b"-_", validate=True))
-        valid = all(isinstance(value, kind) for value, kind in zip(values, _TYPES, strict=True))
-    except (ValueError, TypeError, RecursionError):
-        valid = False
-    if not valid:
-        raise InvalidInput(
-            f"{text[:40]!r} is no cursor of a list of symbols", "use that of the previous reply"
-        )
+        # base64 is a third longer than what it encodes
+        padded = text[: 2 * MAX_CURSOR] + "=" * (-len(text) % 4)
+        data = base64.b64decode(padded, altchars=b"-_", validate=True)
+        values = read_cursor(data.decode("ascii"), _KINDS)
+    except (ValueError, InvalidInput):
+        raise invalid_cursor(text) from None
     index, *position = values
     return ListCursor(index, ListPosition(*position))

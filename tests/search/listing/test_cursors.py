@@ -1,0 +1,61 @@
+"""Cursors that clients forge are refused in one sentence, whatever they hold."""
+
+import base64
+import json
+from collections.abc import Callable
+
+import pytest
+
+from cocosearchd.api.verbs import grep, references
+from cocosearchd.errors import InvalidInput
+from cocosearchd.model import path_text
+from cocosearchd.search.answers import file_listing
+from cocosearchd.search.listing.cursors import MAX_CURSOR, read_cursor, read_offset
+from cocosearchd.search.listing.list_cursor import decode_cursor
+
+TWO_TEXTS = ((str,), (str,))
+FORGED = (
+    "[" * 200_000,
+    "x" * 1_000_000,
+    json.dumps(["a", "\ud800"]),
+    json.dumps(["a", "b\0c"]),
+    json.dumps(["a" * MAX_CURSOR, "b"]),
+    json.dumps(["a", 1e300]),
+    json.dumps(["a", -1]),
+    '{"a": 1}',
+    "[NaN, Infinity]",
+    "[1, 2, 3, 4, 5, 6, 7]",
+    "null",
+    "",
+)
+
+
+def read_list(cursor: str) -> object:
+    return decode_cursor(base64.urlsafe_b64encode(cursor.encode(errors="replace")).decode())
+
+
+@pytest.mark.parametrize("cursor", FORGED, ids=range(len(FORGED)))
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda cursor: read_cursor(cursor, TWO_TEXTS),
+        file_listing._read_cursor,
+        grep._read_cursor,
+        references._read_position,
+        lambda cursor: read_offset(cursor or "x", 9),
+        read_list,
+        decode_cursor,
+    ],
+    ids=["any", "files", "grep", "references", "offset", "symbols", "text of symbols"],
+)
+def test_a_forged_cursor_is_refused(read: Callable[[str], object], cursor: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a cursor") as refusal:
+        read(cursor)
+    assert len(refusal.value.message) < 400
+
+
+def test_a_path_of_any_bytes_is_a_value_of_a_cursor() -> None:
+    path = path_text(b"\xff" * 4096)
+    assert read_cursor(json.dumps(["index", path]), TWO_TEXTS) == ["index", path]
+    assert read_offset(None, 9) == read_offset("", 9) == 0
+    assert read_offset("9", 9) == 9
