@@ -50,7 +50,7 @@ def state_dir(env: Mapping[str, str]) -> str:
 
 
 def runtime_dir(env: Mapping[str, str]) -> str:
-    """Return the directory of the sockets: private to the user, removed at a reboot."""
+    """Return the directory of the sockets: private to the user, and emptied at a reboot if it can be."""
     if configured := env.get("COCOSEARCH_RUNTIME_DIR"):
         return _absolute(configured)
     if env.get("COCOSEARCH_STATE_DIR"):
@@ -66,8 +66,8 @@ def runtime_dir(env: Mapping[str, str]) -> str:
         return f"{usual}/cocosearch"
     if sys.platform == "darwin":
         return os.path.join(home(env), "Library", "Caches", "cocosearch", "run")
-    # The owner and the mode are checked at bind.
-    return "/run/cocosearch" if uid == 0 else f"/tmp/cocosearch-{uid}"  # noqa: S108
+    # not in /tmp: another user could take the name first, and nobody but that user could remove it
+    return "/run/cocosearch" if uid == 0 else os.path.join(state_dir(env), "run")
 
 
 def config_file(env: Mapping[str, str]) -> str:

@@ -489,10 +489,22 @@ async def test_tools_say_what_they_change(shared: Daemon) -> None:
 
 # ---- what may be indexed ----
 
+# Directories of tokens and cookies that no list of secrets has.
+HIDDEN_SECRETS = (
+    ".bitcoin",
+    ".config/github-copilot",
+    ".config/nvim",
+    ".config/sops/age",
+    ".gemini",
+    ".local/share/opencode",
+    ".var/app/org.mozilla.firefox",
+    "snap/firefox/common/.mozilla",
+)
+
 
 def test_roots_are_limited_to_what_is_allowed(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    for name in (*SECRETS, "work/project", ".config/nvim", "state/pg"):
+    for name in (*SECRETS, *HIDDEN_SECRETS, "work/project", "work/project/.trees/a", "state/pg"):
         (home / name).mkdir(parents=True, exist_ok=True)
     (home / "link").symlink_to("/etc")
     (home / "work" / "keys").symlink_to(home / ".ssh")
@@ -501,7 +513,10 @@ def test_roots_are_limited_to_what_is_allowed(tmp_path: Path) -> None:
     policy = RootPolicy(("~",), str(home), (str(home / "state"),))
     assert policy.resolve(str(home / "work" / "project")) == str(home / "work" / "project")
     assert policy.resolve(f"{home}/work/../work/project/") == str(home / "work" / "project")
-    assert policy.resolve(str(home / ".config" / "nvim"))
+    for allowed in (".config/nvim", ".config"):
+        assert RootPolicy((f"~/{allowed}",), str(home)).resolve(str(home / ".config" / "nvim"))
+    trees = home / "work" / "project" / ".trees"
+    assert policy.resolve(str(trees / "a"), near=(str(home / "work" / "project"),))
     refused = [
         *SYSTEM,
         "/",
@@ -514,7 +529,8 @@ def test_roots_are_limited_to_what_is_allowed(tmp_path: Path) -> None:
         home,
         home.parent,
         f"{home}/.",
-        *(home / name for name in SECRETS),
+        *(home / name for name in (*SECRETS, *HIDDEN_SECRETS)),
+        trees / "a",
         home / ".ssh" / "below",
         home / ".SSH",
         home / ".config",

@@ -24,6 +24,7 @@ from cocosearch_ipc.protocol import (
 from cocosearch_ipc.render.line_range import format_location
 from cocosearch_ipc.render.visible import (
     CONTENT_NOTICE,
+    INDEXES_NOTICE,
     NAMES_NOTICE,
     fenced,
     visible,
@@ -284,7 +285,7 @@ def indexes(reply: IndexesReply) -> str:
     """Format one line per index."""
     if not reply.indexes:
         return "No index yet. Call index_codebase with the absolute path of a project."
-    return "\n".join(_index(index) for index in reply.indexes)
+    return "\n".join([INDEXES_NOTICE, *map(_index, reply.indexes)])
 
 
 def stats(reply: StatsReply) -> str:

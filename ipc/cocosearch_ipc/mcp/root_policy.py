@@ -50,14 +50,18 @@ SECRETS = (
     ".ssh",
     ".terraform.d",
     ".thunderbird",
-    "Library/Application Support",
-    "Library/Keychains",
+    "AppData",
+    "Library",
+    "snap",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RootPolicy:
     """Allows directories below `allowed`, unless they contain or lie in a forbidden directory.
+
+    Programs keep secrets in hidden directories under names that no list has all of. So a hidden
+    directory, and all below it, must be allowed itself: `~` does not allow `~/.config/nvim`.
 
     `allowed` are absolute or begin with `~`; `home` is the user's home; `own` are directories of
     the daemon.
@@ -75,21 +79,27 @@ class RootPolicy:
         """
         real = real_path(path)
         reason = self._never(real)
-        if reason is None and not self._is_allowed(real, near):
-            limits = ", ".join(self.allowed) or "no directory"
-            reason = f"only directories below {limits} are allowed (server.allowed_roots)"
+        if reason is None and not self._is_near(real, near):
+            reason = self._not_allowed(real)
         if reason is None:
             return real
         hint = "ask the user to run `cocosearchctl up DIRECTORY`, or to extend server.allowed_roots"
         raise Failure(f"an assistant may not index {path}: {reason}", hint, code=REFUSED)
 
-    def _is_allowed(self, directory: str, near: Iterable[str]) -> bool:
+    def _is_near(self, directory: str, near: Iterable[str]) -> bool:
+        near_roots = (root for root in map(real_path, near) if self._never(root) is None)
+        return any(_is_within(directory, root) for root in near_roots)
+
+    def _not_allowed(self, directory: str) -> str | None:
+        """Return the reason why no setting allows a directory, or None."""
         allowed_roots = [real_path(self._expanded(root)) for root in self.allowed]
-        grounds = [
-            *allowed_roots,
-            *(ground for ground in map(real_path, near) if self._never(ground) is None),
-        ]
-        return any(_is_within(directory, ground) for ground in grounds)
+        around = [root for root in allowed_roots if _is_within(directory, root)]
+        if not around:
+            limits = ", ".join(self.allowed) or "no directory"
+            return f"only directories below {limits} are allowed (server.allowed_roots)"
+        if all(_is_hidden(directory, root) for root in around):
+            return "it is or lies in a hidden directory, where programs keep secrets"
+        return None
 
     def _never(self, directory: str) -> str | None:
         """Return the reason why a directory is never allowed, or None."""
@@ -115,3 +125,9 @@ def real_path(path: str) -> str:
 def _is_within(path: str, directory: str) -> bool:
     """Return whether `path` is `directory` or below it, ignoring case, as some file systems do."""
     return PurePosixPath(path.casefold()).is_relative_to(directory.casefold())
+
+
+def _is_hidden(path: str, directory: str) -> bool:
+    """Return True if a name on the way from `directory` to `path` begins with a dot."""
+    names = PurePosixPath(path).parts[len(PurePosixPath(directory).parts) :]
+    return any(name.startswith(".") for name in names)

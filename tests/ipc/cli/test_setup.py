@@ -500,6 +500,13 @@ def test_a_deep_runtime_directory_gets_a_short_stand_in(tmp_path: Path) -> None:
     assert address.rpc_socket(deep).startswith(f"/tmp/cocosearch-{os.geteuid()}-")
 
 
+def test_no_socket_lies_where_another_user_could_take_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)  # a user without /run/user
+    assert address.runtime_dir({"HOME": "/home/a"}) == "/home/a/.local/state/cocosearch/run"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root has directories of the system")
 def test_an_ordinary_user_without_xdg_has_home_directories() -> None:
     assert address.state_dir({"HOME": "/home/a"}).startswith("/home/a/")
