@@ -5,7 +5,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import chain
@@ -140,6 +140,36 @@ async def test_commits_give_what_a_fresh_build_gives(db: Database, tmp_path: Pat
     )
     assert "src/router/match.py" not in (await ask(index, "match_path")).paths
     assert index.sizes()["files"] == len(FILES)
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_a_file_that_cannot_be_applied_fails_no_other_commit(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    commits = {
+        name: await write(db, record, f"{name}.py", f"{name}: some words")
+        for name in ("bad", "good", "better")
+    }
+    analyse = index._analyse
+
+    async def fail(texts: Sequence[FileTexts], replaced: Iterable[str] = ()) -> Any:
+        if any(file.path == "bad.py" for file in texts):
+            raise ValueError("a defect")
+        return await analyse(texts, replaced)
+
+    monkeypatch.setattr(index, "_analyse", fail)
+    with pytest.raises(ValueError, match="a defect"):
+        await index.apply(commits["bad"])
+    await index.apply(commits["good"])
+    assert "good.py" in (await ask(index, "good")).paths
+    # its retry fails again; that of another file does not
+    with pytest.raises(ValueError, match="a defect"):
+        await index.apply(commits["bad"])
+    await index.apply(replace(commits["better"], urgent=True))
+    monkeypatch.undo()
+    await index.apply(commits["bad"])
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 

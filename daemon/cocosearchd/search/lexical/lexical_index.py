@@ -72,6 +72,7 @@ _BULK_FILES = 16
 # Time without a commit after which cached words are dropped: up to `term_table.LIMIT_WORDS` and
 # `chunk_terms.LIMIT_BYTES` an index, which save time while many files come in a row.
 _FORGET_S = 20.0
+MAX_LOGGED = 3  # paths of files that fail together
 # Files of a large commit that are applied before a small commit gets its turn: some 25 ms.
 _SLICE_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
@@ -247,12 +248,38 @@ class LexicalIndex:
         async with contextlib.AsyncExitStack() as locks:
             if not commit.urgent:
                 await locks.enter_async_context(self._bulk_lock)
-            paths = commit.paths if commit.urgent else [*self._pending]
-            for first in range(0, max(len(paths), 1), _SLICE_FILES):
+            own_paths = commit.paths if commit.urgent else (*commit.paths, "")
+            for first in range(0, len(own_paths), _SLICE_FILES):
                 async with self._lock:
                     await self._apply_slice(
-                        paths[first : first + _SLICE_FILES], urgent=commit.urgent
+                        own_paths[first : first + _SLICE_FILES], urgent=commit.urgent
                     )
+            if not commit.urgent:
+                await self._apply_earlier()
+
+    async def _apply_earlier(self) -> None:
+        """Apply what other commits have left, and each file alone where files fail together.
+
+        A file that fails again stays for the next commit, and fails no other one.
+        """
+        paths = [*self._pending]
+        for first in range(0, len(paths), _SLICE_FILES):
+            slice_paths = paths[first : first + _SLICE_FILES]
+            if not await self._try_slice(slice_paths) and len(slice_paths) > 1:
+                for path in slice_paths:
+                    await self._try_slice([path])
+
+    async def _try_slice(self, paths: Sequence[str]) -> bool:
+        """Apply some files; returns False for a defect that they meet. Raises `CocoSearchError`."""
+        try:
+            async with self._lock:
+                await self._apply_slice(paths, urgent=False)
+        except CocoSearchError:
+            raise
+        except Exception:
+            log.exception("lexical_change_failed", extra={"paths": paths[:MAX_LOGGED]})
+            return False
+        return True
 
     async def _apply_slice(self, paths: Sequence[str], *, urgent: bool) -> None:
         if self._snapshot is None:
