@@ -4,12 +4,15 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cocosearchd.embedding.vector_cache import VectorCache, text_key
+from cocosearchd.runtime import disk_cache
 from cocosearchd.runtime.disk_cache import LOG_BYTES, DiskCache
 
 
@@ -96,9 +99,34 @@ def test_values_are_written_to_disk_soon(tmp_path: Path) -> None:
         await cache.aclose()
 
     asyncio.run(put())
-    disk_cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
-    assert disk_cache.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
-    disk_cache.close()
+    second_cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
+    assert second_cache.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
+    second_cache.close()
+
+
+def test_values_wait_for_a_thread_that_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "FLUSH_S", 0.01)
+    failures = iter([RuntimeError("can't start new thread")])
+    to_thread = asyncio.to_thread
+
+    async def start_thread(function: Callable[..., Any], *values: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return await to_thread(function, *values)
+
+    async def put() -> None:
+        cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
+        cache.put([(b"one", b"1")])
+        monkeypatch.setattr(asyncio, "to_thread", start_thread)
+        cache.flush_soon()
+        await cache.aclose()
+
+    asyncio.run(put())
+    cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
+    assert cache.get([b"one"]) == {b"one": b"1"}
+    cache.close()
 
 
 def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> None:

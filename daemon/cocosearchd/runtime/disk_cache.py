@@ -141,7 +141,10 @@ class DiskCache:
 
     async def _flush_soon(self) -> None:
         await asyncio.sleep(FLUSH_S)
-        await asyncio.to_thread(self.flush)
+        try:
+            await asyncio.to_thread(self.flush)
+        except RuntimeError as error:  # no thread can be started: the values wait
+            log.warning("cache_not_written", extra={"path": str(self._path), "error": str(error)})
         self._soon = asyncio.create_task(self._flush_soon()) if self._fresh else None
 
     def _stored(self, keys: list[bytes]) -> dict[bytes, bytes]:

@@ -102,9 +102,13 @@ class _Watchdog:
             os.write(self._pipe, byte)
 
     def _spawn(self) -> None:
-        reading, self._pipe = (
-            os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
-        )
+        try:
+            reading, self._pipe = (
+                os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+            )
+        except OSError as error:  # no descriptor is left: the next tick tries again
+            log.warning("no_watchdog", extra={"reason": error.strerror})
+            return
         os.set_blocking(self._pipe, False)
         restart = RESTART if self._plan.restart else "end"
         command = [

@@ -477,6 +477,8 @@ class Updater:
         reason = f"indexing this file ends the indexing process ({self._error}); change it, or exclude it"
         total.set_aside.append(path)
         total.failed[path] = reason
+        # the index may have been removed meanwhile, see `_send_part`
+        await anyio.lowlevel.checkpoint_if_cancelled()
         if self._up.is_set():
             self._link.send(
                 {"do": "set_aside", "index": job.queue.record.name, "path": path, "reason": reason}
