@@ -72,7 +72,6 @@ _BULK_FILES = 16
 # Time without a commit after which cached words are dropped: up to `term_table.LIMIT_WORDS` and
 # `chunk_terms.LIMIT_BYTES` an index, which save time while many files come in a row.
 _FORGET_S = 20.0
-MAX_LOGGED = 3  # paths of files that fail together
 # Files of a large commit that are applied before a small commit gets its turn: some 25 ms.
 _SLICE_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
@@ -117,6 +116,7 @@ class LexicalIndex:
         self._bulk_lock = asyncio.Lock()
         self.snapshot_count = 0  # a generation alone does not identify a snapshot, see `apply`
         self._failed = asyncio.Event()
+        self._failing = set[str]()  # pending paths whose last attempt failed
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
 
@@ -248,38 +248,22 @@ class LexicalIndex:
         async with contextlib.AsyncExitStack() as locks:
             if not commit.urgent:
                 await locks.enter_async_context(self._bulk_lock)
-            own_paths = commit.paths if commit.urgent else (*commit.paths, "")
-            for first in range(0, len(own_paths), _SLICE_FILES):
+            paths = self._paths_to_apply(commit)
+            for first in range(0, len(paths), _SLICE_FILES):
                 async with self._lock:
                     await self._apply_slice(
-                        own_paths[first : first + _SLICE_FILES], urgent=commit.urgent
+                        paths[first : first + _SLICE_FILES], urgent=commit.urgent
                     )
-            if not commit.urgent:
-                await self._apply_earlier()
 
-    async def _apply_earlier(self) -> None:
-        """Apply what other commits have left, and each file alone where files fail together.
+    def _paths_to_apply(self, commit: Commit) -> list[str]:
+        """Return the paths that a commit applies: its own, and unless urgent, what others left.
 
-        A file that fails again stays for the next commit, and fails no other one.
+        A path that failed is left to its retry: else it would fail every other commit.
         """
-        paths = [*self._pending]
-        for first in range(0, len(paths), _SLICE_FILES):
-            slice_paths = paths[first : first + _SLICE_FILES]
-            if not await self._try_slice(slice_paths) and len(slice_paths) > 1:
-                for path in slice_paths:
-                    await self._try_slice([path])
-
-    async def _try_slice(self, paths: Sequence[str]) -> bool:
-        """Apply some files; returns False for a defect that they meet. Raises `CocoSearchError`."""
-        try:
-            async with self._lock:
-                await self._apply_slice(paths, urgent=False)
-        except CocoSearchError:
-            raise
-        except Exception:
-            log.exception("lexical_change_failed", extra={"paths": paths[:MAX_LOGGED]})
-            return False
-        return True
+        if commit.urgent:
+            return [*commit.paths]
+        left_paths = self._pending.keys() - self._failing - {*commit.paths, ""}
+        return [*commit.paths, "", *sorted(left_paths)]
 
     async def _apply_slice(self, paths: Sequence[str], *, urgent: bool) -> None:
         if self._snapshot is None:
@@ -298,6 +282,7 @@ class LexicalIndex:
         """
         async with self._lock:
             self._failed.clear()
+            self._failing.clear()
             cold = self._snapshot is None
             generation = await index_records.generation(self._db, self._record)
             stored = await index_records.file_generations(self._db, self._record)
@@ -385,9 +370,11 @@ class LexicalIndex:
                 )
                 next_snapshot, self._retired = await applying
             paths = {}
+            self._failing.difference_update(selected)
         finally:
             if paths:  # after any failure, to be applied later
                 self._pending = paths | self._pending
+                self._failing |= paths.keys()
         self._publish(next_snapshot)
 
     async def _read_admitted_texts(self, paths: list[str]) -> list[FileTexts]:
