@@ -814,6 +814,16 @@ cross join {place_in_file}
 where f.filename = any(%(filenames)s::text[])
 order by f.filename, c.chunk_number
 
+-- name: file_vectors
+-- The vectors of the chunks of each file in wire format, in the order of few_texts; `missing` stands for one that is null.
+select f.filename, f.generation, (
+    select string_agg(coalesce(halfvec_send(embedding), %(missing)s), ''::bytea order by chunk_number)
+    from {chunks}
+    where filename = f.filename and f.chunk_numbers[width_bucket(chunk_number, f.chunk_numbers)] = chunk_number
+)
+from {files} f
+where f.filename = any(%(filenames)s::text[]) and f.chunk_count > 0
+
 -- name: chunk_counts
 select filename, chunk_count from {files} where chunk_count > 0 order by filename
 

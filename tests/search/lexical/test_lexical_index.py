@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from cocosearchd.search.lexical.analysis.documents import FileText
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
-from cocosearchd.search.lexical.segments.segment import SegmentView
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 from cocosearchd.search.lexical.segments.segment_merge import (
     MergePolicy,
     SegmentMerge,
@@ -37,6 +37,7 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 from cocosearchd.search.lexical.snapshot_changes import append_segment
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.reads.index_texts import FileTexts, file_texts
 from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import SIGNALS
@@ -385,6 +386,70 @@ async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path
     second = await fresh(db, record, tmp_path)
     assert second.sizes()["kept"] == len(FILES) - 2
     await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+async def test_vectors_left_out_of_a_snapshot_are_read_from_rows(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical.stored_vectors._CHUNKS_PER_QUERY", 3)
+    record = await filled(db)
+    vague = file_write("src/vague.py", "known: one", "unknown: two")
+    vague.vectors[1] = 0
+    await replace_file(db, record, vague)
+    first = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    await run_until_warm(first)
+    (path,) = segments_in(tmp_path)
+    assert segment_files._leaves_out_vectors(path)
+    second = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    reads = reads_of(second, monkeypatch)
+    await second.catch_up()
+    assert not list(chain(*reads))
+    assert_same_segments(second, first)
+
+
+async def test_a_file_whose_vectors_are_others_is_read_again(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that somebody changed beside the daemon: the generation stayed."""
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path, DirectAnalyser()))
+    async with db.connection() as connection:
+        vector = "(select embedding from {chunks} where filename = 'README.md')"
+        text = f"update {{chunks}} set embedding = {vector} where filename = 'src/session.py'"
+        await connection.execute(compose(text, record))
+    second = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    reads = reads_of(second, monkeypatch)
+    await second.catch_up()
+    assert list(chain(*reads)) == ["src/session.py"]
+    await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+async def test_a_dead_file_without_vectors_is_not_restored(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    path = "src/session.py"
+    first = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    await first.catch_up()
+    await first.apply(await write(db, record, path, "open: reads nothing"))
+    await run_until_warm(first)
+    second = await fresh(db, record, tmp_path)
+    reads = reads_of(second, monkeypatch)
+    await second.apply(await write(db, record, path, *FILES[path]))
+    assert list(chain(*reads)) == [path]
+    await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+def assert_same_segments(index: LexicalIndex, expected: LexicalIndex) -> None:
+    """Compare all arrays of the only segment of each, byte by byte."""
+    segments = []
+    for lexical in (index, expected):
+        assert lexical.current_snapshot is not None
+        (view,) = lexical.current_snapshot.views
+        segments.append(view.segment)
+    for column in fields(Segment):
+        array, expected_array = (getattr(segment, column.name) for segment in segments)
+        assert array.tobytes() == expected_array.tobytes(), column.name
 
 
 class ReducingAnalyser(DirectAnalyser):

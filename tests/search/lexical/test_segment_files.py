@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from cocosearchd.search.lexical.segments.segment import (
     Segment,
     SegmentView,
     build_segment,
+    quantise_to_bits,
     size_bytes,
 )
 from tests.search.lexical.toy import DIMENSION, documents
@@ -29,6 +30,12 @@ def segment() -> Segment:
         for number in range(60)
     }
     return build_segment(documents(files), DIMENSION)
+
+
+@pytest.fixture(autouse=True)
+def no_vectors_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that want them left out say so."""
+    monkeypatch.setattr(segment_files, "LEFT_OUT_BYTES", 0)
 
 
 def saved_and_loaded(folder: Path, segment: Segment) -> tuple[Segment, Segment]:
@@ -65,6 +72,44 @@ def test_postings_are_packed_and_hashes_are_mapped(tmp_path: Path, segment: Segm
     assert sizes["chunk_terms"] is None
     assert (sizes["posting_chunks"] or np.inf) < segment.posting_chunks.nbytes / 2
     assert next(tmp_path.glob("*.segment")).stat().st_size < size_bytes(segment) * 0.7
+
+
+def with_vectors(segment: Segment) -> Segment:
+    """Give a segment vectors of chance."""
+    numbers = np.random.default_rng(7).integers(-127, 128, (segment.chunk_count, 64))
+    vectors = numbers.astype(np.int8)
+    return replace(segment, vectors=vectors, binary_vectors=quantise_to_bits(vectors))
+
+
+def test_small_vectors_are_left_out(
+    tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = with_vectors(segment)
+    segment_files.save(tmp_path, OWNER, 7, [SegmentView(segment)], {})
+    full_size = next(tmp_path.glob("*.segment")).stat().st_size
+    monkeypatch.setattr(segment_files, "LEFT_OUT_BYTES", segment.vectors.nbytes)
+    saved = segment_files.save(tmp_path, OWNER, 8, [SegmentView(segment)], {})
+    assert_equal(saved.views[0].segment, segment)
+    loaded = segment_files.load(tmp_path, OWNER)
+    assert loaded is not None
+    (view,) = loaded.views
+    assert loaded.without_vectors == {view.segment}
+    nothing = {name: np.zeros_like(getattr(segment, name)) for name in segment_files._VECTORS}
+    assert_equal(view.segment, replace(segment, **nothing))
+    saving = segment.vectors.nbytes + segment.binary_vectors.nbytes
+    assert next(tmp_path.glob("*.segment")).stat().st_size <= full_size - 0.9 * saving
+
+
+def test_larger_vectors_are_not_left_out(
+    tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = with_vectors(segment)
+    monkeypatch.setattr(segment_files, "LEFT_OUT_BYTES", segment.vectors.nbytes - 1)
+    segment_files.save(tmp_path, OWNER, 7, [SegmentView(segment)], {})
+    loaded = segment_files.load(tmp_path, OWNER)
+    assert loaded is not None
+    assert not loaded.without_vectors
+    assert_equal(loaded.views[0].segment, segment)
 
 
 def test_equal_arrays_share_their_bytes(tmp_path: Path, segment: Segment) -> None:

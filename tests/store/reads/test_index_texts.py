@@ -1,6 +1,7 @@
 """Reads of the contents of an index in memory."""
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.chunk_reads import file_chunks
-from cocosearchd.store.reads.index_texts import FileDigest, FileTexts, file_digests, file_texts
+from cocosearchd.store.reads.index_texts import (
+    FileDigest,
+    FileTexts,
+    file_digests,
+    file_texts,
+    file_vectors,
+)
 from tests.store.support import DIMENSION, file_write, new_index
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +74,24 @@ def symbols(chunk: StoredChunk) -> tuple[list[str], list[str]]:
         if chunk.symbol_type and chunk.symbol_name
         else ([], [])
     )
+
+
+async def test_vectors_are_those_of_the_texts(db: Database) -> None:
+    record = await new_index(db)
+    vague = file_write("src/b.py", "one: 1", "two: 2", "three: 3")
+    vague.vectors[1] = 0
+    await replace_file(db, record, vague)
+    await replace_file(db, record, file_write("src/a.py", "four: 4", "five: 5"))
+    await replace_file(db, record, file_write("src/empty.py"))
+    changed = file_write("src/a.py", "four: 4")
+    await replace_file(db, record, changed)
+    paths = ["src/b.py", "src/a.py", "src/empty.py", "gone.py"]
+    files = sorted(await file_vectors(db, record, paths), key=attrgetter("path"))
+    expected = [file async for file in file_texts(db, record, None)]
+    assert [(f.path, f.generation) for f in files] == [(f.path, f.generation) for f in expected]
+    for file, texts in zip(files, expected, strict=True):
+        assert np.array_equal(file.vectors, texts.vectors)
+    assert not files[1].vectors[1].any()
 
 
 async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -> None:

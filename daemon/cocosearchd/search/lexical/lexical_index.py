@@ -51,6 +51,7 @@ from cocosearchd.search.lexical.snapshot_changes import (
     make_file_text,
     plan_idle_merge,
 )
+from cocosearchd.search.lexical.stored_vectors import restore_vectors
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -425,6 +426,8 @@ class LexicalIndex:
         )
         if saved is None or saved.generation > generation:
             return ()
+        views = await restore_vectors(self._db, self._record, saved.views, saved.without_vectors)
+        saved = replace(saved, views=views)
         self._saved = _map_segments_to_files(saved)
         self._saved_generation = saved.generation
         self.reduced.restore(saved.reduced)

@@ -54,6 +54,15 @@ class FileDigest:
     digest: int
 
 
+@dataclass(frozen=True, slots=True)
+class FileVectors:
+    """The vectors of a file's chunks, with the fields of `FileTexts`."""
+
+    path: str
+    generation: int
+    vectors: NDArray[np.float32]
+
+
 async def file_texts(
     db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
 ) -> AsyncGenerator[FileTexts, None]:
@@ -111,6 +120,20 @@ async def _texts_in_groups(
                 yield list(rows)
 
 
+async def file_vectors(
+    db: Database, record: IndexRecord, paths: Sequence[str]
+) -> list[FileVectors]:
+    """Read the vectors of files that have chunks, in no order, all as of one moment."""
+    values = {"filenames": list(paths), "missing": bytes(_sent_bytes(record.dimension))}
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("file_vectors", record), values)
+        rows = await cursor.fetchall()
+    return [
+        FileVectors(path, generation, _vectors([sent], record.dimension))
+        for path, generation, sent in rows
+    ]
+
+
 async def file_digests(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[FileDigest]:
     """Read the digests of files that have chunks, in no order, all as of one moment."""
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
@@ -125,23 +148,23 @@ async def file_digests(db: Database, record: IndexRecord, paths: Sequence[str]) 
 def _file(rows: Sequence[Row], dimension: int) -> FileTexts:
     path, generation, language = rows[0][:3]
     digest = reduce(xor, [row[_DIGEST] for row in rows]) & _64_BITS
+    missing = bytes(_sent_bytes(dimension))
     return FileTexts(
         path,
         generation,
         language,
         tuple(row[3:_DIGEST] for row in rows),
-        _vectors(rows, dimension),
+        _vectors([row[-1] or missing for row in rows], dimension),
         digest,
     )
 
 
-def _vectors(rows: Iterable[Row], dimension: int) -> NDArray[np.float32]:
-    """Decode the last column, a vector in PostgreSQL's wire format.
+def _vectors(sent: Iterable[bytes], dimension: int) -> NDArray[np.float32]:
+    """Decode vectors in PostgreSQL's wire format: two 16-bit integers, then big-endian halves."""
+    raw = np.frombuffer(b"".join(sent), np.uint8).reshape(-1, _sent_bytes(dimension))
+    return np.ascontiguousarray(raw[:, _VECTOR_HEADER:]).view(">f2").astype(np.float32)
 
-    It has two 16-bit integers, then big-endian half floats.
-    """
-    size = _VECTOR_HEADER + 2 * dimension
-    sent = np.frombuffer(b"".join([row[-1] or bytes(size) for row in rows]), np.uint8).reshape(
-        -1, size
-    )
-    return np.ascontiguousarray(sent[:, _VECTOR_HEADER:]).view(">f2").astype(np.float32)
+
+def _sent_bytes(dimension: int) -> int:
+    """Compute the bytes of a vector in PostgreSQL's wire format."""
+    return _VECTOR_HEADER + 2 * dimension

@@ -2,6 +2,9 @@
 
 A saved snapshot only saves time at start. If anything is wrong with one (another version, another
 database, a byte that changed), it counts as absent.
+
+Vectors are half of a segment, and PostgreSQL has them as well: the files of small segments leave
+them out, and whoever loads one reads them there (`stored_vectors`).
 """
 
 import hashlib
@@ -33,6 +36,12 @@ _HEAD_SIZE = 8  # bytes of the number at the beginning of a file, the length of 
 PACKED_BYTES = 256 << 20
 _PACKING_LEVEL = 1  # of zlib: higher ones save 6 % more for twice the time
 _WORTH_PACKING = 0.75  # share of the size; what saves less stays mapped
+# The bytes of an array that are packed to see whether the rest is worth it: hashes are not.
+_SAMPLE_BYTES = 1 << 16
+# The size of the vectors of a segment up to which its file leaves them out: some 60,000 chunks. A
+# start reads them from PostgreSQL, for 13 microseconds of CPU a chunk.
+LEFT_OUT_BYTES = 16 << 20
+_VECTORS = ("vectors", "binary_vectors")
 _FIELDS = [column.name for column in fields(Segment)]
 
 
@@ -40,13 +49,15 @@ _FIELDS = [column.name for column in fields(Segment)]
 class SavedSnapshot:
     """Segment views with arrays mapped from disk, and the names of their files.
 
-    `reduced`: by path, the reason why less than the text of a file is searched.
+    `reduced`: by path, the reason why less than the text of a file is searched. The vectors of the
+    segments in `without_vectors` are zero: they are left out of the files.
     """
 
     generation: int
     views: tuple[SegmentView, ...]
     names: tuple[str, ...]
     reduced: Mapping[str, str] = field(default_factory=dict)
+    without_vectors: frozenset[Segment] = frozenset()
 
 
 def save(
@@ -114,7 +125,12 @@ def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
             str(path): str(reason) for path, reason in segment_list.get("reduced", {}).items()
         }
         names = tuple(row["file"] for row in segment_list["segments"])
-        return SavedSnapshot(segment_list["generation"], views, names, reduced)
+        lacking = frozenset(
+            view.segment
+            for view, name in zip(views, names, strict=True)
+            if _leaves_out_vectors(folder / Path(name).name)
+        )
+        return SavedSnapshot(segment_list["generation"], views, names, reduced, lacking)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
@@ -146,16 +162,21 @@ def _write(folder: Path, segment: Segment) -> str:
     """Write a segment: the length of a head, the head, and the blocks of the arrays.
 
     The head says for each array its type, shape, first byte behind the head, and the bytes of its
-    block if it is packed there. Equal arrays share a block.
+    block if it is packed there. Equal arrays share a block. A vector array that is left out has
+    neither.
     """
     name = f"{uuid.uuid4().hex}.segment"
     may_pack = size_bytes(segment) <= PACKED_BYTES
-    table = {}
+    left_out = _VECTORS if 0 < segment.vectors.nbytes <= LEFT_OUT_BYTES else ()
+    table = dict[str, tuple[Any, ...]]()
     places = dict[bytes, int]()  # digest of a block -> its first byte
     blocks = list[memoryview]()
     end = 0
     for key in _FIELDS:
         array = np.ascontiguousarray(getattr(segment, key))
+        if key in left_out:
+            table[key] = (array.dtype.str, array.shape, None, None)
+            continue
         packed = _pack(array) if may_pack else None
         block = _bytes_of(array) if packed is None else memoryview(packed)
         digest = hashlib.blake2b(block, digest_size=16).digest()
@@ -190,26 +211,42 @@ def _gap(size: int) -> int:
 def _map(path: Path, written: Segment | None = None) -> Segment:
     """Map a segment file: the kernel may drop the pages of the arrays and read them again.
 
-    Packed arrays are unpacked into memory, or taken from the segment that was `written` there.
-    Raises `ValueError` or `zlib.error` if the file is damaged.
+    Arrays that are packed or left out are taken from the segment that was `written` there. Without
+    it they are unpacked into memory, or zero. Raises `ValueError` or `zlib.error` if the file is
+    damaged.
     """
     with path.open("rb") as file:
         raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    first_block = _HEAD_SIZE + int.from_bytes(raw[:_HEAD_SIZE], "little")
-    table = json.loads(raw[_HEAD_SIZE:first_block])
+    table, first_block = _read_head(raw)
     arrays: dict[str, Any] = {}
     # files of earlier versions have no packed size
     for key, (kind, shape, offset, *packed_size) in table.items():
-        first = first_block + offset
-        if not packed_size or packed_size[0] is None:
+        is_mapped = offset is not None and (not packed_size or packed_size[0] is None)
+        if is_mapped:
             count = int(np.prod(shape, dtype=np.int64))
-            column = np.frombuffer(raw, np.dtype(kind), count, first).reshape(shape)
+            first = first_block + offset
+            arrays[key] = np.frombuffer(raw, np.dtype(kind), count, first).reshape(shape)
         elif written is not None:
-            column = getattr(written, key)
+            arrays[key] = getattr(written, key)
+        elif offset is None:
+            arrays[key] = np.zeros(shape, np.dtype(kind))
         else:
-            column = _unpack(raw[first : first + packed_size[0]], np.dtype(kind), shape)
-        arrays[key] = column
+            first = first_block + offset
+            arrays[key] = _unpack(raw[first : first + packed_size[0]], np.dtype(kind), shape)
     return Segment(**arrays)
+
+
+def _leaves_out_vectors(path: Path) -> bool:
+    """Tell from the head of a segment file whether vectors are left out of it."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+        table, _ = _read_head(raw)
+    return table["vectors"][2] is None
+
+
+def _read_head(raw: mmap.mmap) -> tuple[dict[str, list[Any]], int]:
+    """Read the table of a segment file, and find the byte behind its head."""
+    first_block = _HEAD_SIZE + int.from_bytes(raw[:_HEAD_SIZE], "little")
+    return json.loads(raw[_HEAD_SIZE:first_block]), first_block
 
 
 def _pack(array: Array) -> bytes | None:
@@ -219,6 +256,9 @@ def _pack(array: Array) -> bytes | None:
     "shuffle" of Blosc and HDF5). None: the array stays as it is, as hashes and vectors do.
     """
     columns = array.reshape(-1, 1).view(np.uint8)
+    sample = columns[: _SAMPLE_BYTES // array.itemsize].T.tobytes()
+    if len(zlib.compress(sample, _PACKING_LEVEL)) > len(sample) * _WORTH_PACKING:
+        return None
     packed = zlib.compress(columns.T.tobytes(), _PACKING_LEVEL)
     return packed if len(packed) <= array.nbytes * _WORTH_PACKING else None
 

@@ -1,0 +1,139 @@
+"""Reads the vectors of loaded segments from PostgreSQL, for those whose files leave them out
+
+Rows that have not changed since a segment was saved have the vectors that it was built of, and
+quantising them gives the same numbers again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.lexical.analysis.documents import quantise_to_int8
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, quantise_to_bits
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads.index_texts import FileVectors, file_vectors
+
+Number = TypeVar("Number", bound=np.generic)
+# Chunks that are read in one query: 5 MB of rows with 256 dimensions.
+_CHUNKS_PER_QUERY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Location:
+    """The position of a file in a segment, and the generation that the segment has of it."""
+
+    file: int
+    generation: int
+    chunks: slice
+
+
+class _VectorFiller:
+    """The vectors of one segment while they are read."""
+
+    def __init__(self, view: SegmentView) -> None:
+        segment = view.segment
+        self._view = view
+        self._vectors = np.zeros(segment.vectors.shape, np.int8)
+        self._is_filled = np.zeros(segment.file_count, np.bool_)
+        self._alive = np.ones(segment.file_count, np.bool_) if view.alive is None else view.alive
+        self.locations: Mapping[str, _Location] = {
+            path: _Location(number, generation, slice(start, end))
+            for number, (path, generation, start, end) in enumerate(
+                zip(
+                    segment.path_list(),
+                    view.generations.tolist(),
+                    segment.chunk_starts.tolist(),
+                    segment.chunk_ends.tolist(),
+                    strict=True,
+                )
+            )
+            if self._alive[number]
+        }
+
+    def path_groups(self) -> Iterator[list[str]]:
+        """Divide the live files into groups with a bounded number of chunks, or of one file."""
+        group = list[str]()
+        chunks = 0
+        for path, location in self.locations.items():
+            size = location.chunks.stop - location.chunks.start
+            if group and chunks + size > _CHUNKS_PER_QUERY:
+                yield group
+                group = []
+                chunks = 0
+            group.append(path)
+            chunks += size
+        if group:
+            yield group
+
+    def fill(self, files: Iterable[FileVectors]) -> None:
+        """Quantise the vectors of stored files that are as the segment has them."""
+        same = [file for file in files if self._is_same(file)]
+        if not same:
+            return
+        vectors, scales = quantise_to_int8(np.concatenate([file.vectors for file in same]))
+        first = 0
+        for file in same:
+            location = self.locations[file.path]
+            last = first + len(file.vectors)
+            self._vectors[location.chunks] = vectors[first:last]
+            # Other scales come from other vectors.
+            self._is_filled[location.file] = np.array_equal(
+                self._view.segment.scales[location.chunks], scales[first:last]
+            )
+            first = last
+
+    def _is_same(self, file: FileVectors) -> bool:
+        location = self.locations[file.path]
+        size = location.chunks.stop - location.chunks.start
+        return file.generation == location.generation and len(file.vectors) == size
+
+    def view(self) -> SegmentView:
+        """Return the view with vectors. The files without them are dead, and never restored."""
+        segment = replace(
+            self._view.segment,
+            vectors=_frozen(self._vectors),
+            binary_vectors=_frozen(quantise_to_bits(self._vectors)),
+            digests=_frozen(np.where(self._is_filled, self._view.segment.digests, 0)),
+        )
+        lacking = np.flatnonzero(self._alive & ~self._is_filled).tolist()
+        view = replace(self._view, segment=segment)
+        return view.with_deleted(lacking) if lacking else view
+
+
+async def restore_vectors(
+    db: Database, record: IndexRecord, views: Sequence[SegmentView], lacking: Set[Segment]
+) -> tuple[SegmentView, ...]:
+    """Return the views with the vectors of the segments that lack them.
+
+    Files that have changed since are dead in them. Raises `StoreUnavailable`.
+    """
+    return tuple(
+        [
+            await _restore_view(db, record, view) if view.segment in lacking else view
+            for view in views
+        ]
+    )
+
+
+async def _restore_view(db: Database, record: IndexRecord, view: SegmentView) -> SegmentView:
+    filler = _VectorFiller(view)
+    async for files in _read_vectors(db, record, filler):
+        await asyncio.to_thread(filler.fill, files)
+    return await asyncio.to_thread(filler.view)
+
+
+async def _read_vectors(
+    db: Database, record: IndexRecord, filler: _VectorFiller
+) -> AsyncIterator[list[FileVectors]]:
+    for paths in filler.path_groups():
+        yield await file_vectors(db, record, paths)
+
+
+def _frozen(array: NDArray[Number]) -> NDArray[Number]:
+    array.flags.writeable = False
+    return array
