@@ -25,7 +25,7 @@ from cocosearchd.store.chunks.file_writer import replace_files
 from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
-from cocosearchd.store.filter_sql import filter_sql
+from cocosearchd.store.reads.text_scan import resolve_filter
 from tests.search.lexical.direct import DirectAnalyser
 from tests.store.support import file_write, new_index
 
@@ -133,9 +133,9 @@ def overlay_file(write: FileWrite) -> OverlayFile:
 
 
 async def in_store(db: Database, record: IndexRecord, where: Filter) -> Chunks:
-    condition, values = filter_sql(where)
     text = "select c.filename, p.start from (select * from {chunks} where {filter}) as c, {place}"
     async with db.connection() as connection:
+        condition, values = await resolve_filter(connection, record, where)
         cursor = await connection.execute(compose(text, record, filter=condition), values)
         return set(await cursor.fetchall())
 

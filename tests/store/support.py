@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
 from cocosearchd.store.chunks.file_writer import replace_files, stored_files
 from cocosearchd.store.chunks.manifest import build_manifest, compare_manifest, stored_chunk_order
+from cocosearchd.store.chunks.packed_texts import unpack_content, unpack_texts
 from cocosearchd.store.chunks.rows import Candidate, FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
@@ -154,12 +155,46 @@ async def switch(db: Database, record: IndexRecord, *writes: FileWrite) -> int:
 async def rows(db: Database, record: IndexRecord) -> dict[tuple[str, str, bool], str]:
     """The transaction that wrote each row, by path, text, and whether the row is retained."""
     query = """
-    select c.filename, content_text, coalesce(chunk_number = any(s.chunk_numbers), false), c.xmin::text
+    select c.filename, {texts}, coalesce(chunk_number = any(s.chunk_numbers), false), c.xmin::text
     from {chunks} c left join {retained_chunks} s using (filename)
     """
     async with db.connection() as connection:
         fetched = await (await connection.execute(compose(query, record))).fetchall()
-    return {(path, text, retained): version for path, text, retained, version in fetched}
+    return {
+        (path, unpack_content(path, packed), retained): version
+        for path, packed, retained, version in fetched
+    }
+
+
+async def stored_contents(
+    db: Database, record: IndexRecord, condition: str
+) -> list[tuple[str, int, str, str]]:
+    """List path, chunk number, text and writing transaction of the rows that pass a condition."""
+    text = f"select filename, chunk_number, {{texts}}, xmin::text from {{chunks}} where {condition}"
+    async with db.connection() as connection:
+        query = compose(f"{text} order by filename, chunk_number", record)
+        fetched = await (await connection.execute(query)).fetchall()
+    return [
+        (path, number, unpack_content(path, packed), version)
+        for path, number, packed, version in fetched
+    ]
+
+
+async def unpack_rows(db: Database, record: IndexRecord) -> None:
+    """Rewrite all rows of chunks as versions before the packed texts wrote them."""
+    read = compose("select filename, chunk_number, packed_texts from {chunks}", record)
+    write = compose(
+        """
+        update {chunks} set packed_texts = null, header = %s, block_type = %s, hierarchy = %s,
+            symbol_type = %s, symbol_name = %s, symbol_signature = %s, definitions = %s, content_text = %s
+        where filename = %s and chunk_number = %s
+        """,
+        record,
+    )
+    async with db.connection() as connection, connection.transaction():
+        for path, number, packed in await (await connection.execute(read)).fetchall():
+            texts = astuple(unpack_texts(path, packed))
+            await connection.execute(write, (*texts, path, number))
 
 
 async def retained_texts(db: Database, record: IndexRecord) -> list[str]:

@@ -17,6 +17,7 @@ from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
+from cocosearchd.store.chunks.packed_texts import unpack_texts
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.rows import Candidate, FileWrite
 from cocosearchd.store.connection.database import Database
@@ -105,12 +106,13 @@ async def search(
 
 async def expected_words(db: Database, record: IndexRecord) -> dict[tuple[str, int], str]:
     """Return the words that all chunks must have."""
-    query = compose("select filename, chunk_number, header, content_text from {chunks}", record)
+    query = compose("select filename, chunk_number, {texts} from {chunks}", record)
     words = "select to_tsvector('simple', %s)::text"
     expected = dict[tuple[str, int], str]()
     async with db.connection() as connection:
-        for path, number, header, text in await (await connection.execute(query)).fetchall():
-            cursor = await connection.execute(words, (split_text(f"{header}\n{text}"),))
+        for path, number, packed in await (await connection.execute(query)).fetchall():
+            text = unpack_texts(path, packed).searched
+            cursor = await connection.execute(words, (split_text(text),))
             row = await cursor.fetchone()
             assert row
             expected[path, number] = row[0]

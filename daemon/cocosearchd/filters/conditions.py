@@ -114,21 +114,12 @@ class SymbolCondition:
 
 @dataclass(frozen=True, slots=True)
 class PhraseCondition:
-    """A condition on the text of a chunk: it contains every phrase, in any of its spellings."""
+    """A condition on the text of a chunk: it contains every phrase, in any of its spellings.
+
+    It has no SQL, since texts are packed in PostgreSQL.
+    """
 
     phrases: Values
-
-    def restrictions(self) -> Iterator[Restriction]:
-        """Yield the SQL of the condition, which reads texts and uses no index."""
-        for phrase in self.phrases:
-            parameters = {
-                f"phrase{n}": spelling.replace("\0", "")
-                for n, spelling in enumerate(spellings(phrase))
-            }
-            conditions = [
-                f"strpos(lower(content_text), lower({{{name}}})) > 0" for name in parameters
-            ]
-            yield f"({' or '.join(conditions)})", parameters
 
     def word_restrictions(self) -> Iterator[Restriction]:
         """Yield weaker SQL over the words of a chunk, which uses their index."""
@@ -140,10 +131,13 @@ class PhraseCondition:
 
     def matcher(self) -> Callable[[str], bool]:
         """Return a test of a chunk's text."""
-        groups = [[spelling.lower() for spelling in spellings(phrase)] for phrase in self.phrases]
+        groups = [
+            [spelling.replace("\0", "").lower() for spelling in spellings(phrase)]
+            for phrase in self.phrases
+        ]
 
         def matches(text: str) -> bool:
-            lowered = text.lower()
+            lowered = text.replace("\0", "").lower()
             return all(any(spelling in lowered for spelling in group) for group in groups)
 
         return matches

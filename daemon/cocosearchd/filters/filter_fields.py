@@ -206,9 +206,9 @@ def file_restrictions(where: Filter) -> Iterator[Restriction]:
 
 
 def chunk_restrictions(where: Filter) -> Iterator[Restriction]:
-    """Yield the SQL of the conditions on chunks, which reads them and uses no index of words."""
-    for condition in chunk_conditions(where):
-        yield from condition.restrictions()
+    """Yield the SQL of the conditions on the symbols of chunks."""
+    symbols_condition, _ = chunk_conditions(where)
+    yield from symbols_condition.restrictions()
 
 
 class FileProperties(Protocol):

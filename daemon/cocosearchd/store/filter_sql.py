@@ -22,8 +22,9 @@ Condition = tuple[sql.Composable, dict[str, Any]]
 def filter_sql(where: Filter) -> Condition:
     """Return a condition over the columns of a chunks table, and its values.
 
-    Without restrictions it is `true`.
+    Without restrictions it is `true`. It has no phrases: see `text_scan.resolve_filter`.
     """
+    assert not where.phrases, "texts are packed: their phrases are resolved before"
     return _join(chain(file_restrictions(where), chunk_restrictions(where)))
 
 
@@ -33,9 +34,9 @@ def file_filter_sql(where: Filter) -> Condition:
 
 
 def chunk_filter_sql(where: Filter) -> Condition:
-    """Return the conditions of a filter on phrases and symbols, for chunks found by their keys.
+    """Return the conditions of a filter on symbols, for chunks found by their keys.
 
-    They use no index.
+    They use no index. Those on phrases are left to `PhraseCondition.matcher`.
     """
     return _join(chunk_restrictions(where))
 

@@ -17,6 +17,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import registered_indexes, schema_change
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import identity_values, require_index
+from cocosearchd.store.reads.text_scan import files_containing
 
 NO_LIMIT = (1 << 63) - 1
 
@@ -50,10 +51,13 @@ async def invalidate(
         "languages": list(affected.languages),
         "skipped": list(affected.skipped),
         "larger_than": affected.larger_than,
-        "containing": affected.containing,
     }
     async with schema_change(db) as connection:
         await require_index(connection, record)
+        containing = affected.containing
+        values["filenames"] = (
+            await files_containing(connection, record, containing) if containing else []
+        )
         cursor = await connection.execute(statement("clear_fingerprints", record), values)
         if identity != record.identity:
             await connection.execute(

@@ -1,5 +1,5 @@
 -- Every statement of the store. {chunks}, {files}, {parses}, {retained_chunks} and {words} stand for tables of one index,
--- {indexes}, {registry}, {precise_uses} and {publications} for those of its registry, and %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place},
+-- {indexes}, {registry}, {precise_uses} and {publications} for those of its registry, and %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {texts}, {columns}, {live}, {place},
 -- {place_in_file} and {requested} stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery
 -- into the query: its values are computed once a row.
 
@@ -156,7 +156,7 @@ update {files} set fingerprint = null
 where fingerprint is not null and (
     %(everything)s or language_id = any(%(languages)s::text[]) or skip_reason = any(%(skipped)s::text[])
     or substring(fingerprint from 17 for 8) > int8send(%(larger_than)s::int8)
-    or filename in (select filename from {chunks} where %(containing)s <> '' and strpos(content_text, %(containing)s) > 0))
+    or filename = any(%(filenames)s::text[]))
 returning filename
 
 -- name: set_topics
@@ -308,7 +308,7 @@ select
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
         c.embedding, c.block_type, c.hierarchy, c.language_id, c.symbol_type,
         c.symbol_name, c.symbol_signature, p.line, p.line + c.line_count - 1, c.definitions, c.header, c.symbol_kinds,
-        c.symbol_names)::text), '' order by c.filename, p.start, c.byte_count), ''))
+        c.symbol_names, c.packed_texts)::text), '' order by c.filename, p.start, c.byte_count), ''))
      from {chunks} c join {files} f using (filename) cross join {place_in_file}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
         skip_reason, scopes, symbols, facts, name_hashes)::text), '' order by filename), '')) from {files}),
@@ -346,9 +346,8 @@ using unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[]) as input(filename
 where c.filename = input.filename and c.chunk_number = input.chunk_number
 
 -- name: copy_chunks
-copy {chunks} (filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id,
-    symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
-    chunk_hash)
+copy {chunks} (filename, chunk_number, packed_texts, embedding, language_id, byte_count, line_count, symbol_kinds,
+    symbol_names, chunk_hash)
 from stdin (format binary)
 
 -- name: insert_chunks
@@ -356,20 +355,15 @@ from stdin (format binary)
 -- it is if the rows come from a table of the schema, and if nothing in it depends on settings or the time, as the text of an
 -- array does: so lists are JSON. Vectors are texts until they are there, as the coordinator would read and write each
 -- number. The statements below that insert rows have parts for that: see `statements.INSERT_PARTS`.
-insert into {chunks} (filename, chunk_number, content_text, embedding, block_type, hierarchy, language_id,
-    symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
-    chunk_hash)
-select filename, chunk_number, content_text, embedding::halfvec, block_type, hierarchy, language_id, symbol_type,
-       symbol_name, symbol_signature, byte_count, line_count, array(select jsonb_array_elements_text(definitions)), header,
+insert into {chunks} (filename, chunk_number, packed_texts, embedding, language_id, byte_count, line_count, symbol_kinds,
+    symbol_names, chunk_hash)
+select filename, chunk_number, packed_texts, embedding::halfvec, language_id, byte_count, line_count,
        array(select jsonb_array_elements_text(symbol_kinds)), array(select jsonb_array_elements_text(symbol_names)),
        chunk_hash
-from {indexes} cross join unnest(%(filename)s::text[], %(chunk_number)s::int8[], %(content_text)s::text[],
-    %(embedding)s::text[], %(block_type)s::text[], %(hierarchy)s::text[], %(language_id)s::text[],
-    %(symbol_type)s::text[], %(symbol_name)s::text[], %(symbol_signature)s::text[], %(byte_count)s::int4[],
-    %(line_count)s::int4[], %(definitions)s::jsonb[], %(header)s::text[], %(symbol_kinds)s::jsonb[],
-    %(symbol_names)s::jsonb[], %(chunk_hash)s::bytea[]) as input(filename, chunk_number, content_text, embedding,
-    block_type, hierarchy, language_id, symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions,
-    header, symbol_kinds, symbol_names, chunk_hash)
+from {indexes} cross join unnest(%(filename)s::text[], %(chunk_number)s::int8[], %(packed_texts)s::bytea[],
+    %(embedding)s::text[], %(language_id)s::text[], %(byte_count)s::int4[], %(line_count)s::int4[],
+    %(symbol_kinds)s::jsonb[], %(symbol_names)s::jsonb[], %(chunk_hash)s::bytea[]) as input(filename, chunk_number,
+    packed_texts, embedding, language_id, byte_count, line_count, symbol_kinds, symbol_names, chunk_hash)
 where number = {number}
 
 -- name: words_state
@@ -500,10 +494,14 @@ retained as (
     on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
 ),
 
+-- name: texts
+-- The packed texts of a row of chunks (store.chunks.packed_texts); those of an older row as they are, in the same layout.
+coalesce(packed_texts, '\x00'::bytea || convert_to(json_build_array(header, block_type, hierarchy, symbol_type, symbol_name,
+    symbol_signature, definitions)::text, 'UTF8') || '\x00'::bytea || convert_to(content_text, 'UTF8'))
+
 -- name: columns
--- The columns of a candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: its position.
-c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, c.block_type,
-c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
+-- The columns of a candidate, as `candidate_from_row` reads them; a score follows. c: the chunk, p: its position.
+c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, {texts}
 
 -- name: search_state
 -- Whether there are retained chunks, and whether the words of all chunks are there.
@@ -618,15 +616,14 @@ select {columns}, best.score
 from best join {chunks} c using (filename, chunk_number), {place}
 order by best.score desc, filename, chunk_number
 
--- name: texts_with_terms
--- The texts of chunks that may have every term of a query: in plain ASCII, the words of a text are parts of it in lower
--- case; other characters may become others in a word.
-select filename, chunk_number, header || chr(10) || content_text
-from {chunks} cross join lateral (select lower(header || chr(10) || content_text) as folded offset 0) as text
-where {filter} and (
-    octet_length(folded) > length(folded)
-    or not exists (select from unnest(%(terms)s::text[]) as term where strpos(folded, term) = 0)
-)
+-- name: chunk_texts
+-- The packed texts of chunks, to be looked through by the daemon.
+select filename, chunk_number, chunk_hash, {texts} from {chunks} where {filter}
+
+-- name: chosen_chunks
+-- Condition on a row of chunks: it is one of those that were chosen by their texts, and has these texts still.
+(filename, chunk_number, chunk_hash) in (
+    select * from unnest(%(chosen_filenames)s::text[], %(chosen_numbers)s::int8[], %(chosen_hashes)s::bytea[]))
 
 -- name: set_text_scan
 -- For one transaction: a read of many texts may take longer than another search.
@@ -776,7 +773,7 @@ select count(*), coalesce(sum(xmin::text::bigint), 0)::bigint from {precise_uses
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,
-       c.content_text, c.header, c.definitions, c.symbol_type, c.symbol_name, c.embedding
+       {texts}, c.embedding
 from {files} f
 left join {chunks} c
     on c.filename = f.filename and f.chunk_numbers[width_bucket(c.chunk_number, f.chunk_numbers)] = c.chunk_number
@@ -787,8 +784,7 @@ order by f.filename, c.chunk_number
 -- name: file_texts
 -- Like file_chunks, but only with the contents of an index in memory; vectors in wire format. Rows older than symbol_kinds
 -- have one kind, for all their names.
-select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, c.content_text,
-       c.definitions, c.header,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, {texts},
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
        hash_record_extended(row(p.start, p.line, c.chunk_hash, c.embedding is null), 0),
@@ -802,8 +798,7 @@ order by f.filename, c.chunk_number
 -- name: few_texts
 -- Like file_texts, for few files. Each file is looked up separately: until PostgreSQL has statistics it expects hundreds of
 -- chunks in a file, and would rather read the whole table.
-select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, c.content_text,
-       c.definitions, c.header,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, {texts},
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
        hash_record_extended(row(p.start, p.line, c.chunk_hash, c.embedding is null), 0),
@@ -860,7 +855,7 @@ select filename, language_id from {files} where chunk_count = 0 and skip_reason 
 
 -- name: symbols_at_lines
 -- The chunk of each line with its symbols. A line between two chunks belongs to the first of them.
-select l.filename, l.line, f.first_lines[width_bucket(l.line, f.first_lines)], c.content_text,
+select l.filename, l.line, f.first_lines[width_bucket(l.line, f.first_lines)], {texts},
        c.symbol_kinds, c.symbol_names
 from unnest(%(filenames)s::text[], %(lines)s::integer[]) as l(filename, line)
 join {files} f on f.filename = l.filename
@@ -958,7 +953,7 @@ truncate {words}
 -- name: words_to_fill
 -- A page of chunks in the order of the key, with their texts; null: the words are stored.
 with page as materialized (
-    select filename, chunk_number, header, content_text
+    select filename, chunk_number, {texts} as texts
     from {chunks}
     where (filename, chunk_number) > (%(filename)s::text, %(chunk_number)s::int8)
     order by filename, chunk_number
@@ -967,7 +962,7 @@ with page as materialized (
 select filename, chunk_number,
        case when not exists (
            select from {words} w where (w.filename, w.chunk_number) = (page.filename, page.chunk_number)
-       ) then header || chr(10) || content_text end
+       ) then texts end
 from page
 order by filename, chunk_number
 
@@ -1003,24 +998,25 @@ vacuum (analyze) {chunks}
 -- name: analyze
 analyze {chunks}
 
--- name: phrases_in_files
--- Files with their generation and the first bytes of the chunks that contain phrases, packed; null: no chunk does.
-select f.filename, f.generation,
-       (select string_agg(int8send(f.starts[width_bucket(chunk_number, f.chunk_numbers)]), ''::bytea)
-        from {chunks}
-        where filename = f.filename and f.chunk_numbers[width_bucket(chunk_number, f.chunk_numbers)] = chunk_number
-          and {filter})
+-- name: texts_in_files
+-- Files with their generation, and the first bytes and packed texts of their chunks that pass a filter; nulls: none does.
+select f.filename, f.generation, f.starts[width_bucket(c.chunk_number, f.chunk_numbers)], c.texts
 from {files} f
+left join lateral (
+    select chunk_number, {texts} as texts
+    from {chunks}
+    where filename = f.filename and f.chunk_numbers[width_bucket(chunk_number, f.chunk_numbers)] = chunk_number
+      and {filter}
+) as c on true
 where f.filename = any(%(filenames)s::text[])
 
--- name: phrases_in_chunks
--- The files of chunks, with their generation and the first bytes of those of the chunks that contain phrases, packed; null:
--- no chunk does.
-select p.filename, p.generation, string_agg(int8send(a), ''::bytea) filter (where {filter})
+-- name: texts_in_chunks
+-- The files of chunks with their generation, and the first bytes and packed texts of those of the chunks that pass a filter;
+-- nulls: the chunk does not, or is gone.
+select p.filename, p.generation, case when {filter} then a end, case when {filter} then {texts} end
 from {requested}
 left join {chunks} c
     on (c.filename, c.chunk_number) = (p.filename, p.chunk_number) and (p.start, c.byte_count) = (a, b - a)
-group by p.filename, p.generation
 
 -- name: phrases_anywhere
 -- The first bytes of all chunks that pass a filter, by file, packed.
@@ -1118,7 +1114,7 @@ select exists (
 
 -- name: stored_texts
 -- The texts of files by position. Each file is looked up separately, as in few_texts.
-select f.filename, f.content_hash, p.start, p.start + c.byte_count, p.line, c.content_text
+select f.filename, f.content_hash, p.start, p.start + c.byte_count, p.line, {texts}
 from {files} f
 cross join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c
 cross join {place_in_file}

@@ -6,6 +6,11 @@ from pathlib import Path
 from cocosearchd.store.chunks.rows import COPY_TYPES
 
 STORE = Path(__file__).resolve().parents[3] / "daemon" / "cocosearchd" / "store"
+# Columns that only rows have which are older than the packed texts.
+OLDER = {
+    *("content_text", "block_type", "hierarchy", "symbol_type", "symbol_name", "symbol_signature"),
+    *("definitions", "header"),
+}
 SHORT = {"integer": "int4", "bigint": "int8"}  # names of types in the schema -> of the driver
 
 
@@ -32,4 +37,4 @@ def schema_types() -> dict[str, str]:
 def test_rows_are_copied_with_the_types_of_the_schema() -> None:
     types = schema_types()
     assert [types[name] for name in copied_columns()] == list(COPY_TYPES)
-    assert types.keys() == set(copied_columns())
+    assert types.keys() == set(copied_columns()) | OLDER

@@ -36,6 +36,7 @@ from tests.store.support import (
     retained_texts,
     rows,
     split_texts,
+    stored_contents,
     switch,
     vector_of,
 )
@@ -305,10 +306,12 @@ async def test_retained_rows_that_another_program_deleted_are_forgotten(db: Data
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
     digest_before = await table_digest(db, record)
+    (number,) = [
+        number for _, number, text, _ in await stored_contents(db, record, "true") if text == "tail"
+    ]
     async with db.connection() as connection:
-        await connection.execute(
-            compose("delete from {chunks} where content_text = 'tail'", record)
-        )
+        query = compose("delete from {chunks} where chunk_number = %s", record)
+        await connection.execute(query, (number,))
     assert await damaged_files(db, record) == ("a.py",)
     await replace_file(db, record, file_write("a.py", *OTHER))
     assert await damaged_files(db, record) == ()

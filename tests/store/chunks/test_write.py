@@ -36,7 +36,15 @@ from cocosearchd.store.index_records import (
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from cocosearchd.store.reads.chunk_reads import file_chunks
 from cocosearchd.store.words.words_table import fill_words
-from tests.store.support import IDENTITY, file_write, fingerprint, new_index, split_texts, words_of
+from tests.store.support import (
+    IDENTITY,
+    file_write,
+    fingerprint,
+    new_index,
+    split_texts,
+    stored_contents,
+    words_of,
+)
 
 
 async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChunks]:
@@ -45,10 +53,8 @@ async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChu
 
 async def row_versions(db: Database, record: IndexRecord) -> dict[str, str]:
     """Content -> the transaction that wrote its row; without retained rows."""
-    async with db.connection() as connection:
-        query = compose("select content_text, xmin::text from {chunks} where {live}", record)
-        cursor = await connection.execute(query)
-        return dict(await cursor.fetchall())
+    rows = await stored_contents(db, record, "{live}")
+    return {text: version for _, _, text, version in rows}
 
 
 async def test_a_file_is_stored_as_it_was_given(db: Database) -> None:
@@ -298,9 +304,8 @@ async def test_zero_vectors_are_null_and_shapes_are_checked(db: Database) -> Non
     vectors = write.vectors.copy()
     vectors[1] = 0
     await replace_file(db, record, replace(write, vectors=vectors))
-    async with db.connection() as connection:
-        query = compose("select content_text from {chunks} where embedding is null", record)
-        assert await (await connection.execute(query)).fetchall() == [("two: 2",)]
+    rows = await stored_contents(db, record, "embedding is null")
+    assert [text for _, _, text, _ in rows] == ["two: 2"]
     with pytest.raises(ValueError, match=r"not \(2, 8\)"):
         await replace_file(db, record, replace(write, vectors=vectors[:, :4]))
 

@@ -21,11 +21,23 @@ from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
 from cocosearchd.store.connection.migrate import drop_tables, fetch_schema, migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
+from cocosearchd.store.following.stored_texts import stored_texts
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
 from cocosearchd.store.reads.chunk_reads import file_chunks, first_matches, vector_search
+from cocosearchd.store.reads.file_states import count_matching_chunks, symbols_at_lines
+from cocosearchd.store.reads.index_texts import file_texts
+from cocosearchd.store.reads.phrase_matches import phrase_matches_in_files
 from cocosearchd.store.words.words_table import fill_words
 from tests.cluster.refused import REFUSED, STORAGE
-from tests.store.support import file_write, keyword_search, new_index, split_texts, vector_of
+from tests.store.support import (
+    file_write,
+    keyword_search,
+    new_index,
+    split_texts,
+    stored_contents,
+    unpack_rows,
+    vector_of,
+)
 
 # The versions of the schema that the first distributed schemas had.
 FIRST_DISTRIBUTED = {"index": 9, "registry": 7}
@@ -294,6 +306,56 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     assert await index_records.table_digest(db, record) != previous
 
 
+async def test_rows_of_before_are_packed_with_their_file(db: Database) -> None:
+    """The upgrade writes no row, and older rows answer as they did."""
+    record = await new_index(db)
+    expected = await catalogue(db)
+    texts = {"a.py": ["one: é", "two", 'quo"te\\n'], "b.py": ["one: 1", "phrase of two"]}
+    for path, contents in texts.items():
+        await replace_file(db, record, file_write(path, *contents))
+    packed_digest = await index_records.table_digest(db, record)
+    answers = await answers_of(db, record)
+    await unpack_rows(db, record)
+    written = await writers(db, record)
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(compose(TEXTS_IN_COLUMNS, record))
+        await connection.execute("update cocosearch_indexes set version = 9")
+    await migrate_registry(db)
+    assert await catalogue(db) == expected
+    assert await writers(db, record) == written
+    assert await answers_of(db, record) == answers
+    assert await index_records.table_digest(db, record) != packed_digest
+    async with db.connection() as connection:  # as the rows of version 9 have another digest
+        await connection.execute(compose("update {chunks} set chunk_hash = 'old'", record))
+    for path, contents in texts.items():
+        await replace_file(db, record, file_write(path, *contents))
+    assert await index_records.table_digest(db, record) == packed_digest
+    assert await answers_of(db, record) == answers
+
+
+async def answers_of(db: Database, record: IndexRecord) -> list[object]:
+    """Read the texts of an index in each way."""
+    paths = ["a.py", "b.py"]
+    return [
+        [await keyword_search(db, record, word, Filter(), 9) for word in ("one", "two", "é")],
+        await first_matches(db, record, Filter(phrases=("Phrase of",)), 9),
+        await first_matches(db, record, Filter(phrases=('quo"te',)), 9),
+        [file.chunks async for file in file_chunks(db, record, None)],
+        [file.chunks async for file in file_texts(db, record, None)],
+        await stored_texts(db, record, paths),
+        await symbols_at_lines(db, record, [(path, 1) for path in paths]),
+        (await phrase_matches_in_files(db, record, Filter(phrases=("one",)), paths)).starts,
+        await count_matching_chunks(db, record, "b.py", Filter(phrases=("one",))),
+    ]
+
+
+# The reverse of migration 10, after `unpack_rows`.
+TEXTS_IN_COLUMNS = """
+alter table {chunks} drop column packed_texts;
+alter table {chunks}
+    alter column content_text set not null, alter column block_type set not null, alter column hierarchy set not null,
+    alter column definitions set not null, alter column header set not null;
+"""
 # The reverse of migration 9, and of migrations 7 and 6 of the registry: the words of each row are in it.
 WORDS_IN_ROWS = """
 drop table {words};
@@ -303,7 +365,8 @@ alter table {chunks}
 create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = off);
 """
 VERSION_8 = (
-    WORDS_IN_ROWS
+    TEXTS_IN_COLUMNS
+    + WORDS_IN_ROWS
     + """
 update cocosearch_indexes set version = 8;
 drop table cocosearch_publications;
@@ -320,6 +383,7 @@ async def test_words_leave_the_rows_and_no_row_is_written(db: Database) -> None:
     expected = await catalogue(db)
     for n in range(20):
         await replace_file(db, record, file_write(f"{n}.py", f"one: {n}", "two words", "words"))
+    await unpack_rows(db, record)
     digest = await index_records.table_digest(db, record)
     files = compose("select pg_relation_filenode({chunks_name})", record)
     async with db.connection() as connection:
@@ -340,9 +404,10 @@ async def test_words_leave_the_rows_and_no_row_is_written(db: Database) -> None:
     assert len(await keyword_search(db, record, "7 more", Filter(), 50)) == 1
 
 
-# The reverse of migrations 4 to 9: tables as they were before them, with rows in them.
+# The reverse of migrations 4 to 10: tables as they were before them, with rows in them.
 VERSION_3 = (
-    WORDS_IN_ROWS
+    TEXTS_IN_COLUMNS
+    + WORDS_IN_ROWS
     + """
 alter table {chunks} drop constraint {chunks_key};
 alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
@@ -377,6 +442,7 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
         await replace_file(db, record, file_write(path, "new: 0", *contents))
         await replace_file(db, record, file_write(path, *contents))
     await drop_retained_chunks(db, record, 0.0)
+    await unpack_rows(db, record)
     await ensure_vector_index(db, record, build_at=1)
     previous, chunks = (
         await index_records.table_digest(db, record),
@@ -439,10 +505,8 @@ async def test_a_retired_index_is_still_retired_under_the_new_name(db: Database)
 
 async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
     """The rows, and the transactions that wrote them; without retained ones."""
-    text = "select filename, content_text, xmin::text from {chunks} where {live} order by filename, chunk_number"
-    async with db.connection() as connection:
-        query = compose(text, record)
-        return await (await connection.execute(query)).fetchall()
+    rows = await stored_contents(db, record, "{live}")
+    return [(path, text, version) for path, _, text, version in rows]
 
 
 async def found(db: Database, record: IndexRecord, where: Filter) -> set[str]:

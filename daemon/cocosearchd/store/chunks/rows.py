@@ -21,20 +21,20 @@ from cocosearchd.store.chunks.manifest import (
     compare_manifest,
     stored_chunk_order,
 )
+from cocosearchd.store.chunks.packed_texts import ChunkTexts, pack_texts, unpack_texts
 from cocosearchd.store.index_records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
 # Column types of the statement copy_chunks.
 COPY_TYPES = (
-    *("text", "int8", "text", "halfvec", *["text"] * 6, "int4", "int4"),
-    *("text[]", "text", "text[]", "text[]", "bytea"),
+    *("text", "int8", "bytea", "halfvec", "text", "int4", "int4"),
+    *("text[]", "text[]", "bytea"),
 )
 # The columns in the same order: parameters of the statement insert_chunks.
 CHUNK_COLUMNS = (
-    *("filename", "chunk_number", "content_text", "embedding", "block_type", "hierarchy"),
-    *("language_id", "symbol_type", "symbol_name", "symbol_signature", "byte_count", "line_count"),
-    *("definitions", "header", "symbol_kinds", "symbol_names", "chunk_hash"),
+    *("filename", "chunk_number", "packed_texts", "embedding", "language_id"),
+    *("byte_count", "line_count", "symbol_kinds", "symbol_names", "chunk_hash"),
 )
 # Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
 PLACES = ("chunk_numbers", "starts", "first_lines")
@@ -241,8 +241,8 @@ class FileRows:
         size, digest = self._manifest.contents[position]
         chunk = self.write.chunks[index]
         vector = HalfVector(self._float16_vectors[index]) if self._has_vector[index] else None
-        text, *columns = _columns(chunk, size)
-        return (self.write.path, chunk_number, text, vector, *columns, digest)
+        texts = pack_texts(self.write.path, _texts(chunk))
+        return (self.write.path, chunk_number, texts, vector, *_columns(chunk, size), digest)
 
     def _words(self, diff: ManifestDiff) -> Iterator[tuple[int, str]]:
         for position in diff.new:
@@ -333,38 +333,68 @@ def parse_values(write: FileWrite) -> dict[str, Any] | None:
 
 def candidate_from_row(row: Sequence[Any]) -> Candidate:
     """Read a row of the statement part `columns` and a score."""
-    *columns, definitions, header, score = row
-    return Candidate(*(*columns, tuple(definitions), header, float(score)))
+    path, start_byte, end_byte, start_line, end_line, language, packed, score = row
+    texts = unpack_texts(path, packed)
+    return Candidate(
+        path=path,
+        start_byte=start_byte,
+        end_byte=end_byte,
+        start_line=start_line,
+        end_line=end_line,
+        language=language,
+        block_type=texts.block_type,
+        hierarchy=texts.hierarchy,
+        symbol_type=texts.symbol_type,
+        symbol_name=texts.symbol_name,
+        symbol_signature=texts.symbol_signature,
+        content=texts.content,
+        definitions=tuple(texts.definitions),
+        header=texts.header,
+        score=float(score),
+    )
 
 
-def stored_chunk_from_row(row: Sequence[Any]) -> StoredChunk:
+def stored_chunk_from_row(path: str, row: Sequence[Any]) -> StoredChunk:
     """Read a row of the statement file_chunks, from its fourth column on."""
-    *columns, definitions, symbol_type, symbol_name, stored = row
-    vector = None if stored is None else stored.to_numpy()
-    return StoredChunk(*(*columns, tuple(definitions), symbol_type, symbol_name, vector))
+    start_byte, end_byte, start_line, end_line, packed, stored = row
+    texts = unpack_texts(path, packed)
+    return StoredChunk(
+        start_byte=start_byte,
+        end_byte=end_byte,
+        start_line=start_line,
+        end_line=end_line,
+        content=texts.content,
+        header=texts.header,
+        definitions=tuple(texts.definitions),
+        symbol_type=texts.symbol_type,
+        symbol_name=texts.symbol_name,
+        vector=None if stored is None else stored.to_numpy(),
+    )
+
+
+def _texts(chunk: Chunk) -> ChunkTexts:
+    """Collect the texts of a chunk. NULs are dropped, since PostgreSQL's texts hold none."""
+    names = (chunk.symbol_type, chunk.symbol_name, chunk.symbol_signature)
+    symbol_type, symbol_name, signature = (name if name is None else _clean(name) for name in names)
+    return ChunkTexts(
+        header=_clean(chunk.header),
+        block_type=_clean(chunk.block_type),
+        hierarchy=_clean(chunk.hierarchy),
+        symbol_type=symbol_type,
+        symbol_name=symbol_name,
+        symbol_signature=signature,
+        definitions=[_clean(name) for name in chunk.definitions],
+        content=_clean(chunk.text),
+    )
 
 
 def _columns(chunk: Chunk, size: int) -> Row:
-    """List the values in the order of the table, without key, vector and digest.
-
-    NULs are dropped, since PostgreSQL's texts hold none.
-    """
-    texts = (
-        chunk.text,
-        chunk.block_type,
-        chunk.hierarchy,
-        chunk.language,
-        chunk.symbol_type,
-        chunk.symbol_name,
-        chunk.symbol_signature,
-    )
-    clean = (text if text is None else _clean(text) for text in texts)
-    definitions = [_clean(name) for name in chunk.definitions]
+    """List the values in the order of the table, without key, texts, vector and digest."""
     pairs = chunk_symbols(chunk)
     kinds = [_clean(kind) for kind, _ in pairs]
     names = [_clean(name) for _, name in pairs]
     lines = chunk.end_line - chunk.start_line + 1
-    return (*clean, size, lines, definitions, _clean(chunk.header), kinds, names)
+    return (_clean(chunk.language), size, lines, kinds, names)
 
 
 def _clean(text: str) -> str:

@@ -13,7 +13,7 @@ from cocosearchd.model import IndexRecord
 
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
-SHARED = ("columns", "live", "place", "place_in_file", "requested")
+SHARED = ("texts", "columns", "live", "place", "place_in_file", "requested")
 # Parts of statements that insert rows, by whether the schema is distributed: there the rows come from
 # the row of the index as well, which has been given the new generation and time.
 INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
@@ -202,4 +202,6 @@ def _tables(schema: str, slug: str, number: int, dimension: int) -> dict[str, sq
     }
     parts = quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
     parts |= _registry(schema)
-    return parts | {name: sql.SQL(named_statements()[name]).format(**parts) for name in SHARED}
+    for name in SHARED:  # in this order: some have others in them
+        parts[name] = sql.SQL(named_statements()[name]).format(**parts)
+    return parts

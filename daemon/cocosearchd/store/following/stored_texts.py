@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.packed_texts import unpack_content
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 
@@ -37,6 +38,14 @@ async def stored_texts(
         await cursor.execute(statement("stored_texts", record), {"filenames": list(paths)})
         rows = await cursor.fetchall()
     return [
-        StoredTexts(path, content_hash, tuple(PlacedText(*row[2:]) for row in file_rows))
+        StoredTexts(
+            path,
+            content_hash,
+            tuple(_placed_text(path, *row[2:]) for row in file_rows),
+        )
         for (path, content_hash), file_rows in groupby(rows, itemgetter(0, 1))
     ]
+
+
+def _placed_text(path: str, start: int, end: int, line: int, packed: bytes) -> PlacedText:
+    return PlacedText(start, end, line, unpack_content(path, packed))

@@ -10,7 +10,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import compose, named_statements, statement
-from cocosearchd.store.filter_sql import filter_sql, phrase_words_sql
+from cocosearchd.store.reads.text_scan import resolve_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,10 @@ async def search_condition(
     row = await (await connection.execute(statement("search_state", record))).fetchone()
     assert row, "a select without from has a row"
     has_retained, has_words = row
-    condition, values = narrow_by_words(record, where) if has_words else filter_sql(where)
+    condition, values = await resolve_filter(connection, record, where, has_words=has_words)
     if has_retained:
         condition = compose(named_statements()["filter_live"], record, filter=condition)
     return SearchCondition(condition, values, has_words)
-
-
-def narrow_by_words(record: IndexRecord, where: Filter) -> tuple[sql.Composable, dict[str, Any]]:
-    """Compose a filter with the words of its phrases; the words of all chunks must be stored."""
-    condition, values = filter_sql(where)
-    words_condition, words_values = phrase_words_sql(where)
-    if not words_values:
-        return condition, values
-    text = named_statements()["filter_words"]
-    narrowed = compose(text, record, filter=condition, words_filter=words_condition)
-    return narrowed, values | words_values
 
 
 async def read_candidates(

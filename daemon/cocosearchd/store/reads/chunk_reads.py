@@ -165,7 +165,7 @@ async def file_chunks(
                 chunks = []
             head = row[:3]
             if row[3] is not None:
-                chunks.append(stored_chunk_from_row(row[3:]))
+                chunks.append(stored_chunk_from_row(row[0], row[3:]))
         if head is not None:
             yield FileChunks(*(*head, tuple(chunks)))
 

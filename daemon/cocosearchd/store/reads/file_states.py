@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.packed_texts import unpack_content
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filter_sql import filter_sql
 from cocosearchd.store.index_records import index_not_found
+from cocosearchd.store.reads.text_scan import resolve_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ async def chunks_at_lines(
 
 async def count_matching_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
     """Count the chunks of one file that pass a filter."""
-    condition, values = filter_sql(where)
     async with db.connection() as connection:
+        condition, values = await resolve_filter(connection, record, where, paths=(path,))
         query = statement("count_matching_chunks", record, filter=condition)
         row = await (await connection.execute(query, values | {"filename": path})).fetchone()
     assert row, "an aggregate has a row"
@@ -103,7 +104,10 @@ async def symbols_at_lines(
     values = {"filenames": [path for path, _ in lines], "lines": [line for _, line in lines]}
     async with db.connection() as connection:
         cursor = await connection.execute(statement("symbols_at_lines", record), values)
-        return {
-            (path, line): ChunkSymbols(first_line, text, tuple(zip(kinds, names, strict=True)))
-            for path, line, first_line, text, kinds, names in await cursor.fetchall()
-        }
+        rows = await cursor.fetchall()
+    return {
+        (path, line): ChunkSymbols(
+            first_line, unpack_content(path, packed), tuple(zip(kinds, names, strict=True))
+        )
+        for path, line, first_line, packed, kinds, names in rows
+    }

@@ -7,7 +7,8 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filter_sql import filter_sql, symbol_sql, written_sql
+from cocosearchd.store.filter_sql import symbol_sql, written_sql
+from cocosearchd.store.reads.text_scan import resolve_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,13 @@ async def symbol_files(
 
     Files with a name as written come first, then the order is by path.
     """
-    condition, values = filter_sql(where)
     matches, match_values = symbol_sql(where)
     written, written_values = written_sql(where)
-    query = statement("symbol_files", record, filter=condition, symbol=matches, written=written)
-    values |= match_values | written_values | {"first_path": first_path, "limit": limit}
+    page = {"first_path": first_path, "limit": limit}
     async with db.connection() as connection:
+        condition, values = await resolve_filter(connection, record, where)
+        query = statement("symbol_files", record, filter=condition, symbol=matches, written=written)
+        values = values | match_values | written_values | page
         rows = await (await connection.execute(query, values)).fetchall()
     return tuple(SymbolFile(*row) for row in rows)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.packed_texts import unpack_texts
 from cocosearchd.store.chunks.rows import Row
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection, Database
@@ -24,6 +25,7 @@ _DIGEST = -2  # its column in a row
 _64_BITS = (1 << 64) - 1
 # In bytes, as pgvector sends a vector: the number of dimensions, and an unused word.
 _VECTOR_HEADER = 4
+IndexedChunk = tuple[int, int, str, list[str], str, list[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class FileTexts:
     path: str
     generation: int
     language: str
-    chunks: tuple[tuple[int, int, str, list[str], str, list[str], list[str]], ...]
+    chunks: tuple[IndexedChunk, ...]
     # Shape (chunks, dimension); a zero row where the model knows nothing of the text.
     vectors: NDArray[np.float32]
     # 64 bits over all chunks: files of one path and language with equal digests have equal chunks.
@@ -153,10 +155,17 @@ def _file(rows: Sequence[Row], dimension: int) -> FileTexts:
         path,
         generation,
         language,
-        tuple(row[3:_DIGEST] for row in rows),
+        tuple(_chunk(path, *row[3:_DIGEST]) for row in rows),
         _vectors([row[-1] or missing for row in rows], dimension),
         digest,
     )
+
+
+def _chunk(
+    path: str, start: int, end: int, packed: bytes, kinds: list[str], names: list[str]
+) -> IndexedChunk:
+    texts = unpack_texts(path, packed)
+    return (start, end, texts.content, list(texts.definitions), texts.header, kinds, names)
 
 
 def _vectors(sent: Iterable[bytes], dimension: int) -> NDArray[np.float32]:

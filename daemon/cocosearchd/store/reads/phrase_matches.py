@@ -3,7 +3,8 @@
 Texts are read for it, so pass few of them.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
+from cocosearchd.filters.conditions import PhraseCondition
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.packed_texts import unpack_content
 from cocosearchd.store.chunks.rows import Key, Row
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
@@ -39,7 +42,7 @@ async def phrase_matches_in_files(
 
     The parts of the filter about files are ignored.
     """
-    return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
+    return await _read(db, record, "texts_in_files", where, {"filenames": list(paths)})
 
 
 async def phrase_matches_in_chunks(
@@ -54,7 +57,7 @@ async def phrase_matches_in_chunks(
         "starts": [start for _, start, _ in keys],
         "ends": [end for _, _, end in keys],
     }
-    return await _read(db, record, "phrases_in_chunks", where, values)
+    return await _read(db, record, "texts_in_chunks", where, values)
 
 
 async def all_phrase_matches(
@@ -85,8 +88,18 @@ async def _read(
     db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]
 ) -> StoredPhraseMatches:
     rows = await _rows(db, record, name, chunk_filter_sql(where), values)
-    starts = {path: _starts_of(packed) for path, _, packed in rows if packed}
-    return StoredPhraseMatches(starts, {path: generation for path, generation, _ in rows})
+    matches = PhraseCondition(where.phrases).matcher()
+    starts = await asyncio.to_thread(_matching_starts, rows, matches)
+    return StoredPhraseMatches(starts, {path: generation for path, generation, *_ in rows})
+
+
+def _matching_starts(rows: Sequence[Row], matches: Callable[[str], bool]) -> Starts:
+    """Return the first bytes of the chunks whose texts match, by path."""
+    starts = dict[str, list[int]]()
+    for path, _, start, packed in rows:
+        if packed is not None and matches(unpack_content(path, packed)):
+            starts.setdefault(path, []).append(start)
+    return {path: np.array(sorted(numbers), np.int64) for path, numbers in starts.items()}
 
 
 async def _rows(

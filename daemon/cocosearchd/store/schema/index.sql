@@ -6,11 +6,12 @@ create table {chunks} (
     filename text collate "C" not null,
     -- The number of the chunk: ascends with the position, and stays when the position changes.
     chunk_number bigint not null,
-    content_text text not null,
+    -- This text and the columns that may be null below: only in rows older than packed_texts.
+    content_text text,
     -- L2-normalised; null: the model knows nothing of the text.
     embedding halfvec({dimension}),
-    block_type text not null,
-    hierarchy text not null,
+    block_type text,
+    hierarchy text,
     language_id text not null,
     symbol_type text,
     symbol_name text,
@@ -19,17 +20,21 @@ create table {chunks} (
     byte_count integer not null,
     line_count integer not null,
     -- Names defined in the chunk, in order.
-    definitions text[] not null,
+    definitions text[],
     -- Embedded and keyword-indexed in front of the content, never shown.
-    header text not null,
+    header text,
     -- Digest of everything but embedding, position and number: a chunk that is stored already is not written again.
     chunk_hash bytea not null,
     -- Every definition that starts in the chunk, and the one that the chunk is part of: kinds and qualified names, in the
     -- same order. Null in rows older than these columns.
     symbol_kinds text[],
     symbol_names text[],
+    -- Text, header and names, packed by store.chunks.packed_texts.
+    packed_texts bytea,
     constraint {chunks_key} primary key (filename, chunk_number)
 );
+-- The texts are compressed already.
+alter table {chunks} alter column packed_texts set storage external;
 create index {chunks_language} on {chunks} (language_id);
 create index {chunks_kinds} on {chunks} using gin (symbol_kinds)
     with (fastupdate = on, gin_pending_list_limit = 128);

@@ -6,31 +6,33 @@ may match, so it is for the minutes until the words are filled.
 
 import heapq
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from psycopg import sql
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.rows import Candidate, Row, candidate_from_row
-from cocosearchd.store.connection.citus import has_distributed_tables, read_catalogs
+from cocosearchd.store.chunks.packed_texts import ChunkTexts
+from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
+from cocosearchd.store.connection.citus import read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.statements import compose, named_statements, statement
-from cocosearchd.store.file_groups import file_groups
+from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.reads.candidate_reads import (
     SearchCondition,
     read_candidates,
     search_condition,
 )
+from cocosearchd.store.reads.text_scan import matching_texts
 from cocosearchd.store.words.words_table import SplitTexts, read_words_state
 
 ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow
 # Ranking a row costs 2.5 to 5 microseconds, and more with each term.
 ANY_TERM_ROWS = 2000
 ANY_TERMS = 16
-TEXTS_AT_ONCE = 500  # texts that are split and ranked together
 READING_S = 300.0  # limit of one read of texts: a million of them take a minute or two
 
 # Sorts as candidates are sorted: the negative score, the path, the chunk number.
@@ -132,34 +134,29 @@ async def _read_and_rank(
         async with connection.transaction():
             limit_ms = sql.Literal(int(READING_S * 1000))
             await connection.execute(statement("set_text_scan", limit_ms=limit_ms))
-            async for rows in _texts_with_terms(connection, record, terms, search):
-                words = await split([content for _, _, content in rows])
-                scores = await _rank(connection, text, words)
-                ranked = [
-                    (-score, path, number)
-                    for score, (path, number, _) in zip(scores, rows, strict=True)
-                    if score
-                ]
-                best = heapq.nsmallest(limit, [*best, *ranked])
+            condition = (search.condition, search.values)
+            pages = matching_texts(connection, record, condition, partial(_may_have_terms, terms))
+            async with aclosing(pages):
+                async for chunks in pages:
+                    words = await split([chunk.texts.searched for chunk in chunks])
+                    scores = await _rank(connection, text, words)
+                    ranked = [
+                        (-score, chunk.path, chunk.chunk_number)
+                        for score, chunk in zip(scores, chunks, strict=True)
+                        if score
+                    ]
+                    best = heapq.nsmallest(limit, [*best, *ranked])
             return await _ranked_chunks(connection, record, best)
 
 
-async def _texts_with_terms(
-    connection: Connection, record: IndexRecord, terms: Sequence[str], search: SearchCondition
-) -> AsyncIterator[list[Row]]:
-    """Yield pages of rows (path, chunk number, text) of chunks that may have all terms."""
-    values = search.values | {"terms": list(terms)}
-    if await has_distributed_tables(connection, record):
-        condition = compose(named_statements()["filter_group"], record, filter=search.condition)
-        query = statement("texts_with_terms", record, filter=condition)
-        async for group in file_groups(connection, record, TEXTS_AT_ONCE):
-            yield await (await connection.execute(query, values | {"group": group})).fetchall()
-        return
-    query = statement("texts_with_terms", record, filter=search.condition)
-    async with connection.cursor("texts_with_terms") as cursor:
-        await cursor.execute(query, values)
-        while rows := await cursor.fetchmany(TEXTS_AT_ONCE):
-            yield rows
+def _may_have_terms(terms: Sequence[str], texts: ChunkTexts) -> bool:
+    """Return False if a chunk lacks a term.
+
+    In plain ASCII, the words of a text are parts of it in lower case; other characters may become
+    others in a word.
+    """
+    folded = texts.searched.lower()
+    return not folded.isascii() or all(term in folded for term in terms)
 
 
 async def _ranked_chunks(

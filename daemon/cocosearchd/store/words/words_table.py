@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, cast
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.packed_texts import unpack_texts
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 
@@ -124,7 +125,13 @@ async def _fill_chunks(connection: Connection, record: IndexRecord, split: Split
 async def _page(
     connection: Connection, record: IndexRecord, page: dict[str, object]
 ) -> list[tuple[str, int, str | None]]:
-    return await (await connection.execute(statement("words_to_fill", record), page)).fetchall()
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("words_to_fill", record), page)
+        rows = await cursor.fetchall()
+    return [
+        (path, number, None if packed is None else unpack_texts(path, packed).searched)
+        for path, number, packed in rows
+    ]
 
 
 async def _build_index(connection: Connection, record: IndexRecord) -> None:

@@ -1,0 +1,149 @@
+"""Looks through the texts of chunks, which PostgreSQL has packed: for phrases and other parts."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from psycopg import sql
+
+from cocosearchd.filters.conditions import PhraseCondition
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.packed_texts import ChunkTexts, unpack_content, unpack_texts
+from cocosearchd.store.connection.citus import has_distributed_tables
+from cocosearchd.store.connection.database import Connection
+from cocosearchd.store.connection.statements import compose, named_statements, statement
+from cocosearchd.store.file_groups import file_groups
+from cocosearchd.store.filter_sql import Condition, filter_sql, phrase_words_sql
+
+TEXTS_AT_ONCE = 500
+RawRow = tuple[str, int, bytes, bytes]  # path, chunk number, digest, packed texts
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingChunk:
+    """The texts of a chunk, and the number of the chunk in its file."""
+
+    path: str
+    chunk_number: int
+    texts: ChunkTexts
+
+
+async def matching_texts(
+    connection: Connection,
+    record: IndexRecord,
+    condition: Condition,
+    matches: Callable[[ChunkTexts], bool],
+) -> AsyncGenerator[list[MatchingChunk], None]:
+    """Yield pages of the chunks that pass a condition of SQL and have texts that match.
+
+    An index of any size passes through little memory. For a transaction.
+    """
+    async with aclosing(_pages(connection, record, condition)) as pages:
+        async for rows in pages:
+            yield await asyncio.to_thread(_select_texts, rows, matches)
+
+
+async def files_containing(connection: Connection, record: IndexRecord, part: str) -> list[str]:
+    """List the files with a chunk whose text contains a part. For a transaction."""
+    paths = dict[str, None]()
+    async with aclosing(_pages(connection, record, filter_sql(Filter()))) as pages:
+        async for rows in pages:
+            selected = await asyncio.to_thread(_select_rows, rows, lambda text: part in text)
+            paths |= dict.fromkeys(path for path, *_ in selected)
+    return list(paths)
+
+
+async def resolve_filter(
+    connection: Connection,
+    record: IndexRecord,
+    where: Filter,
+    *,
+    has_words: bool = False,
+    paths: Sequence[str] | None = None,
+) -> Condition:
+    """Compose a filter as a condition over the columns of a chunks table, with its values.
+
+    Phrases become the chunks that contain them now; one whose texts change meanwhile passes no
+    more. `has_words`: the words of all chunks are stored, and leave few texts to be read. With
+    `paths`, phrases are looked for in these files only.
+    """
+    without_phrases = replace(where, phrases=())
+    if not where.phrases:
+        return filter_sql(where)
+    condition = filter_sql(without_phrases)
+    if paths is not None:
+        condition = _of_files(record, condition, paths)
+    if has_words:
+        condition = _narrow_by_words(record, where, condition)
+    chosen = list[RawRow]()
+    matches = PhraseCondition(where.phrases).matcher()
+    async with connection.transaction(), aclosing(_pages(connection, record, condition)) as pages:
+        async for rows in pages:
+            chosen += await asyncio.to_thread(_select_rows, rows, matches)
+    values = {
+        "chosen_filenames": [path for path, *_ in chosen],
+        "chosen_numbers": [number for _, number, *_ in chosen],
+        "chosen_hashes": [digest for *_, digest, _ in chosen],
+    }
+    return sql.SQL(named_statements()["chosen_chunks"]), values
+
+
+def _of_files(record: IndexRecord, condition: Condition, paths: Sequence[str]) -> Condition:
+    """Restrict a condition to the chunks of some files."""
+    grouped = compose(named_statements()["filter_group"], record, filter=condition[0])
+    return grouped, condition[1] | {"group": list(paths)}
+
+
+def _narrow_by_words(record: IndexRecord, where: Filter, condition: Condition) -> Condition:
+    """Add weaker conditions on the words of phrases, which use the index of words."""
+    words_condition, words_values = phrase_words_sql(where)
+    if not words_values:
+        return condition
+    text = named_statements()["filter_words"]
+    narrowed = compose(text, record, filter=condition[0], words_filter=words_condition)
+    return narrowed, condition[1] | words_values
+
+
+async def _pages(
+    connection: Connection, record: IndexRecord, condition: Condition
+) -> AsyncGenerator[list[RawRow], None]:
+    """Yield pages of rows that pass a condition. For a transaction."""
+    composable, values = condition
+    is_restricted = "group" in values
+    if not is_restricted and await has_distributed_tables(connection, record):
+        async with aclosing(file_groups(connection, record, TEXTS_AT_ONCE)) as groups:
+            async for group in groups:
+                yield await _fetch(connection, record, _of_files(record, condition, group))
+        return
+    query = statement("chunk_texts", record, filter=composable)
+    async with connection.cursor("chunk_texts", binary=True) as cursor:
+        await cursor.execute(query, values)
+        while rows := await cursor.fetchmany(TEXTS_AT_ONCE):
+            yield rows
+
+
+async def _fetch(connection: Connection, record: IndexRecord, condition: Condition) -> list[RawRow]:
+    async with connection.cursor(binary=True) as cursor:
+        query = statement("chunk_texts", record, filter=condition[0])
+        await cursor.execute(query, condition[1])
+        return await cursor.fetchall()
+
+
+def _select_texts(
+    rows: Sequence[RawRow], matches: Callable[[ChunkTexts], bool]
+) -> list[MatchingChunk]:
+    chunks = (
+        MatchingChunk(path, number, unpack_texts(path, packed)) for path, number, _, packed in rows
+    )
+    return [chunk for chunk in chunks if matches(chunk.texts)]
+
+
+def _select_rows(rows: Sequence[RawRow], matches: Callable[[str], bool]) -> list[RawRow]:
+    """Return the rows with matching contents, without their texts."""
+    return [
+        (path, number, digest, b"")
+        for path, number, digest, packed in rows
+        if matches(unpack_content(path, packed))
+    ]
