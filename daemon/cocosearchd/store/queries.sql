@@ -620,6 +620,10 @@ order by best.score desc, filename, chunk_number
 -- The packed texts of chunks, to be looked through by the daemon.
 select filename, chunk_number, chunk_hash, {texts} from {chunks} where {filter}
 
+-- name: time_limit
+-- The seconds that a statement of this transaction may take; 0: no limit.
+select extract(epoch from current_setting('statement_timeout')::interval)::float8
+
 -- name: chosen_chunks
 -- Condition on a row of chunks: it is one of those that were chosen by their texts, and has these texts still.
 (filename, chunk_number, chunk_hash) in (

@@ -3,10 +3,11 @@ each text.
 """
 
 import random
+import time
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.reads import text_scan
 from cocosearchd.store.reads.chunk_reads import file_chunks
 from cocosearchd.store.reads.phrase_matches import (
     all_phrase_matches,
@@ -469,6 +471,28 @@ async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(
         db, corpus.record, Filter(phrases=("too",)), [*keys, ("gone.py", 0, 5)]
     )
     assert (set(read.starts), read.generations) == ({"b.py"}, {"a.py": 1, "b.py": 3})
+
+
+async def test_looking_through_many_pages_ends_in_time(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL limits each page alone."""
+    corpus = await new_corpus(
+        db, tmp_path / "root", {f"{n}.py": "open the file\n" for n in range(9)}
+    )
+    where = Filter(phrases=("the file",))
+    select_rows = text_scan._select_rows
+
+    def slowly(*arguments: Any) -> Any:
+        time.sleep(0.1)
+        return select_rows(*arguments)
+
+    monkeypatch.setattr(text_scan, "TEXTS_AT_ONCE", 1)
+    monkeypatch.setattr(text_scan, "_select_rows", slowly)
+    assert await all_phrase_matches(db, corpus.record, where, 500) is None
+    matches = await all_phrase_matches(db, corpus.record, where, 9000)
+    assert matches is not None
+    assert len(matches) == 9
 
 
 async def test_looking_through_everything_ends_in_time(db: Database, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Looks through the texts of chunks, which PostgreSQL has packed: for phrases and other parts."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from psycopg import sql
 
+from cocosearchd.errors import TIMED_OUT, CocoSearchError
 from cocosearchd.filters.conditions import PhraseCondition
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
@@ -67,7 +69,8 @@ async def resolve_filter(
 
     Phrases become the chunks that contain them now; one whose texts change meanwhile passes no
     more. `has_words`: the words of all chunks are stored, and leave few texts to be read. With
-    `paths`, phrases are looked for in these files only.
+    `paths`, phrases are looked for in these files only. Raises `CocoSearchError` (TIMED_OUT) if that
+    takes longer than a statement may.
     """
     without_phrases = replace(where, phrases=())
     if not where.phrases:
@@ -80,7 +83,9 @@ async def resolve_filter(
     chosen = list[RawRow]()
     matches = PhraseCondition(where.phrases).matcher()
     async with connection.transaction(), aclosing(_pages(connection, record, condition)) as pages:
+        check_time = await _start_clock(connection)
         async for rows in pages:
+            check_time()
             chosen += await asyncio.to_thread(_select_rows, rows, matches)
     values = {
         "chosen_filenames": [path for path, *_ in chosen],
@@ -88,6 +93,26 @@ async def resolve_filter(
         "chosen_hashes": [digest for *_, digest, _ in chosen],
     }
     return sql.SQL(named_statements()["chosen_chunks"]), values
+
+
+async def _start_clock(connection: Connection) -> Callable[[], None]:
+    """Return a check that raises once more time has passed than a statement may take.
+
+    PostgreSQL limits each page alone.
+    """
+    row = await (await connection.execute(statement("time_limit"))).fetchone()
+    limit_s = float(row[0]) if row else 0.0
+    began = time.monotonic()
+
+    def check_time() -> None:
+        if 0 < limit_s < time.monotonic() - began:
+            raise CocoSearchError(
+                "there are too many texts to look through for the phrase",
+                "narrow the query, or raise database.statement_timeout_ms",
+                code=TIMED_OUT,
+            )
+
+    return check_time
 
 
 def _of_files(record: IndexRecord, condition: Condition, paths: Sequence[str]) -> Condition:
