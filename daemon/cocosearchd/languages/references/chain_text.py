@@ -1,15 +1,22 @@
 """Chains of names as text, such as `self.client.get`: cleaned, split and bounded. Pure."""
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 
 # Characters of a receiver, a module, and the name or text of a binding.
 MAX_TEXT = 200
 # In place of a longer text. It is no name, so nothing resolves to it.
 LONG_TEXT = "…"
 
+# Texts that a process remembers, of up to 800 bytes: names, types and receivers occur in file after
+# file of a project.
+REMEMBERED_TEXTS = 4096
+
 # The name at the end of a longer chain is looked for in this many bytes.
 _TAIL_BYTES = 400
 _SEPARATORS = (b"?.", b"!.", b".", b"::", b"->", b"\\")
+_LAST_MARKS = (b".", b"::", b"->", b"\\")  # the ends of the separators
 _SPACE = re.compile(r"\s")
 _AROUND_SEPARATOR = re.compile(r" ?(\?\.|\.|::|->) ?")
 # The variable that a chain begins with.
@@ -18,8 +25,11 @@ _FIRST_NAME = re.compile(r"[(*&!\s]*(?:(?:await|new)\b\s*)?([\w$@]+)")
 
 def clean_text(raw: bytes) -> str:
     """Return a text on one line, without blanks around separators; `LONG_TEXT` for a long one."""
-    if len(raw) > 4 * MAX_TEXT:
-        return LONG_TEXT
+    return LONG_TEXT if len(raw) > 4 * MAX_TEXT else _clean_short(raw)
+
+
+@lru_cache(REMEMBERED_TEXTS)
+def _clean_short(raw: bytes) -> str:
     text = raw.decode("utf-8", "replace")
     if text.isidentifier() and len(text) <= MAX_TEXT:
         return text
@@ -28,22 +38,23 @@ def clean_text(raw: bytes) -> str:
     return text if len(text) <= MAX_TEXT else LONG_TEXT
 
 
-class TextCache:
-    """Cleaned texts of one file: the same types and receivers occur again and again."""
+class RangeTexts:
+    """The text of one file, by ranges of bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._texts: dict[bytes, str] = {}
+        self._ascii = data.decode() if data.isascii() else None
+
+    def read_all(self, ranges: Iterable[tuple[int, int]]) -> list[str]:
+        """Return the texts of some ranges as they are."""
+        text = self._ascii
+        if text is not None:
+            return [text[start:end] for start, end in ranges]
+        return [self._data[start:end].decode("utf-8", "replace") for start, end in ranges]
 
     def clean(self, start: int, end: int) -> str:
-        """Return the text of a byte range as `clean_text` does."""
-        if end - start > 4 * MAX_TEXT:
-            return LONG_TEXT
-        raw = self._data[start:end]
-        text = self._texts.get(raw)
-        if text is None:
-            text = self._texts[raw] = clean_text(raw)
-        return text
+        """Return the text of a range as `clean_text` does."""
+        return LONG_TEXT if end - start > 4 * MAX_TEXT else _clean_short(self._data[start:end])
 
 
 def split_chain(raw: bytes, name_start: int) -> tuple[int, str, str]:
@@ -67,9 +78,7 @@ def split_chain(raw: bytes, name_start: int) -> tuple[int, str, str]:
 
 def _find_name(raw: bytes) -> int:
     tail = max(0, len(raw) - _TAIL_BYTES)
-    ends = (
-        position + len(mark) for mark in _SEPARATORS if (position := raw.rfind(mark, tail)) >= 0
-    )
+    ends = [raw.rfind(mark, tail) + len(mark) for mark in _LAST_MARKS if raw.find(mark, tail) >= 0]
     name = raw[max(ends, default=0) :].rpartition(b"\n")[2].lstrip(b"# \t\r")
     return len(raw) - len(name)
 

@@ -1,8 +1,7 @@
 """Enclosing symbols of byte positions: the innermost, the owner of a variable. Pure."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.references.variable_scopes import NEVER
@@ -26,6 +25,7 @@ class EnclosingSymbols:
             self._parents.append(open_symbols[-1] if open_symbols else TOP_LEVEL)
             open_symbols.append(number)
         self._owners = self._find_owners()
+        self._types = {number for number, symbol in enumerate(symbols) if symbol.kind == "type"}
         self._starts = [0]  # of the parts of the text
         self._innermost = [TOP_LEVEL]  # symbol of each part
         for number in range(len(symbols)):
@@ -52,21 +52,30 @@ class EnclosingSymbols:
             start = max(start, symbols[number].end_byte)
             number = self._parents[number]
 
-    def innermost(self, position: int) -> int:
-        """Return the innermost symbol at a position."""
-        return self._innermost[bisect_right(self._starts, position) - 1]
+    def innermost_of_all(self, positions: Sequence[int]) -> list[int]:
+        """Return the innermost symbol at each of some ascending positions."""
+        innermost: list[int] = []
+        for start, symbol in zip(self._starts[1:], self._innermost, strict=False):
+            count = bisect_left(positions, start, len(innermost)) - len(innermost)
+            if count:
+                innermost += [symbol] * count
+        return innermost + [self._innermost[-1]] * (len(positions) - len(innermost))
 
-    def innermost_of_all(self, positions: Iterable[int]) -> list[int]:
-        """Return the innermost symbol at each position."""
-        # the part before that of a position has the number that its start has from 1
-        innermost = [TOP_LEVEL, *self._innermost]
-        parts = map(partial(bisect_right, self._starts), positions)
-        return list(map(innermost.__getitem__, parts))
+    def owners_of_all(self, positions: Sequence[int], names: Iterable[str]) -> list[int]:
+        """Return the innermost symbol that owns the variable with a name at each position.
 
-    def owner(self, symbol: int) -> int:
-        """Return the innermost symbol around a variable: constants own none."""
-        return symbol if symbol == TOP_LEVEL else self._owners[symbol]
+        Positions ascend. Constants own no variables, and an alias is no variable of itself.
+        """
+        owners = [TOP_LEVEL, *self._owners]
+        symbols, parents = self._symbols, self._parents
+        result: list[int] = []
+        for symbol, name in zip(self.innermost_of_all(positions), names, strict=True):
+            owner = owners[symbol + 1]
+            if owner in self._types and symbols[owner].name == name:
+                owner = owners[parents[owner] + 1]
+            result.append(owner)
+        return result
 
-    def outer_owner(self, symbol: int) -> int:
-        """Return the innermost symbol around another one that may own variables."""
-        return self.owner(self._parents[symbol])
+    def start(self, symbol: int) -> int:
+        """Return the byte at which a symbol begins; -1 for `TOP_LEVEL`."""
+        return self._symbols[symbol].start_byte if symbol != TOP_LEVEL else -1

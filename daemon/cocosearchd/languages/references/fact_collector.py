@@ -4,6 +4,7 @@ This is the inner loop of the first index: it reads the range of a node once, in
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from cocosearchd.languages import syntax
 from cocosearchd.languages.code_facts import BindingKind
 from cocosearchd.languages.references.code_matches import OTHER_PATTERNS, Match, MatchGroups
 from cocosearchd.languages.references.reference_query import SCOPES, SINGLE_CAPTURES, USE_KINDS
-from cocosearchd.languages.references.variable_scopes import NEVER, VariableScope
+from cocosearchd.languages.references.variable_scopes import NEVER, VariableScope, sort_scopes
 
 Captures = Mapping[str, list[syntax.Node]]
 Range = tuple[int, int]  # bytes, half-open
@@ -26,8 +27,7 @@ _BINDING_KINDS: dict[str, BindingKind] = {
     "binding.element": "element",
 }
 _IMPORT_START = itemgetter(0)
-_IMPORT_PARTS = ("module", "local", "name")
-_IMPORT_CAPTURES = frozenset(f"import.{part}" for part in _IMPORT_PARTS)
+_IMPORT_PARTS = ("import.module", "import.local", "import.name")
 _RANGE = attrgetter("byte_range")
 _CAPTURES = itemgetter(1)  # of a match
 
@@ -42,12 +42,34 @@ class ImportRange(NamedTuple):
     is_exported: bool
 
 
-class BindingRange(NamedTuple):
-    """The variable of a binding. A declared result has an empty name."""
+# The variable of a binding: its kind, what comes before its name ("this."), and the range of the name.
+BindingRange = tuple[BindingKind, str, Range]
 
-    kind: BindingKind
-    prefix: str  # before the name: "this."
-    name: Range
+
+class _Actions(NamedTuple):
+    """The steps for a match that has some captures."""
+
+    bindings: Sequence[tuple[BindingKind, str]]  # with the captures of their texts
+    scopes: Sequence[str]  # with parameters outside of them
+    singles: Sequence[str]
+    has_receiver: bool
+    has_tree: bool
+    has_import: bool
+
+
+@cache
+def _choose_actions(captures: tuple[str, ...]) -> _Actions:
+    """Return the steps for a match with these captures: queries have few combinations of them."""
+    kinds = _BINDING_KINDS.items() if "binding" in captures else ()
+    scopes = set(SCOPES).intersection(captures) if "parameters" in captures else set[str]()
+    return _Actions(
+        bindings=[(kind, capture) for capture, kind in kinds if capture in captures],
+        scopes=sorted(scopes),
+        singles=[name for name in captures if name in {*SINGLE_CAPTURES} - scopes],
+        has_receiver="receiver" in captures,
+        has_tree="import.tree" in captures,
+        has_import=not set(_IMPORT_PARTS).isdisjoint(captures),
+    )
 
 
 class FactCollector:
@@ -82,6 +104,8 @@ class FactCollector:
         for pattern, captures in groups.get(OTHER_PATTERNS, ()):
             self._add(pattern, captures)
         for names, matches in groups.items():
+            if not matches:
+                continue
             if len(names) == 1:
                 (capture,) = names
                 self._ranges[capture] += _read_ranges(matches, capture)
@@ -108,18 +132,22 @@ class FactCollector:
 
     def _add(self, pattern: int, captures: Captures) -> None:
         """Add a match whose nodes belong together."""
-        for capture, nodes in captures.items():
-            if capture in _BINDING_KINDS:
-                self._add_binding(_BINDING_KINDS[capture], nodes[0], captures, pattern)
-            elif capture in SCOPES and "parameters" in captures:
-                self._add_other_scope(capture, captures)
-            elif capture in self._ranges:
-                self._ranges[capture] += map(_RANGE, nodes)
-            elif capture == "receiver":
-                self._add_receiver(nodes[0].start_byte, captures)
-            elif capture == "import.tree":
-                self._add_import_trees(nodes, self._constants[pattern])
-        if not _IMPORT_CAPTURES.isdisjoint(captures):
+        bindings, scopes, singles, has_receiver, has_tree, has_import = _choose_actions(
+            tuple(captures)
+        )
+        for kind, capture in bindings:
+            receiver = self._constants[pattern].get("binding.receiver", "")
+            name = kind, f"{receiver}." if receiver else "", captures["binding"][0].byte_range
+            self.bindings[name] = captures[capture][0].byte_range
+        for capture in singles:
+            self._ranges[capture] += map(_RANGE, captures[capture])
+        for capture in scopes:
+            self._add_other_scope(capture, captures)
+        if has_receiver:
+            self._add_receiver(captures["receiver"][0].start_byte, captures)
+        if has_tree:
+            self._add_import_trees(captures["import.tree"], self._constants[pattern])
+        if has_import:
             self._add_import(captures, self._constants[pattern])
 
     def _add_chains(self, kind: str, matches: Iterable[Match]) -> None:
@@ -147,60 +175,61 @@ class FactCollector:
 
     def _add_other_scope(self, capture: str, captures: Captures) -> None:
         """Add a scope that begins with parameters outside of it."""
+        scopes = self._scopes_of(capture)
+        parameters = captures.get("parameters")
+        parameters_start = parameters[0].start_byte if parameters else NEVER
         for scope_range in map(_RANGE, captures.get(capture, ())):
-            parameters = captures.get("parameters")
-            first = parameters[0].start_byte if parameters else scope_range[0]
-            self._add_scope(capture, scope_range, first)
+            start, end = scope_range
+            first = min(parameters_start, start)
+            previous = scopes.get(scope_range)
+            if previous is None or first < previous.start:
+                has_members = capture == "scope.members"
+                scopes[scope_range] = VariableScope(first, start, end, has_members=has_members)
 
     def _add_scopes(self) -> None:
         """Add the scopes that have no parameters; those of type parameters if there are some."""
         for capture in SCOPES:
             if capture != "scope.type_parameters" or self._ranges["type_parameter"]:
+                scopes, has_members = self._scopes_of(capture), capture == "scope.members"
                 for scope_range in self._ranges[capture]:
-                    self._add_scope(capture, scope_range, scope_range[0])
+                    if scope_range not in scopes:  # else it begins no later, with parameters
+                        start, end = scope_range
+                        scopes[scope_range] = VariableScope(
+                            start, start, end, has_members=has_members
+                        )
 
-    def _add_scope(self, capture: str, scope_range: Range, parameters_start: int) -> None:
-        start, end = scope_range
-        scopes = self.type_scopes if capture == "scope.type_parameters" else self.scopes
-        previous = scopes.get(scope_range)
-        if previous is None or parameters_start < previous.start:
-            first = min(parameters_start, start)
-            has_members = capture == "scope.members"
-            scopes[scope_range] = VariableScope(first, start, end, has_members=has_members)
-
-    def _add_binding(
-        self, kind: BindingKind, text: syntax.Node, captures: Captures, pattern: int
-    ) -> None:
-        names = captures.get("binding")
-        if names:
-            receiver = self._constants[pattern].get("binding.receiver", "")
-            prefix = f"{receiver}." if receiver else ""
-            self.bindings[BindingRange(kind, prefix, names[0].byte_range)] = text.byte_range
+    def _scopes_of(self, capture: str) -> dict[Range, VariableScope]:
+        return self.type_scopes if capture == "scope.type_parameters" else self.scopes
 
     def _add_import_trees(self, nodes: list[syntax.Node], constants: Mapping[str, str]) -> None:
         is_exported = bool(constants.get("import.exported"))
         self.import_trees.update(dict.fromkeys(map(_RANGE, nodes), is_exported))
 
     def _add_import(self, captures: Captures, constants: Mapping[str, str]) -> None:
-        parts: dict[str, str | Range] = {}
         start = -1
-        for part in _IMPORT_PARTS:
-            nodes = captures.get(f"import.{part}")
-            if nodes:
-                part_range = nodes[0].byte_range
-                parts[part] = part_range
+        parts: list[str | Range] = []
+        for capture in _IMPORT_PARTS:
+            if capture in captures:
+                part_range = captures[capture][0].byte_range
+                parts.append(part_range)
                 start = part_range[0]
             else:
-                parts[part] = constants.get(f"import.{part}", "")
-        module = parts["module"] or None
-        if module is not None and "import.statement" in captures:
+                parts.append(constants.get(capture, ""))
+        module, local, name = parts
+        if module and "import.statement" in captures:
             self._statements[captures["import.statement"][0].byte_range] = module
-        is_exported = bool(constants.get("import.exported"))
-        item = ImportRange(start, module, parts["name"], parts["local"], is_exported)
-        self._imports[item[1:4]] = item
+        is_exported = "import.exported" in constants
+        key = module or None, name, local
+        self._imports[key] = ImportRange(start, *key, is_exported)
 
-    def imports(self) -> list[ImportRange]:
-        """Return all imports with their modules, in the order of the text.
+    @cached_property
+    def ordered_scopes(self) -> Sequence[VariableScope]:
+        """The scopes of variables as `sort_scopes` returns them."""
+        return sort_scopes(self.scopes.values())
+
+    @cached_property
+    def imports(self) -> Sequence[ImportRange]:
+        """All imports with their modules, in the order of the text.
 
         A module without names is left out where another import takes names from it.
         """

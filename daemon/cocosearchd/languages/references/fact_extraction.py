@@ -4,25 +4,23 @@ The queries are references/<language>.scm; `references.reference_query` explains
 work is linear in the number of matches, which the size of a file bounds.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 
 from cocosearchd.languages.code_facts import (
     NO_COLUMNS,
-    Binding,
     BindingColumns,
     FactColumns,
     ImportColumns,
 )
 from cocosearchd.languages.references import reference_query
-from cocosearchd.languages.references.chain_text import MAX_TEXT, TextCache
+from cocosearchd.languages.references.chain_text import MAX_TEXT, RangeTexts
 from cocosearchd.languages.references.code_matches import CodeMatches
 from cocosearchd.languages.references.enclosing_symbols import EnclosingSymbols
 from cocosearchd.languages.references.fact_collector import (
     BindingRange,
     FactCollector,
-    ImportRange,
     Range,
 )
 from cocosearchd.languages.references.import_trees import last_part, split_import_tree
@@ -37,7 +35,9 @@ MAX_BINDINGS = 20_000
 
 # Position in bytes; module, name and local name; True if it is exported.
 _ImportAt = tuple[int, tuple[str, str, str], bool]
-_NO_NAME: Range = (0, 0)
+_NO_PATHS: tuple[tuple[str, ...], ...] = ((), (), ())
+_POSITION = itemgetter(0)
+_RESULT: BindingRange = ("return", "", (0, 0))  # a declared result has no name
 
 
 def extract_facts(matches: CodeMatches, data: bytes, symbols: Sequence[Symbol]) -> FactColumns:
@@ -45,37 +45,50 @@ def extract_facts(matches: CodeMatches, data: bytes, symbols: Sequence[Symbol]) 
     if not matches.constants:  # most languages have no query
         return NO_COLUMNS
     collector = FactCollector(matches.references, matches.constants)
-    positions, texts = TextPositions(data), TextCache(data)
+    positions, texts = TextPositions(data), RangeTexts(data)
     imports = _make_imports(collector, data, positions, texts)
-    uses = make_uses(collector, data, positions, symbols)
-    bindings = _make_bindings(collector, texts, positions, symbols)
+    enclosing = EnclosingSymbols(symbols)
+    uses = make_uses(collector, data, texts, positions, enclosing)
+    bindings = _make_bindings(collector, texts, positions, enclosing)
     return FactColumns(_read_package(collector, texts), imports, uses, bindings)
 
 
-def _read_package(collector: FactCollector, texts: TextCache) -> str:
+def _read_package(collector: FactCollector, texts: RangeTexts) -> str:
     package = min(collector.ranges("package"), default=None)
     return texts.clean(*package).strip("\"'") if package else ""
 
 
 def _make_imports(
-    collector: FactCollector, data: bytes, positions: TextPositions, texts: TextCache
+    collector: FactCollector, data: bytes, positions: TextPositions, texts: RangeTexts
 ) -> ImportColumns:
-    items = [*_read_imports(collector, texts), *_split_trees(collector, data)]
-    items = sorted(items, key=itemgetter(0))[:MAX_IMPORTS]
-    return ImportColumns(
-        *zip(
-            *((*path, positions.find_line(start), exported) for start, path, exported in items),
-            strict=True,
-        )
+    items = _read_imports(collector, texts)
+    if collector.import_trees:
+        items += _split_trees(collector, data)
+    items.sort(key=_POSITION)
+    del items[MAX_IMPORTS:]
+    modules, names, local_names = (
+        zip(*(path for _, path, _ in items), strict=True) if items else _NO_PATHS
     )
+    lines = [positions.find_line(start) for start, _, _ in items]
+    return ImportColumns(modules, names, local_names, lines, [flag for _, _, flag in items])
 
 
-def _read_imports(collector: FactCollector, texts: TextCache) -> Iterator[_ImportAt]:
-    for item in collector.imports()[:MAX_IMPORTS]:
-        module, name, local = _import_texts(item, texts)
+def _read_imports(collector: FactCollector, texts: RangeTexts) -> list[_ImportAt]:
+    items: list[_ImportAt] = []
+    for start, module_part, name_part, local_part, is_exported in collector.imports[:MAX_IMPORTS]:
+        module = _import_text(module_part, texts)
+        local = _import_text(local_part, texts)
         if local == reference_query.LAST_PART:
             local = last_part(module)
-        yield item.start, (module, name, local), item.is_exported
+        items.append((start, (module, _import_text(name_part, texts), local), is_exported))
+    return items
+
+
+def _import_text(part: str | Range | None, texts: RangeTexts) -> str:
+    """Return a module or a name as text, without quotes."""
+    if not part:
+        return ""
+    return (part if isinstance(part, str) else texts.clean(*part)).strip("\"'`<>")
 
 
 def _split_trees(collector: FactCollector, data: bytes) -> Iterator[_ImportAt]:
@@ -89,61 +102,37 @@ def _split_trees(collector: FactCollector, data: bytes) -> Iterator[_ImportAt]:
                 yield start + (path.offset if is_ascii else 0), texts, is_exported
 
 
-def _import_texts(item: ImportRange, texts: TextCache) -> Iterable[str]:
-    """Return module, name and local name as text, without quotes."""
-    for part in (item.module, item.name, item.local):
-        text = part if isinstance(part, str) else texts.clean(*part) if part else ""
-        yield text.strip("\"'`<>")
-
-
 def _make_bindings(
-    collector: FactCollector, texts: TextCache, positions: TextPositions, symbols: Sequence[Symbol]
+    collector: FactCollector,
+    texts: RangeTexts,
+    positions: TextPositions,
+    enclosing: EnclosingSymbols,
 ) -> BindingColumns:
     """Make the bindings of a file, after its uses: those declare the variables of its scopes."""
-    items = [(item.name[0] or text[0], item, text) for item, text in collector.bindings.items()]
-    items += [(text[0], BindingRange("return", "", _NO_NAME), text) for text in collector.results]
-    items.sort(key=itemgetter(0))
-    maker = _BindingMaker(collector, texts, positions, symbols)
-    return BindingColumns(*zip(*(maker.make(*item) for item in items[:MAX_BINDINGS]), strict=True))
+    items = [(key[2][0] or text[0], key, text) for key, text in collector.bindings.items()]
+    items += [(text[0], _RESULT, text) for text in collector.results]
+    items.sort(key=_POSITION)
+    del items[MAX_BINDINGS:]
+    names = [prefix + texts.clean(*name) for _, (_, prefix, name), _ in items]
+    starts = list(map(_POSITION, items))
+    owners = enclosing.owners_of_all(starts, names)
+    scopes = DeclaringScopes(collector.ordered_scopes)
+    lines = [
+        _find_lines(scopes.find_inner(start, name, enclosing.start(owner)), positions)
+        for start, name, owner in zip(starts, names, owners, strict=True)
+    ]
+    return BindingColumns(
+        [key[0] for _, key, _ in items],
+        names,
+        # `x: "Client"` is a type that is written as a string
+        [texts.clean(*text).strip("\"'") for _, _, text in items],
+        owners,
+        [first for first, _ in lines],
+        [last for _, last in lines],
+    )
 
 
-class _BindingMaker:
-    """Makes the bindings of one file, in the order of the text."""
-
-    def __init__(
-        self,
-        collector: FactCollector,
-        texts: TextCache,
-        positions: TextPositions,
-        symbols: Sequence[Symbol],
-    ) -> None:
-        self._texts = texts
-        self._positions = positions
-        self._symbols = symbols
-        self._enclosing = EnclosingSymbols(symbols)
-        self._scopes = DeclaringScopes(collector.scopes.values())
-        self._lines: dict[VariableScope, tuple[int, int]] = {}
-
-    def make(self, start: int, item: BindingRange, text_range: Range) -> Binding:
-        """Make the binding of a variable to a text."""
-        name = item.prefix + self._texts.clean(*item.name)
-        owner = self._find_owner(start, name)
-        # `x: "Client"` is a type that is written as a string.
-        text = self._texts.clean(*text_range).strip("\"'")
-        owner_start = self._symbols[owner].start_byte if owner >= 0 else -1
-        scope = self._scopes.find_inner(start, name, owner_start)
-        lines = (0, 0) if scope is None else self._find_lines(scope)
-        return Binding(item.kind, name, text, owner, *lines)
-
-    def _find_owner(self, start: int, name: str) -> int:
-        enclosing, symbols = self._enclosing, self._symbols
-        owner = enclosing.owner(enclosing.innermost(start))
-        if owner >= 0 and symbols[owner].kind == "type" and symbols[owner].name == name:
-            return enclosing.outer_owner(owner)  # an alias is no variable of itself
-        return owner
-
-    def _find_lines(self, scope: VariableScope) -> tuple[int, int]:
-        if scope not in self._lines:
-            find_line = self._positions.find_line
-            self._lines[scope] = find_line(scope.start), find_line(scope.end - 1)
-        return self._lines[scope]
+def _find_lines(scope: VariableScope | None, positions: TextPositions) -> tuple[int, int]:
+    if scope is None:
+        return 0, 0
+    return positions.find_line(scope.start), positions.find_line(scope.end - 1)

@@ -1,8 +1,20 @@
 ; Imports, uses, variables and their types of Python. `reference_query.py` explains the captures.
 
-; Names: every identifier that nothing below says otherwise of, and every chain `a.b.c`.
-(identifier) @name
+; Names: identifiers in expressions that nothing below says otherwise of, and every chain `a.b.c`.
+; Half of all identifiers are no expressions: their matches would cost more than all others.
+(primary_expression/identifier) @name
 (attribute) @name
+(generic_type . (identifier) @name)
+(augmented_assignment left: (identifier) @name)
+(global_statement (identifier) @name @outer)
+(nonlocal_statement (identifier) @name @outer)
+(list_splat (identifier) @name)
+(case_pattern (dotted_name (identifier) @name))
+(class_pattern (dotted_name (identifier) @name))
+(union_pattern (dotted_name (identifier) @name))
+(dict_pattern (dotted_name (identifier) @name))
+(keyword_pattern (dotted_name (identifier) @name))
+(ERROR (identifier) @name)
 (call function: [(identifier) (attribute)] @call)
 (decorator [(identifier) (attribute)] @call)
 (class_definition superclasses: (argument_list [(identifier) (attribute)] @inherit))
@@ -14,12 +26,8 @@
 (generic_type . (identifier) @_generic (#eq? @_generic "Literal")) @no_types
 
 ; Identifiers that are no uses.
-(function_definition name: (identifier) @definition)
-(class_definition name: (identifier) @definition)
 (type_alias_statement left: (type (identifier) @definition))
 (type_alias_statement left: (type (generic_type . (identifier) @definition)))
-(keyword_argument name: (identifier) @ignored)
-(keyword_pattern . (identifier) @ignored)
 (future_import_statement) @ignored
 (import_statement) @ignored
 (import_from_statement) @ignored
@@ -42,8 +50,6 @@
  (case_pattern (dotted_name . (identifier) @variable .))
  (splat_pattern (identifier) @variable)
  (named_expression name: (identifier) @variable)]
-(global_statement (identifier) @outer)
-(nonlocal_statement (identifier) @outer)
 (function_definition type_parameters: (type_parameter)) @scope.type_parameters
 (class_definition type_parameters: (type_parameter)) @scope.type_parameters
 (type_alias_statement) @scope.type_parameters

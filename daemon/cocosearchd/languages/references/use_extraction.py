@@ -7,13 +7,16 @@ for each use.
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, compress
-from operator import lt
+from functools import lru_cache
+from itertools import compress, islice
+from operator import add, itemgetter, lt
 
 from cocosearchd.languages.code_facts import UseColumns
 from cocosearchd.languages.references.chain_text import (
     LONG_TEXT,
     MAX_TEXT,
+    REMEMBERED_TEXTS,
+    RangeTexts,
     first_name,
     split_chain,
 )
@@ -25,8 +28,11 @@ from cocosearchd.languages.references.fact_collector import (
 )
 from cocosearchd.languages.references.reference_query import USE_KINDS
 from cocosearchd.languages.references.text_positions import Regions, TextPositions
-from cocosearchd.languages.references.variable_scopes import ValidVariables, declare_variables
-from cocosearchd.model import Symbol
+from cocosearchd.languages.references.variable_scopes import (
+    ValidVariables,
+    declare_variables,
+    sort_scopes,
+)
 
 # A file with more is generated: only its first ones are extracted.
 MAX_USES = 50_000
@@ -43,17 +49,49 @@ _TYPE_NAME = re.compile(rb"[A-Za-z_\x80-\xff][\w.\x80-\xff]*")
 
 
 def make_uses(
-    collector: FactCollector, data: bytes, positions: TextPositions, symbols: Sequence[Symbol]
+    collector: FactCollector,
+    data: bytes,
+    texts: RangeTexts,
+    positions: TextPositions,
+    enclosing: EnclosingSymbols,
 ) -> UseColumns:
     """Make the first uses of a file, in the order of the text."""
     _add_quoted_types(collector, data)
     _drop_declared(collector)
     ends = _drop_ignored(sorted(collector.uses), collector.ranges("ignored"))
     _rank_types(ends, collector)
-    variables = _valid_variables(collector, data)
-    names = _ChainedNames(collector, data, variables)
-    names.add(ends)
-    return names.columns(positions, EnclosingSymbols(symbols))
+    starts = list(map(collector.uses.__getitem__, ends))
+    chains = _ChainSplitter(data, collector.name_starts).split_all(starts, ends)
+    is_local = _valid_variables(collector, texts).find_valid(map(_VARIABLE, chains), ends)
+    is_use = [
+        bool(chain[1] or (chain[0] and not local))
+        for chain, local in zip(chains, is_local, strict=True)
+    ]
+    name_starts = list(map(add, starts, map(_OFFSET, chains)))
+    use_starts = list(compress(name_starts, is_use))
+    if not all(map(lt, use_starts, islice(use_starts, 1, None))):
+        _drop_overlapping(is_use, name_starts)
+    ends = list(islice(compress(ends, is_use), MAX_USES))
+    chains = list(islice(compress(chains, is_use), MAX_USES))
+    lines, columns = positions.locate(list(islice(compress(name_starts, is_use), MAX_USES)))
+    find_rank = collector.ranks.get
+    return UseColumns(
+        kind=[USE_KINDS[find_rank(end, 0)] for end in ends],
+        name=list(map(_NAME, chains)),
+        receiver=list(map(_RECEIVER, chains)),
+        is_local=list(islice(compress(is_local, is_use), MAX_USES)),
+        line=lines,
+        column=columns,
+        symbol=enclosing.innermost_of_all([end - 1 for end in ends]),
+    )
+
+
+def _drop_overlapping(is_use: list[bool], name_starts: Sequence[int]) -> None:
+    """Drop names that do not begin after all before them: those of code with errors may overlap."""
+    last_start = -1
+    for number in compress(range(len(is_use)), is_use.copy()):
+        is_use[number] = name_starts[number] > last_start
+        last_start = max(last_start, name_starts[number])
 
 
 def _add_quoted_types(collector: FactCollector, data: bytes) -> None:
@@ -113,87 +151,28 @@ def _rank_types(ends: list[int], collector: FactCollector) -> None:
             ranks.setdefault(name_end, _TYPE_RANK)
 
 
-def _valid_variables(collector: FactCollector, data: bytes) -> ValidVariables:
+def _valid_variables(collector: FactCollector, texts: RangeTexts) -> ValidVariables:
     variables = collector.ranges("variable") - collector.ranges("definition")
-    imported = {item.local for item in collector.imports() if not isinstance(item.local, str)}
-    outer_names = _positions_of_names(collector.ranges("outer") | imported, data)
-    scopes = list(collector.scopes.values())
-    declare_variables(scopes, _positions_of_names(variables, data), outer_names)
-    type_parameters = _positions_of_names(collector.ranges("type_parameter"), data)
-    type_scopes = collector.type_scopes.values() if type_parameters else ()
+    imported = {item.local for item in collector.imports if not isinstance(item.local, str)}
+    outer_names = _positions_of_names(collector.ranges("outer") | imported, texts)
+    scopes = collector.ordered_scopes
+    declare_variables(scopes, _positions_of_names(variables, texts), outer_names)
+    type_parameters = _positions_of_names(collector.ranges("type_parameter"), texts)
+    type_scopes = sort_scopes(collector.type_scopes.values()) if type_parameters else ()
     declare_variables(type_scopes, type_parameters, ())
     return ValidVariables([*scopes, *(scope for scope in type_scopes if scope.names)])
 
 
-def _positions_of_names(ranges: Iterable[Range], data: bytes) -> list[tuple[int, str]]:
-    return [(start, data[start:end].decode("utf-8", "replace")) for start, end in ranges]
+def _positions_of_names(ranges: Iterable[Range], texts: RangeTexts) -> list[tuple[int, str]]:
+    ordered = sorted(ranges)
+    return list(zip(map(_START, ordered), texts.read_all(ordered), strict=True))
 
 
 # A name, its receiver, the variable that both begin with, and the offset of the name in bytes.
 _Chain = tuple[str, str, str, int]
 _NO_NAME: _Chain = ("", "", "", 0)
-
-
-class _ChainedNames:
-    """The used names of one file with their receivers, in the order of the text."""
-
-    def __init__(self, collector: FactCollector, data: bytes, variables: ValidVariables) -> None:
-        self._collector = collector
-        self._data = data
-        self._variables = variables
-        self._splitter = _ChainSplitter(data, collector.name_starts)
-        self._chains: list[_Chain] = []
-        self._ends: list[int] = []
-        self._starts: list[int] = []  # of names
-        self._is_local: list[bool] = []
-
-    def add(self, ends: Iterable[int]) -> None:
-        """Add the names that end there, without variables."""
-        starts, data, split = self._collector.uses, self._data, self._splitter.split
-        find_plain = self._splitter.plain_chains.get
-        names, are_valid = self._variables.names, self._variables.are_valid
-        chains, use_ends, name_starts = self._chains, self._ends, self._starts
-        locality = self._is_local
-        for end in ends:
-            start = starts[end]
-            # the text of a longer chain is long to read, and there may be many
-            text = data[start:end] if end - start <= MAX_TEXT else b""
-            chain = find_plain(text) or split(text, start, end)
-            name, receiver, variable, offset = chain
-            is_local = variable in names and are_valid(variable, end - 1)
-            if receiver or (name and not is_local):
-                chains.append(chain)
-                use_ends.append(end)
-                name_starts.append(start + offset)
-                locality.append(is_local)
-
-    def columns(self, positions: TextPositions, enclosing: EnclosingSymbols) -> UseColumns:
-        """Return the first `MAX_USES`."""
-        if not all(map(lt, self._starts, self._starts[1:])):
-            self._drop_overlapping()
-        chains, ends = self._chains[:MAX_USES], self._ends[:MAX_USES]
-        lines, columns = positions.locate(self._starts[:MAX_USES])
-        find_rank = self._collector.ranks.get
-        return UseColumns(
-            kind=[USE_KINDS[find_rank(end, 0)] for end in ends],
-            name=[chain[0] for chain in chains],
-            receiver=[chain[1] for chain in chains],
-            is_local=self._is_local[:MAX_USES],
-            line=lines,
-            column=columns,
-            symbol=enclosing.innermost_of_all([end - 1 for end in ends]),
-        )
-
-    def _drop_overlapping(self) -> None:
-        """Keep names that begin after all before them: those of code with errors may overlap."""
-        largest = [-1, *accumulate(self._starts, max)]
-        follows_all = [
-            start > earlier for start, earlier in zip(self._starts, largest, strict=False)
-        ]
-        self._chains = [*compress(self._chains, follows_all)]
-        self._ends = [*compress(self._ends, follows_all)]
-        self._is_local = [*compress(self._is_local, follows_all)]
-        self._starts = [*compress(self._starts, follows_all)]
+_START = itemgetter(0)  # of a range
+_NAME, _RECEIVER, _VARIABLE, _OFFSET = map(itemgetter, range(4))
 
 
 class _ChainSplitter:
@@ -204,19 +183,27 @@ class _ChainSplitter:
         self._data = data
         self._name_starts = name_starts
         self._receiver_characters = 0
-        self.plain_chains: dict[bytes, _Chain] = {}  # of names with dots, by text
         self._other_chains: dict[tuple[bytes, int], _Chain] = {}  # by text and offset of the name
 
-    def split(self, text: bytes, start: int, end: int) -> _Chain:
-        """Split a chain; its text is empty if it is too long. `_NO_NAME` has no name, or a long one."""
+    def split_all(self, starts: Sequence[int], ends: Sequence[int]) -> list[_Chain]:
+        """Split the chains in some ranges. `_NO_NAME` has no name, or a long one."""
+        data = self._data
+        # the text of a longer chain is long to read, and there may be many
+        texts = [
+            data[start:end] if end - start <= MAX_TEXT else b""
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        return [
+            _split_names(text) or self._split(text, start, end)
+            for text, start, end in zip(texts, starts, ends, strict=True)
+        ]
+
+    def _split(self, text: bytes, start: int, end: int) -> _Chain:
+        """Split a chain that is not plain; its text is empty if it is too long."""
         name_start = self._name_starts.get(end, WHOLE_CHAIN)
         key = text, name_start - start if name_start >= start else WHOLE_CHAIN
         chain = self._other_chains.get(key)
         if chain is None:
-            plain_chain = _split_names(text) if text else None
-            if plain_chain is not None:
-                self.plain_chains[text] = plain_chain
-                return plain_chain
             chain = self._split_other(start, end, name_start)
             if text:
                 self._other_chains[key] = chain
@@ -237,6 +224,7 @@ class _ChainSplitter:
         return name, receiver, variable, first + offset - start
 
 
+@lru_cache(REMEMBERED_TEXTS)
 def _split_names(text: bytes) -> _Chain | None:
     """Split a chain of plain names with dots; return None for any other one."""
     chain = text.decode("utf-8", "replace")

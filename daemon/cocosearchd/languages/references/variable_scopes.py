@@ -1,13 +1,17 @@
 """Scopes of a file and the variables that are declared in them. Pure.
 
 Positions are bytes. Scopes nest; all work is linear in the number of scopes, variables and uses.
+This is an inner loop of the first index: scopes are sorted once, and most declare nothing.
 """
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
+from operator import attrgetter
 
 NEVER = sys.maxsize  # a position after the end of every file
+_NO_NAMES: frozenset[str] = frozenset()
+_START, _VALID_FROM, _END = map(attrgetter, ("start", "valid_from", "end"))
 
 
 class VariableScope:
@@ -23,60 +27,69 @@ class VariableScope:
         self.valid_from = valid_from
         self.end = end
         self.has_members = has_members
-        self.names: set[str] = set()
-        self.outer_names: set[str] | None = None  # most scopes have none
+        self.names: Set[str] = _NO_NAMES  # declared inside
+        self.outer_names: Set[str] = _NO_NAMES  # of those, the ones that are declared further out
 
-    def add(self, name: str, *, is_outer: bool) -> None:
-        """Add a name that is declared here, or further out."""
-        if not is_outer:
-            self.names.add(name)
-        elif self.outer_names is None:
-            self.outer_names = {name}
-        else:
-            self.outer_names.add(name)
-
-    def declared(self) -> set[str]:
+    def declared(self) -> Set[str]:
         """Return the names that the scope declares itself."""
         return self.names - self.outer_names if self.outer_names else self.names
 
 
+def sort_scopes(scopes: Iterable[VariableScope]) -> list[VariableScope]:
+    """Return scopes by start, the last one first; of those with one start, the inner one first."""
+    ordered = sorted(scopes, key=_END)
+    ordered.sort(key=_START, reverse=True)  # keeps the order of equal ones
+    return ordered
+
+
 def declare_variables(
-    scopes: Iterable[VariableScope],
+    ordered: Sequence[VariableScope],
     variables: Iterable[tuple[int, str]],
     outer_names: Iterable[tuple[int, str]],
 ) -> None:
-    """Add names to the innermost scopes around them. Names outside of all scopes are left out."""
-    names = [(position, False, name) for position, name in variables]
-    names += [(position, True, name) for position, name in outer_names]
-    waiting = sorted(scopes, key=lambda scope: (-scope.start, scope.end))
+    """Add names to the innermost scopes around them. Names outside of all scopes are left out.
+
+    `ordered` scopes are as `sort_scopes` returns them.
+    """
+    for scope, names in _names_by_scope(ordered, variables):
+        scope.names = names
+    for scope, names in _names_by_scope(ordered, outer_names):
+        scope.outer_names = names
+
+
+def _names_by_scope(
+    ordered: Sequence[VariableScope], names: Iterable[tuple[int, str]]
+) -> Iterable[tuple[VariableScope, set[str]]]:
+    """Return the names that are directly inside of each scope, for the scopes that have some."""
+    by_scope: dict[VariableScope, set[str]] = {}
+    waiting = list(ordered)
     open_scopes: list[VariableScope] = []
-    for position, is_outer, name in sorted(names):
+    for position, name in sorted(names):
         while waiting and waiting[-1].start <= position:
-            open_scopes.append(waiting.pop())
-            _drop_ended(open_scopes, open_scopes[-1])
-        while open_scopes and open_scopes[-1].end <= position:
-            open_scopes.pop()
+            scope = waiting.pop()
+            _drop_ended(open_scopes, scope.start)
+            open_scopes.append(scope)
+        _drop_ended(open_scopes, position)
         if open_scopes:
-            open_scopes[-1].add(name, is_outer=is_outer)
+            by_scope.setdefault(open_scopes[-1], set()).add(name)
+    return by_scope.items()
 
 
-def _drop_ended(open_scopes: list[VariableScope], newest: VariableScope) -> None:
-    """Drop the scopes that end before the newest one begins, which is the last."""
-    open_scopes.pop()
-    while open_scopes and open_scopes[-1].end <= newest.start:
+def _drop_ended(open_scopes: list[VariableScope], position: int) -> None:
+    while open_scopes and open_scopes[-1].end <= position:
         open_scopes.pop()
-    open_scopes.append(newest)
 
 
 class DeclaringScopes:
     """The scopes that declare variables, for positions that only move forward."""
 
-    def __init__(self, scopes: Iterable[VariableScope]) -> None:
-        self._waiting = sorted(scopes, key=lambda scope: (-scope.start, scope.end))
+    def __init__(self, ordered: Sequence[VariableScope]) -> None:
+        """`ordered` scopes are as `sort_scopes` returns them."""
+        self._waiting = list(ordered)
         self._open: list[VariableScope] = []
         self._next_change = 0  # the open scopes stay the same until there
         self._declaring: dict[str, list[VariableScope]] = {}
-        self._names = {name for scope in self._waiting for name in scope.names}
+        self._names: set[str] = set().union(*(scope.names for scope in ordered if scope.names))
 
     def find_inner(self, position: int, name: str, outer_start: int) -> VariableScope | None:
         """Return the innermost scope around a position that declares a name.
@@ -91,27 +104,30 @@ class DeclaringScopes:
         scopes = self._declaring.get(name)
         if not scopes or scopes[-1].start < outer_start:
             return None
-        outermost = bisect_left(self._open, outer_start, key=lambda scope: scope.start)
+        outermost = bisect_left(self._open, outer_start, key=_START)
         return None if scopes[-1].start == self._open[outermost].start else scopes[-1]
 
     def _move_to(self, position: int) -> None:
-        while self._waiting and self._waiting[-1].start <= position:
-            scope = self._waiting.pop()
+        waiting, declaring = self._waiting, self._declaring
+        while waiting and waiting[-1].start <= position:
+            scope = waiting.pop()
             self._close(scope.start)
             self._open.append(scope)
-            for name in scope.declared():
-                self._declaring.setdefault(name, []).append(scope)
+            if scope.names:
+                for name in scope.declared():
+                    declaring.setdefault(name, []).append(scope)
         self._close(position)
         self._next_change = min(
-            self._waiting[-1].start if self._waiting else NEVER,
+            waiting[-1].start if waiting else NEVER,
             self._open[-1].end if self._open else NEVER,
         )
 
     def _close(self, position: int) -> None:
         while self._open and self._open[-1].end <= position:
             scope = self._open.pop()
-            for name in scope.declared():
-                self._declaring[name].pop()
+            if scope.names:
+                for name in scope.declared():
+                    self._declaring[name].pop()
 
 
 class ValidVariables:
@@ -125,26 +141,42 @@ class ValidVariables:
         self._members: dict[str, set[VariableScope]] = {}
         ranges: dict[str, list[tuple[int, int]]] = {}
         for scope in self._scopes:
+            if not scope.names:
+                continue
             if scope.has_members:
                 for name in scope.names:
                     self._members.setdefault(name, set()).add(scope)
-            elif scope.names:
-                for name in scope.declared():
-                    ranges.setdefault(name, []).append((scope.valid_from, scope.end))
-        self._bounds = {name: _join_ranges(ranges[name]) for name in ranges}
-        self.names = {*self._bounds, *self._members}
+                continue
+            scope_range = scope.valid_from, scope.end
+            for name in scope.declared():
+                if name in ranges:
+                    ranges[name].append(scope_range)
+                else:
+                    ranges[name] = [scope_range]
+        self._bounds = {name: _join_ranges(items) for name, items in ranges.items()}
+        self._names = {*self._bounds, *self._members}
         self._innermost = _InnermostScopes(self._scopes if self._members else ())
 
-    def are_valid(self, name: str, position: int) -> bool:
-        """Return True if a variable or a member with one of `names` is valid at a position."""
+    def find_valid(self, names: Iterable[str], ends: Iterable[int]) -> list[bool]:
+        """Return, for names that end at some positions, if each is a variable or a member there."""
+        variables, is_valid = self._names, self._is_valid
+        return [
+            name in variables and is_valid(name, end - 1)
+            for name, end in zip(names, ends, strict=True)
+        ]
+
+    def _is_valid(self, name: str, position: int) -> bool:
         if bisect_right(self._bounds.get(name, ()), position) % 2:
             return True
         members = self._members.get(name)
         return members is not None and self._innermost.find(position) in members
 
 
-def _join_ranges(ranges: Iterable[tuple[int, int]]) -> list[int]:
+def _join_ranges(ranges: Sequence[tuple[int, int]]) -> Sequence[int]:
     """Return starts and ends of ranges in turn, ascending; ranges that nest or touch are one."""
+    if len(ranges) == 1:
+        start, end = ranges[0]
+        return ranges[0] if end > start else ()
     bounds: list[int] = []
     for start, end in sorted(ranges):
         if bounds and start <= bounds[-1]:
@@ -162,7 +194,8 @@ class _InnermostScopes:
         self._scopes: list[VariableScope | None] = [None]
         open_scopes: list[VariableScope] = []
         # of scopes with one range, the first is the innermost
-        latest_first = sorted(scopes, key=lambda scope: (-scope.valid_from, scope.end))
+        latest_first = sorted(scopes, key=_END)
+        latest_first.sort(key=_VALID_FROM, reverse=True)
         for scope in reversed(latest_first):
             self._close(open_scopes, scope.valid_from)
             open_scopes.append(scope)
