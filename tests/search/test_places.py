@@ -14,7 +14,6 @@ from cocosearchd.search.places import (
     HeadingRules,
     ScoredResult,
     best_line,
-    group_places,
     query_words,
     select_results,
     to_hit,
@@ -123,7 +122,7 @@ def test_results_are_the_files_in_order_each_once(
     scored = [
         entry(path, 10 * number, score, rating) for number, (path, score, rating) in enumerate(rows)
     ]
-    results = group_places(scored, limit, collapse=False)
+    results = select_results(replace(PLAN, limit=limit, collapse=False), scored)
     files = list(dict.fromkeys(path for path, _, _ in rows))
     assert [result.best.candidate.path for result in results] == files[:limit]
     places = [extra for result in results for extra in (result.best, *result.more_places)]

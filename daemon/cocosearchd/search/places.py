@@ -5,7 +5,7 @@ are shown with it where they are among the best places of the whole answer.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -42,6 +42,14 @@ class ScoredResult:
     counterparts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenFile:
+    """A file that is a result, by its best place; other files that are alike."""
+
+    best: ScoredCandidate
+    similar_paths: tuple[str, ...] = ()
+
+
 def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredResult, ...]:
     """Select at most `plan.limit` results of relevant candidates.
 
@@ -49,19 +57,23 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
     of them. With `all_chunks`, each chunk is a result, the most relevant first. In a list of
     symbols each symbol is a result.
     """
-    relevant = [
+    if plan.listing:
+        return tuple(map(ScoredResult, _relevant(plan, scored)[: plan.limit]))
+    if plan.all_chunks:
+        ordered = sorted(
+            _relevant(plan, scored), key=lambda entry: (-entry.relevance, -entry.place_score)
+        )
+        return tuple(map(ScoredResult, ordered[: plan.limit]))
+    files = choose_files(plan, scored)
+    return make_results(plan, scored, files, len(files))
+
+
+def _relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
+    return [
         entry
         for entry in scored
         if entry.relevance >= plan.min_relevance and _evidence(entry) >= plan.min_evidence
     ]
-    if plan.listing:
-        return tuple(map(ScoredResult, relevant[: plan.limit]))
-    if plan.all_chunks:
-        ordered = sorted(relevant, key=lambda entry: (-entry.relevance, -entry.place_score))
-        return tuple(map(ScoredResult, ordered[: plan.limit]))
-    if plan.collapse:
-        return _collapse(plan, relevant)
-    return group_places(relevant, plan.limit, collapse=False)
 
 
 def _evidence(entry: ScoredCandidate) -> float:
@@ -69,29 +81,43 @@ def _evidence(entry: ScoredCandidate) -> float:
     return 1.0 if entry.every_word else max(0.0, entry.cosine or 0.0)
 
 
-def _collapse(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredResult, ...]:
-    """Group the places of files, with one result for files that are alike."""
+def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenFile, ...]:
+    """Choose the files of at most `plan.limit` results, one of those that are alike."""
     best_by_path = dict[str, ScoredCandidate]()
-    for entry in scored:
+    for entry in _relevant(plan, scored):
         best_by_path.setdefault(entry.candidate.path, entry)
-    groups = group_alike(list(best_by_path.values()), _text_of, query_words(plan))[: plan.limit]
-    shown_paths = [group.representative.candidate.path for group in groups]
-    unique_paths = frozenset(shown_paths)
-    results = {
-        result.best.candidate.path: result
-        for result in group_places(
-            [entry for entry in scored if entry.candidate.path in unique_paths],
-            plan.limit,
-            collapse=True,
-        )
-    }
+    best = list(best_by_path.values())
+    if not plan.collapse:
+        return tuple(map(ChosenFile, best[: plan.limit]))
     return tuple(
-        replace(
-            results[path], similar_paths=tuple(entry.candidate.path for entry in group.alternates)
-        )
-        if group.alternates
-        else results[path]
-        for path, group in zip(shown_paths, groups, strict=True)
+        ChosenFile(group.representative, tuple(entry.candidate.path for entry in group.alternates))
+        for group in group_alike(best, _text_of, query_words(plan))[: plan.limit]
+    )
+
+
+def make_results(
+    plan: Plan, scored: Sequence[ScoredCandidate], files: Sequence[ChosenFile], count: int
+) -> tuple[ScoredResult, ...]:
+    """Make the results of the first `count` of the chosen files, in their order.
+
+    With `plan.collapse`, one place stands for all that are nearly equal in a file.
+
+    The other places of the chosen files are shown where they are among the best places of all of
+    them. Measured on sentences as questions: the right function is among the first ten places for
+    60 % instead of 40 % (benchmarks/README.md).
+    """
+    places_by_file = {file.best.candidate.path: list[ScoredCandidate]() for file in files}
+    for entry in _relevant(plan, scored):
+        if entry.candidate.path in places_by_file:
+            places_by_file[entry.candidate.path].append(entry)
+    threshold = _threshold(places_by_file.values(), plan.limit)
+    results = [
+        _make_result(places_by_file[file.best.candidate.path], threshold, collapse=plan.collapse)
+        for file in files[:count]
+    ]
+    return tuple(
+        replace(result, similar_paths=file.similar_paths) if file.similar_paths else result
+        for result, file in zip(results, files, strict=False)
     )
 
 
@@ -100,28 +126,9 @@ def _text_of(entry: ScoredCandidate) -> Text:
     return Text(candidate.path, candidate.language, candidate.symbol_name, candidate.content)
 
 
-def group_places(
-    scored: Sequence[ScoredCandidate], limit: int, *, collapse: bool
-) -> tuple[ScoredResult, ...]:
-    """Group the places of the first `limit` files.
-
-    With `collapse`, one place stands for all that are nearly equal in a file.
-
-    The other places of these files are shown where they are among the best places of all of them.
-    Measured on sentences as questions: the right function is among the first ten places
-    for 60 % instead of 40 % (benchmarks/README.md).
-    """
-    places_by_file = dict[str, list[ScoredCandidate]]()
-    for entry in scored:
-        path = entry.candidate.path
-        if path in places_by_file or len(places_by_file) < limit:
-            places_by_file.setdefault(path, []).append(entry)
-    threshold = best_places_threshold(
-        [entry.place_score for places in places_by_file.values() for entry in places], limit
-    )
-    return tuple(
-        _make_result(places, threshold, collapse=collapse) for places in places_by_file.values()
-    )
+def _threshold(files: Iterable[Sequence[ScoredCandidate]], limit: int) -> float:
+    scores = [entry.place_score for places in files for entry in places]
+    return best_places_threshold(scores, limit)
 
 
 def best_places_threshold(scores: Sequence[float], limit: int) -> float:

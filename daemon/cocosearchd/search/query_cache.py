@@ -9,7 +9,7 @@ throughout, so no caller can change what another gets.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import monotonic
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Hit
+from cocosearchd.search.joint.hit_order import HitRelevances, relevances_of
 from cocosearchd.search.plan import Plan, digest, paraphrase_key
 from cocosearchd.store.reads.file_states import FileState
 
@@ -26,7 +27,9 @@ Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
 IndexKey = Hashable  # `IndexRecord.key`
-_Question = tuple[bytes, bytes]  # digests of a plan, and of indexes with their states
+# Each index of a question, its state, and the digest of the unsaved text that it was asked with.
+JointState = Sequence[tuple[IndexKey, State, str]]
+_Question = tuple[bytes, bytes]  # digests of a plan, and of a joint state
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
@@ -34,7 +37,8 @@ HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
 # sys.getsizeof: a number, its pair with a shared name, and its slot in the tuple
 SCORE_BYTES = 90
-MAX_SKIPPED = 32  # questions to several indexes whose skipped indexes are known
+MAX_JOINT = 32  # questions to several indexes
+JOINT_SHARE = 8  # such questions take at most this part of the cache
 _RECENT_PLANS = 16  # whose digests are kept
 PLACE_BYTES = 190  # the same: a ranked place, its four numbers, and its slot
 
@@ -45,7 +49,8 @@ class RankedHits:
     it.
 
     `snapshot_count` is that of the lexical index when the question came, 0 without one: the hits
-    are of that state or a later one.
+    are of that state or a later one. `relevances` are those of all hits, where `hits` are only the
+    first ones; None: `hits` are all.
     """
 
     generation: int
@@ -54,11 +59,30 @@ class RankedHits:
     warnings: tuple[str, ...] = ()
     snapshot_count: int = 0
     more: bool = False  # a list of symbols goes on
+    relevances: HitRelevances | None = None
+
+    @property
+    def all_relevances(self) -> HitRelevances:
+        """The relevances of all hits."""
+        return relevances_of(self.hits) if self.relevances is None else self.relevances
 
     @property
     def state(self) -> State:
         """The state of the index for which the hits hold."""
         return self.generation, self.snapshot_count
+
+
+@dataclass(frozen=True, slots=True)
+class JointHits:
+    """Parts of an answer to a joint question: first hits of some indexes, none of skipped ones."""
+
+    first_hits: Mapping[IndexKey, RankedHits]
+    skipped: frozenset[IndexKey]
+
+    @property
+    def indexes(self) -> frozenset[IndexKey]:
+        """All these indexes."""
+        return self.skipped.union(self.first_hits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +120,13 @@ class _Entry:
     expires: float
 
 
+@dataclass(frozen=True, slots=True)
+class _JointEntry:
+    hits: JointHits
+    size: int
+    expires: float
+
+
 class QueryCache:
     """Both levels for all indexes, bounded in bytes; the least recently used answer is evicted
     first.
@@ -114,7 +145,8 @@ class QueryCache:
         self._groups: dict[tuple[IndexKey, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
         self._keys = OrderedDict[int, _PlanKeys]()  # by the id of the plan, which its value holds
-        self._skipped = OrderedDict[_Question, frozenset[IndexKey]]()
+        self._joint = OrderedDict[_Question, _JointEntry]()
+        self._joint_bytes = 0
 
     def exact(self, index: IndexKey, state: State, plan: Plan) -> RankedHits | None:
         """Return the answer to this very plan in this state."""
@@ -168,35 +200,56 @@ class QueryCache:
         entry = self._entries.get((index, self._plan_keys(plan).digest))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
 
-    def skipped(self, plan: Plan, states: Sequence[tuple[IndexKey, State]]) -> frozenset[IndexKey]:
-        """Return the indexes that add nothing to the answer of all to a question, if it is known.
+    def joint(self, plan: Plan, state: JointState) -> JointHits | None:
+        """Return what is known of the answer to a question to several indexes in these states."""
+        entry = self._joint.get(self._question(plan, state))
+        return None if entry is None or entry.expires <= self._clock() else entry.hits
 
-        `states`: (index, state) of all indexes that are asked.
-        """
-        return self._skipped.get(self._question(plan, states), frozenset())
+    def put_joint(self, plan: Plan, state: JointState, hits: JointHits) -> None:
+        """Store what several indexes add to an answer, unless it would take most of its share."""
+        question = self._question(plan, state)
+        self._drop_joint(question)
+        size = ENTRY_BYTES + sum(_entry_bytes(ranked, None) for ranked in hits.first_hits.values())
+        if size * JOINT_SHARE * 2 > self._max_bytes:
+            return
+        self._joint[question] = _JointEntry(hits, size, self._clock() + self._ttl_s)
+        self._joint_bytes += size
+        while len(self._joint) > MAX_JOINT or self._joint_bytes * JOINT_SHARE > self._max_bytes:
+            self._drop_joint(next(iter(self._joint)))
 
-    def put_skipped(
-        self, plan: Plan, states: Sequence[tuple[IndexKey, State]], skipped: frozenset[IndexKey]
-    ) -> None:
-        """Store which indexes add nothing to the answer of all indexes to a question."""
-        self._skipped[self._question(plan, states)] = skipped
-        while len(self._skipped) > MAX_SKIPPED:
-            self._skipped.popitem(last=False)
+    def latest_joint(self, index: IndexKey, plan: Plan) -> RankedHits | None:
+        """Return the first hits of an index for a question to several, at any generation."""
+        digest_of_plan = self._plan_keys(plan).digest
+        for (digest_of_question, _), entry in reversed(self._joint.items()):
+            hits = entry.hits.first_hits.get(index)
+            if digest_of_question == digest_of_plan and hits and entry.expires > self._clock():
+                return hits
+        return None
 
     def forget(self, index: IndexKey) -> None:
         """Drop the answers of one index; those of the others stay."""
         for key in [key for key in self._entries if key[0] == index]:
             self._drop(key)
+        for question in [key for key, entry in self._joint.items() if index in entry.hits.indexes]:
+            self._drop_joint(question)
 
     def statistics(self) -> CacheStatistics:
         """Return the statistics over all indexes."""
         return CacheStatistics(
-            len(self._entries), self._bytes, self._exact, self._semantic, self._misses
+            len(self._entries) + len(self._joint),
+            self._bytes + self._joint_bytes,
+            self._exact,
+            self._semantic,
+            self._misses,
         )
 
-    def _question(self, plan: Plan, states: Sequence[tuple[IndexKey, State]]) -> _Question:
-        question = hashlib.sha256(repr(states).encode())
-        return self._plan_keys(plan).digest, question.digest()
+    def _question(self, plan: Plan, state: JointState) -> _Question:
+        return self._plan_keys(plan).digest, hashlib.sha256(repr(state).encode()).digest()
+
+    def _drop_joint(self, question: _Question) -> None:
+        entry = self._joint.pop(question, None)
+        if entry is not None:
+            self._joint_bytes -= entry.size
 
     def _plan_keys(self, plan: Plan) -> "_PlanKeys":
         """Return the digests of a plan, which many indexes may share."""

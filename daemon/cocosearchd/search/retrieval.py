@@ -24,7 +24,6 @@ from cocosearchd.search.code.code_candidates import (
     find_pointed_out,
 )
 from cocosearchd.search.code.code_profile import Weights
-from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.joint.joint_query import (
     JointIndex,
     JointScorer,
@@ -32,7 +31,7 @@ from cocosearchd.search.joint.joint_query import (
     is_joinable,
     is_small,
 )
-from cocosearchd.search.joint.scored_rows import read_scored
+from cocosearchd.search.joint.scored_rows import RankedIndex, read_scored
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay
@@ -164,23 +163,18 @@ class Retriever:
         """Score the files of all indexes together."""
         return await anyio.to_thread.run_sync(self._joint_scorer.score, indexes, vector)
 
-    async def retrieve_scored(
-        self, indexes: Sequence[ScoredIndex]
-    ) -> list[RetrievalAttempt | None]:
-        """Retrieve from indexes whose files are scored, in one round trip to PostgreSQL.
+    async def read_places(self, indexes: Sequence[ScoredIndex]) -> list[RankedIndex | None]:
+        """Read the best places of indexes whose files are scored, in one round trip to PostgreSQL.
 
         None for an index that has to be asked by itself, as something has changed meanwhile or a
         read has failed. Where too many results are alike, more are ranked, in a second round trip.
         """
         try:
             placed = [await self._with_places(index) for index in indexes]
-            candidates = await read_scored(self._db, placed)
+            ranked = await read_scored(self._db, placed)
         except CocoSearchError:
             return [None] * len(indexes)  # the error is that of each index that has it
-        return [
-            await self._finish_scored(index.code_query, of_index)
-            for index, of_index in zip(indexes, candidates, strict=True)
-        ]
+        return [index if _is_unchanged(index) else None for index in ranked]
 
     async def _with_places(self, index: ScoredIndex) -> ScoredIndex:
         """Add the places that a long question names by lines."""
@@ -189,15 +183,6 @@ class Retriever:
             self._db, code_query.record, code_query.plan, code_query.snapshot
         )
         return replace(index, code_query=replace(code_query, pointed_out=places))
-
-    async def _finish_scored(
-        self, code_query: CodeQuery, candidates: RankedCandidates
-    ) -> RetrievalAttempt | None:
-        record = code_query.record
-        request = RetrievalRequest(code_query.plan, code_query.vector)
-        generation = record.generation
-        outcome = await self._finish(self._db, record, request, candidates, generation, Trace())
-        return outcome if isinstance(outcome, RetrievalAttempt) else None
 
     def forget_joint(self) -> None:
         """Free the memory of joined indexes."""
@@ -333,6 +318,34 @@ class Retriever:
             return await anyio.to_thread.run_sync(
                 self._rerankers.rerank, plan.reranker, plan.text, scored
             )
+
+
+def make_attempt(ranked: RankedIndex, count: int) -> RetrievalAttempt:
+    """Make the results of the first `count` files of an index, which has not changed."""
+    candidates = ranked.select(count)
+    states, selected, generation = candidates.states, candidates.selected, candidates.generation
+    assert states is not None, "its rows are read"
+    assert selected is not None, "its results are made"
+    assert generation is not None, "a snapshot ranked it"
+    paths = [result.best.candidate.path for result in selected]
+    return RetrievalAttempt(
+        retrieved=None,
+        scored=candidates.scored,
+        selected=selected,
+        generation=generation,
+        files=tuple(_select_files(paths, states.files)),
+        cacheable=candidates.cacheable,
+        warning=candidates.warning,
+    )
+
+
+def _is_unchanged(ranked: RankedIndex) -> bool:
+    """Return True if the rows of an index are those of the snapshot that ranked them."""
+    candidates = ranked.candidates
+    assert candidates.states is not None
+    paths = [file.best.candidate.path for file in ranked.files]
+    generation = ranked.code_query.record.generation
+    return _is_consistent(candidates, candidates.states, generation, paths)
 
 
 def _select_files(paths: list[str], files: Mapping[str, FileState]) -> list[FileState]:

@@ -12,15 +12,19 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.multi_index import (
-    MIN_SHARE_OF_BEST,
     SelectedHit,
     collapse_hits,
-    may_add_hits,
     merge_hits,
-    order_hits,
     search_several,
 )
-from cocosearchd.search.joint.joint_ranking import IndexBound
+from cocosearchd.search.joint.hit_order import (
+    MIN_SHARE_OF_BEST,
+    HitRelevances,
+    IndexBound,
+    may_add_hits,
+    order_hits,
+    relevances_of,
+)
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import parse_query
@@ -87,7 +91,7 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
             widened = [await pipeline.run(record, query, Trace()) for record in records]
             selected = collapse_hits(
                 hits := [entry.hits for entry in widened],
-                order_hits(hits),
+                order_hits([relevances_of(of_index) for of_index in hits]),
                 limit,
                 content_words(text),
             )
@@ -204,8 +208,8 @@ def answer(index: str, *relevances: float) -> Answer:
 
 
 def in_order(answers: list[Answer], limit: int) -> tuple[Hit, ...]:
-    hits = [entry.hits for entry in answers]
-    return merge_hits(answers, [SelectedHit(*chosen) for chosen in order_hits(hits)[:limit]])
+    ordered = order_hits([relevances_of(entry.hits) for entry in answers])
+    return merge_hits(answers, [SelectedHit(*chosen) for chosen in ordered[:limit]])
 
 
 def names_of(hits: tuple[Hit, ...]) -> str:
@@ -242,7 +246,7 @@ def test_the_shown_hits_of_an_index_are_its_first(
     relevances: list[list[float]], limit: int
 ) -> None:
     answers = [answer(str(number), *entry) for number, entry in enumerate(relevances)]
-    selected = order_hits([entry.hits for entry in answers])[:limit]
+    selected = order_hits([relevances_of(entry.hits) for entry in answers])[:limit]
     best = max((max(entry, default=0.0) for entry in relevances), default=0.0)
     added = [entry for entry in relevances if entry and max(entry) >= best * MIN_SHARE_OF_BEST]
     assert len(selected) == min(limit, sum(map(len, added)))
@@ -259,38 +263,32 @@ def test_the_shown_hits_of_an_index_are_its_first(
         max_size=40,
     ),
     st.sampled_from([0.0, 0.05, 0.3]),
+    st.integers(0, 2),
     st.integers(1, 30),
 )
 def test_indexes_that_are_not_ranked_add_no_hit(
-    indexes: list[list[tuple[float, bool]]], excess: float, compared: int
+    indexes: list[list[tuple[float, bool]]], excess: float, spare: int, compared: int
 ) -> None:
-    """Bounds may be too high, by `excess`, and never too low."""
-    hits_by_index = [
-        tuple(
-            replace(hit, relevance=relevance, scores=(("every_word", float(every_word)),))
-            for hit, (relevance, every_word) in zip(
-                answer(str(number), *(0.0 for _ in entry)).hits, entry, strict=True
-            )
+    """Bounds may be too high, by `excess`, or too many, by `spare`, and never too low or too few."""
+    hits = [
+        HitRelevances(
+            tuple(relevance for relevance, _ in entry), any(every_word for _, every_word in entry)
         )
-        for number, entry in enumerate(indexes)
+        for entry in indexes
     ]
     bounds = {
         number: IndexBound(
-            number,
-            max(relevance for relevance, _ in entry) + excess,
-            any(every_word for _, every_word in entry),
+            number, [value + excess for value in entry.falling()] + [excess] * spare, True
         )
-        for number, entry in enumerate(indexes)
-        if entry
+        for number, entry in enumerate(hits)
+        if entry.values
     }
-    ranked = list[tuple[Hit, ...]]([()] * len(indexes))
-    while numbers := may_add_hits(
-        ranked, sorted(bounds.values(), key=lambda bound: -bound.best_relevance), compared
-    ):
+    ranked = [HitRelevances((), has_every_word=False)] * len(indexes)
+    while numbers := may_add_hits(ranked, list(bounds.values()), compared):
         for number in numbers:
             del bounds[number]
-            ranked[number] = hits_by_index[number]
-    assert order_hits(ranked)[:compared] == order_hits(hits_by_index)[:compared]
+            ranked[number] = hits[number]
+    assert order_hits(ranked)[:compared] == order_hits(hits)[:compared]
 
 
 def test_copies_in_several_indexes_are_shown_once() -> None:
@@ -306,7 +304,8 @@ def test_copies_in_several_indexes_are_shown_once() -> None:
         for number, entry in enumerate(answers)
     ]
     hits = [entry.hits for entry in copies]
-    selected = collapse_hits(hits, order_hits(hits), 10, frozenset())
+    ordered = order_hits([relevances_of(of_index) for of_index in hits])
+    selected = collapse_hits(hits, ordered, 10, frozenset())
     assert [(hit.index, hit.path, hit.similar_paths) for hit in merge_hits(copies, selected)] == [
         ("fork", "0/0.py", ("1/0.py",)),
         ("project", "1/1.py", ()),

@@ -1,13 +1,12 @@
 """One question to several indexes: embedded once, ranked where hits may be added, merged by relevance.
 
-Only then are the hits expanded. Scores of different indexes are on different scales (their words,
-sizes and cosines differ); relevance is comparable.
+Only then are the hits expanded.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import anyio
 
@@ -18,7 +17,8 @@ from cocosearchd.search.alike import Text, group_alike
 from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundled
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
-from cocosearchd.search.joint.joint_ranking import IndexBound, JointRanking, Outcome
+from cocosearchd.search.joint.hit_order import order_hits
+from cocosearchd.search.joint.joint_ranking import Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline, make_answer
@@ -26,11 +26,6 @@ from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import Query, ViewOptions
 from cocosearchd.search.trace import Trace
 
-# An index whose best hit is less relevant than this share of the best hit of all adds nothing. The first
-# result of a query about another repository has a relevance of 0.12 in the median, and of 0.38 at the 90th
-# percentile; that of an annotated query has 0.66 in the median (training/ranking/places.py).
-MIN_SHARE_OF_BEST = 1 / 3
-RANKED_TOGETHER = 16  # indexes that are ranked, and whose rows are read, in one step
 COMPARED_FACTOR = 3  # times the limit: hits of all indexes that are compared with each other
 
 
@@ -146,10 +141,11 @@ async def _merge_ranked(
     limit = pipeline.effective_limit(query)
     deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
     hits_by_index = [ranked.ranked_hits.hits for ranked in deduplicated]
+    ordered = order_hits([ranked.ranked_hits.all_relevances for ranked in deduplicated])
     selected = (
-        collapse_hits(hits_by_index, order_hits(hits_by_index), limit, content_words(query.words))
+        collapse_hits(hits_by_index, ordered, limit, content_words(query.words))
         if _collapses(query)
-        else [SelectedHit(*chosen) for chosen in order_hits(hits_by_index)[:limit]]
+        else [SelectedHit(*chosen) for chosen in ordered[:limit]]
     )
     ranked_hits = (hits_by_index[entry.number][entry.rank - 1] for entry in selected)
     if is_bundled(ranked_hits, query.view):
@@ -291,54 +287,10 @@ async def _rank_all(
         records, unlimited, traces, embed=embedding.embed, overlays=overlays
     )
     compared = pipeline.effective_limit(query) * (COMPARED_FACTOR if _collapses(query) else 1)
-    are_nested = _are_nested(_slashed_roots(records))
-    while numbers := _choose_indexes(joint, compared, are_nested=are_nested):
-        await joint.rank(numbers)
-    return joint.finish()
-
-
-def _choose_indexes(joint: JointRanking, compared: int, *, are_nested: bool) -> list[int]:
-    """Choose the indexes to rank next: those that may add to the first `compared` hits.
-
-    With nested roots, that is all of them: which index shows a file depends on its rank in each.
-    """
-    bounds = joint.bounds()
-    if are_nested:
-        return [bound.number for bound in bounds]
-    return may_add_hits([answer.ranked_hits.hits for answer in joint.answers()], bounds, compared)
-
-
-def may_add_hits(
-    hits_by_index: Sequence[Sequence[Hit]], bounds: Sequence[IndexBound], compared: int
-) -> list[int]:
-    """Return the numbers of the indexes, best first, that may change the first `compared` hits.
-
-    At most `RANKED_TOGETHER` of them, because their hits may exclude the others. Every index that
-    `order_hits` would give one of the first places is among them sooner or later: nothing is ranked
-    above what its bound says, and the limits only rise with more hits.
-    """
-    limit = _relevance_at(hits_by_index, compared)
-    best = max((hit.relevance for hits in hits_by_index for hit in hits), default=0.0)
-    eligible = [bound for bound in bounds if _reaches(bound, limit, best)]
-    # the best bound is nearly always that of a hit, which excludes most indexes before it is ranked
-    best = max([best, *(bound.best_relevance for bound in eligible[:1])])
-    likely = [bound for bound in eligible if _reaches(bound, limit, best)]
-    return [bound.number for bound in (likely or eligible)[:RANKED_TOGETHER]]
-
-
-def _relevance_at(hits_by_index: Sequence[Sequence[Hit]], position: int) -> float:
-    """Return the relevance that orders a hit, by its position from 1; 0 if there are fewer hits."""
-    ordered = order_hits(hits_by_index)
-    if len(ordered) < position:
-        return 0.0
-    number, rank = ordered[position - 1]
-    return _relevance_from_rank(hits_by_index[number])[rank - 1]
-
-
-def _reaches(bound: IndexBound, limit: float, best: float) -> bool:
-    """Return True if a hit may be as relevant as `limit`, where the best hit of all has `best`."""
-    adds_hits = bound.has_every_word or bound.best_relevance >= best * MIN_SHARE_OF_BEST
-    return adds_hits and bound.best_relevance >= limit
+    # With nested roots, all hits of all indexes count: which index shows a file depends on its rank.
+    limit = None if _are_nested(_slashed_roots(records)) else compared
+    await joint.rank_scored(limit)
+    return await joint.finish(limit)
 
 
 def _collapses(query: Query) -> bool:
@@ -361,22 +313,6 @@ class _SharedEmbedding:
             return self._vectors[text]
 
 
-def order_hits(hits_by_index: Sequence[Sequence[Hit]]) -> list[tuple[int, int]]:
-    """Order the hits of all indexes, as (number of the index, rank there, from 1).
-
-    The most relevant first; the hits of one index keep their order. An index adds nothing where
-    its best hit is far less relevant than the best of all, and none has every word of the query.
-    """
-    best = max((hit.relevance for hits in hits_by_index for hit in hits), default=0.0)
-    keys = [
-        (-relevance, rank, number)
-        for number, hits in enumerate(hits_by_index)
-        if _adds_hits(hits, best)
-        for rank, relevance in enumerate(_relevance_from_rank(hits), 1)
-    ]
-    return [(number, rank) for _, rank, number in sorted(keys)]
-
-
 def collapse_hits(
     hits_by_index: Sequence[Sequence[Hit]],
     ordered: Sequence[tuple[int, int]],
@@ -395,19 +331,6 @@ def collapse_hits(
         similar = tuple(path for hit in alternates for path in (hit.path, *hit.similar_paths))
         selected.append(SelectedHit(*group.representative, similar))
     return selected
-
-
-def _adds_hits(hits: Sequence[Hit], best: float) -> bool:
-    """Return True if an index adds hits to an answer whose best hit has the relevance `best`."""
-    return any(
-        hit.relevance >= best * MIN_SHARE_OF_BEST or dict(hit.scores).get("every_word")
-        for hit in hits
-    )
-
-
-def _relevance_from_rank(hits: Sequence[Hit]) -> list[float]:
-    """Return the largest relevance of each hit and those after it, so that it never rises."""
-    return list(accumulate((hit.relevance for hit in reversed(hits)), max))[::-1]
 
 
 def merge_hits(answers: Sequence[Answer], selected: Sequence[SelectedHit]) -> tuple[Hit, ...]:

@@ -104,12 +104,12 @@ async def code_candidates(
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
         return candidates
-    candidates = select_candidate_results(code_query, candidates)
-    if lacks_results(plan, candidates, code_query.limit):
+    selected = select_results(plan, candidates.scored)
+    if lacks_results(plan, candidates, len(selected), code_query.limit):
         deeper = deeper_query(code_query)
         candidates, _ = await _rank(db, newest, deeper, trace, matrix, candidates)
-        candidates = select_candidate_results(code_query, candidates)
-    return candidates
+        selected = select_results(plan, candidates.scored)
+    return replace(candidates, selected=add_counterparts(code_query, selected))
 
 
 def deeper_query(code_query: CodeQuery) -> CodeQuery:
@@ -124,16 +124,14 @@ def count_results(plan: Plan) -> int:
     return max(plan.limit, plan.depth if chooses else 0)
 
 
-def select_candidate_results(
-    code_query: CodeQuery, candidates: RankedCandidates
-) -> RankedCandidates:
-    """Select the results, with the counterparts of their files."""
+def add_counterparts(
+    code_query: CodeQuery, results: Sequence[ScoredResult]
+) -> tuple[ScoredResult, ...]:
+    """Add the counterparts of the files of results."""
     with_tests = asks_for_tests(code_query.terms.words)
-    selected = tuple(
-        _with_counterparts(result, code_query, with_tests=with_tests)
-        for result in select_results(code_query.plan, candidates.scored)
+    return tuple(
+        _with_counterparts(result, code_query, with_tests=with_tests) for result in results
     )
-    return replace(candidates, selected=selected)
 
 
 def _with_counterparts(
@@ -202,9 +200,9 @@ async def _rank(
     return await _add_rows(db, record, code_query, matches, first), matrix
 
 
-def lacks_results(plan: Plan, candidates: RankedCandidates, limit: int) -> bool:
+def lacks_results(plan: Plan, candidates: RankedCandidates, result_count: int, limit: int) -> bool:
     """Return True if results that are alike leave fewer than the limit, and there may be more."""
-    if not plan.collapse or len(candidates.selected or ()) >= plan.limit:
+    if not plan.collapse or result_count >= plan.limit:
         return False
     return len({entry.candidate.path for entry in candidates.scored}) >= limit
 

@@ -50,16 +50,16 @@ class JointIndex:
 class ScoredIndex:
     """An index whose files are scored, as number `number` of `scores`.
 
-    No hit of it has more than `best_relevance`, and none has every word of the question unless
-    `has_every_word`. Without a file that may be shown, `has_results` is False.
+    `relevances` limit its hits: those of rank n and after it have no more than the n-th. It is
+    empty without a file that may be shown. No hit has every word of the question unless
+    `has_every_word`.
     """
 
     code_query: CodeQuery
     scores: ScoredMatrix
     number: int
-    best_relevance: float
+    relevances: tuple[float, ...]
     has_every_word: bool
-    has_results: bool
 
     def rank(self) -> tuple[RankedChunk, ...]:
         """Rank its best chunks."""
@@ -203,15 +203,37 @@ def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
 def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredIndex]:
     """Compute how relevant the hits of each index can be at most."""
     matrix = scores.matrix
-    groups = matrix.groups
-    eligible = eligible_files(matrix, holds_phrases=False)
-    best = groups.largest(np.where(eligible, _hit_relevances(queries[0], scores), np.float32(0)))
+    relevances = _bound_relevances(queries[0], scores)
     coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
-    counts = groups.counts(eligible)
-    rows = zip(queries, best.tolist(), coverage.tolist(), counts.tolist(), strict=True)
+    rows = zip(queries, relevances, coverage.tolist(), strict=True)
     return [
-        ScoredIndex(query, scores, number, relevance, has_every_word, count > 0)
-        for number, (query, relevance, has_every_word, count) in enumerate(rows)
+        ScoredIndex(query, scores, number, of_index, has_every_word)
+        for number, (query, of_index, has_every_word) in enumerate(rows)
+    ]
+
+
+def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[float, ...]]:
+    """Return for each index the largest relevance of a hit of each rank and those after it.
+
+    Results keep the order of their files, so that the hit of a rank is at least so far behind. The
+    first ranks only: as many as there are results.
+    """
+    matrix = scores.matrix
+    files = np.flatnonzero(eligible_files(matrix, holds_phrases=False))
+    relevances = _hit_relevances(query, scores)[files]
+    groups = matrix.groups.numbers[files]
+    # Of equal scores the least relevant file comes first, which gives the largest limits.
+    order = np.lexsort((relevances, -scores.scores[files], groups))
+    count = len(matrix.groups)
+    # One pass from the end over all indexes: each has its own range of numbers, above those after it.
+    ranges = 2.0 * (count - groups[order])
+    limits = np.maximum.accumulate((relevances[order] + ranges)[::-1])[::-1] - ranges
+    values = limits.astype(np.float32).tolist()
+    ends = np.searchsorted(groups[order], np.arange(count), side="right").tolist()
+    starts = [0, *ends][:count]
+    return [
+        tuple(values[start : min(end, start + query.plan.limit)])
+        for start, end in zip(starts, ends, strict=True)
     ]
 
 

@@ -3,8 +3,9 @@
 The indexes that cannot add a hit are never ranked: neither their rows nor their files are read.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import anyio
 
@@ -18,22 +19,28 @@ from cocosearchd.search.answers.ranked_answer import (
     make_ranked_hits,
 )
 from cocosearchd.search.code.file_masks import unmet_filter
+from cocosearchd.search.joint.hit_order import (
+    HitRelevances,
+    IndexBound,
+    may_add_hits,
+    order_hits,
+)
 from cocosearchd.search.joint.joint_query import JointIndex, ScoredIndex
+from cocosearchd.search.joint.scored_rows import RankedIndex
 from cocosearchd.search.plan import Query
-from cocosearchd.search.query_cache import CacheUse, IndexKey, QueryCache, RankedHits, State
-from cocosearchd.search.retrieval import RetrievalAttempt, Retriever
+from cocosearchd.search.query_cache import (
+    CacheUse,
+    IndexKey,
+    JointHits,
+    QueryCache,
+    RankedHits,
+    State,
+)
+from cocosearchd.search.retrieval import Retriever, make_attempt
 from cocosearchd.search.trace import Trace
 
 Outcome = RankedAnswer | CocoSearchError
-
-
-@dataclass(frozen=True, slots=True)
-class IndexBound:
-    """The most that an index can add that is not ranked yet. `number`: of the index."""
-
-    number: int
-    best_relevance: float
-    has_every_word: bool
+NO_HITS = HitRelevances((), has_every_word=False)
 
 
 class JointRanking:
@@ -55,6 +62,8 @@ class JointRanking:
         self._rank_alone = rank_alone
         self._outcomes: list[Outcome | None] = [None] * len(prepared)
         self._scored = dict[int, ScoredIndex]()
+        self._ranked = dict[int, RankedIndex]()
+        self._relevances = [NO_HITS] * len(prepared)
         self._query_vector = QueryVector(None)
 
     async def score(self, embed: Embed, check_identity: Callable[[IndexRecord], None]) -> None:
@@ -64,7 +73,7 @@ class JointRanking:
         comparable with.
         """
         self._read_cache()
-        joinable = self._find_joinable()
+        joinable = self._find_joinable(self._open_numbers())
         if len(joinable) < 2:
             return
         self._query_vector = await embed(self._prepared[0].plan.text, Trace())
@@ -89,52 +98,73 @@ class JointRanking:
             if outcome is None and number not in self._scored
         )
 
-    def bounds(self) -> list[IndexBound]:
-        """Return what the indexes can add that are scored and not ranked, the best ones first."""
-        bounds = [
-            IndexBound(number, scored.best_relevance, scored.has_every_word)
-            for number, scored in self._scored.items()
-            if scored.has_results
-        ]
-        return sorted(bounds, key=lambda bound: -bound.best_relevance)
+    async def rank_scored(self, compared: int | None) -> None:
+        """Rank the scored indexes that may add to the first `compared` hits; None: all of them."""
+        while numbers := self._choose_indexes(compared):
+            scored = [self._scored.pop(number) for number in numbers]
+            for number, ranked in zip(
+                numbers, await self._retriever.read_places(scored), strict=True
+            ):
+                if ranked is not None:
+                    self._ranked[number] = ranked
+                    self._relevances[number] = ranked.relevances
+            await self._rank_each(number for number in numbers if number not in self._ranked)
 
-    def answers(self) -> list[RankedAnswer]:
-        """Return the answers so far."""
-        return [outcome for outcome in self._outcomes if isinstance(outcome, RankedAnswer)]
+    async def finish(self, compared: int | None) -> list[Outcome]:
+        """Return the outcome of each index, with the hits that are among the first `compared`.
 
-    async def rank(self, numbers: Sequence[int]) -> None:
-        """Rank scored indexes."""
-        scored = [self._scored.pop(number) for number in numbers]
-        attempts = await self._retriever.retrieve_scored(scored)
-        for number, attempt in zip(numbers, attempts, strict=True):
-            if attempt is not None:
-                self._outcomes[number] = self._make_answer(number, attempt)
-        await self._rank_each(number for number in numbers if self._outcomes[number] is None)
-
-    def finish(self) -> list[Outcome]:
-        """Return the outcome of each index. Those that are scored, and not ranked, add nothing."""
-        if self._query.use_cache and self._query_vector.cacheable and self._scored:
-            skipped = frozenset(self._prepared[number].record.key for number in self._scored)
-            self._cache.put_skipped(self._prepared[0].plan, self._states(), skipped)
+        None: with all hits. Indexes that are scored, and not ranked, add nothing.
+        """
+        hit_counts = Counter(number for number, _ in order_hits(self._relevances)[:compared])
+        if self._ranked:
+            await anyio.to_thread.run_sync(self._make_answers, hit_counts)
+        for number in self._ranked:
+            self._cache_answer(number)
         self._skip(self._scored, "miss")
+        self._cache_joint()
         outcomes = [outcome for outcome in self._outcomes if outcome is not None]
         assert len(outcomes) == len(self._prepared), "an index was forgotten"
         return outcomes
 
+    def _choose_indexes(self, compared: int | None) -> list[int]:
+        bounds = [
+            IndexBound(number, scored.relevances, scored.has_every_word)
+            for number, scored in self._scored.items()
+            if scored.relevances
+        ]
+        if compared is None:
+            return [bound.number for bound in bounds]
+        return may_add_hits(self._relevances, bounds, compared)
+
+    def _answer(self, number: int, outcome: Outcome) -> None:
+        """Store the outcome of an index."""
+        self._outcomes[number] = outcome
+        if isinstance(outcome, RankedAnswer):
+            self._relevances[number] = outcome.ranked_hits.all_relevances
+
     def _read_cache(self) -> None:
-        """Answer from equal questions; if all others are known to add nothing, all are answered."""
+        """Answer from equal questions."""
         if not self._query.use_cache:
             return
         for number, prepared in enumerate(self._prepared):
             ranked_hits = self._cache.exact(prepared.record.key, prepared.state, prepared.plan)
             if ranked_hits is not None:
-                self._outcomes[number] = prepared.answer(ranked_hits, "exact")
-        open_numbers = self._open_numbers()
-        skipped = self._cache.skipped(self._prepared[0].plan, self._states())
-        if skipped.issuperset(self._prepared[number].record.key for number in open_numbers):
-            joinable = self._find_joinable()
-            if len(joinable) == len(open_numbers):
-                self._skip(joinable, "exact")
+                self._answer(number, prepared.answer(ranked_hits, "exact"))
+        joint = self._cache.joint(self._prepared[0].plan, self._states())
+        if joint is not None:
+            self._read_joint(joint)
+
+    def _read_joint(self, joint: JointHits) -> None:
+        """Answer all open indexes from an equal question to the same indexes, if it has them all."""
+        keys = {number: self._prepared[number].record.key for number in self._open_numbers()}
+        skipped = {number for number, key in keys.items() if key in joint.skipped}
+        joinable = self._find_joinable(skipped)
+        if len(joinable) < len(skipped) or not joint.indexes.issuperset(keys.values()):
+            return
+        self._skip(joinable, "exact")
+        for number in keys.keys() - skipped:
+            hits = joint.first_hits[keys[number]]
+            self._answer(number, self._prepared[number].answer(hits, "exact"))
 
     def _read_similar(self, joinable: dict[int, JointIndex]) -> None:
         """Answer from nearly equal questions."""
@@ -147,16 +177,16 @@ class JointRanking:
                 prepared.record.key, prepared.state, prepared.plan, vector
             )
             if ranked_hits is not None:
-                self._outcomes[number] = prepared.answer(ranked_hits, "semantic")
+                self._answer(number, prepared.answer(ranked_hits, "semantic"))
                 del joinable[number]
 
     def _open_numbers(self) -> list[int]:
         return [number for number, outcome in enumerate(self._outcomes) if outcome is None]
 
-    def _find_joinable(self) -> dict[int, JointIndex]:
-        """Find the small indexes that are not answered yet."""
+    def _find_joinable(self, numbers: Iterable[int]) -> dict[int, JointIndex]:
+        """Find the small indexes among those of the numbers."""
         joinable = dict[int, JointIndex]()
-        for number in self._open_numbers():
+        for number in numbers:
             prepared = self._prepared[number]
             if prepared.overlay is None:
                 index = self._retriever.find_joint_index(prepared.record, prepared.plan)
@@ -164,8 +194,11 @@ class JointRanking:
                     joinable[number] = index
         return joinable
 
-    def _states(self) -> list[tuple[IndexKey, State]]:
-        return [(prepared.record.key, prepared.state) for prepared in self._prepared]
+    def _states(self) -> list[tuple[IndexKey, State, str]]:
+        return [
+            (prepared.record.key, prepared.state, prepared.plan.overlay)
+            for prepared in self._prepared
+        ]
 
     def _skip(self, indexes: Mapping[int, JointIndex | ScoredIndex], cache: CacheUse) -> None:
         """Answer without hits for indexes that add none."""
@@ -181,20 +214,48 @@ class JointRanking:
 
     async def _rank_each(self, numbers: Iterable[int]) -> None:
         async def rank(number: int) -> None:
-            self._outcomes[number] = await self._rank_alone(number)
+            self._answer(number, await self._rank_alone(number))
 
         async with anyio.create_task_group() as tasks:
             for number in numbers:
                 tasks.start_soon(rank, number)
 
-    def _make_answer(self, number: int, attempt: RetrievalAttempt) -> RankedAnswer:
-        """Make the answer of a retrieval, and cache its hits."""
-        prepared = self._prepared[number]
-        record = prepared.record
-        plan = prepared.plan
-        query_vector = self._query_vector
+    def _make_answers(self, hit_counts: Mapping[int, int]) -> None:
+        """Make the answers of the ranked indexes, with so many of the hits of each. For a thread."""
+        for number, ranked in self._ranked.items():
+            prepared = self._prepared[number]
+            attempt = make_attempt(ranked, hit_counts.get(number, 0))
+            ranked_hits = make_ranked_hits(
+                prepared.record, prepared.plan, attempt, self._query_vector, prepared.state
+            )
+            if len(ranked_hits.hits) < len(ranked.files):
+                ranked_hits = replace(ranked_hits, relevances=ranked.relevances)
+            self._outcomes[number] = prepared.answer(ranked_hits, "miss")
+
+    def _cache_answer(self, number: int) -> None:
+        """Cache the answer of a ranked index, if it has all hits."""
         self._cache.count_miss()
-        ranked_hits = make_ranked_hits(record, plan, attempt, query_vector, prepared.state)
-        if self._query.use_cache and query_vector.cacheable and attempt.cacheable:
-            self._cache.put(record.key, plan, query_vector.vector, ranked_hits)
-        return prepared.answer(ranked_hits, "miss")
+        prepared = self._prepared[number]
+        answer = self._outcomes[number]
+        assert isinstance(answer, RankedAnswer)
+        if self._is_cacheable and answer.ranked_hits.relevances is None:
+            vector = self._query_vector.vector
+            self._cache.put(prepared.record.key, prepared.plan, vector, answer.ranked_hits)
+
+    def _cache_joint(self) -> None:
+        """Cache the first hits of the ranked indexes, and which indexes add nothing."""
+        if not self._is_cacheable or not self._scored.keys() | self._ranked.keys():
+            return
+        first_hits = dict[IndexKey, RankedHits]()
+        for outcome in self._outcomes:
+            if not isinstance(outcome, RankedAnswer) or outcome.stale is not None:
+                return  # the same question may get another answer
+            if outcome.ranked_hits.relevances is not None:
+                first_hits[outcome.record.key] = outcome.ranked_hits
+        skipped = frozenset(self._prepared[number].record.key for number in self._scored)
+        joint = JointHits(first_hits, skipped)
+        self._cache.put_joint(self._prepared[0].plan, self._states(), joint)
+
+    @property
+    def _is_cacheable(self) -> bool:
+        return self._query.use_cache and self._query_vector.cacheable

@@ -2,35 +2,65 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cocosearchd.search.code.code_candidates import (
     RankedCandidates,
+    add_counterparts,
     chunk_keys,
     deeper_query,
     lacks_results,
     make_candidates,
     merge_states,
-    select_candidate_results,
 )
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.phrase_filter import PhraseMatches
+from cocosearchd.search.joint.hit_order import HitRelevances
 from cocosearchd.search.joint.joint_query import ScoredIndex
+from cocosearchd.search.places import ChosenFile, choose_files, make_results
 from cocosearchd.store.chunks.rows import Candidate, Key
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads import chunk_reads
 
 
-async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[RankedCandidates]:
-    """Rank the best chunks of each index, and return them with their rows and results.
+@dataclass(frozen=True, slots=True)
+class RankedIndex:
+    """An index with the rows of its best places: the files of its results are chosen.
+
+    The results themselves are made only of the files that an answer may show.
+    """
+
+    code_query: CodeQuery
+    candidates: RankedCandidates
+    files: tuple[ChosenFile, ...]
+
+    @property
+    def relevances(self) -> HitRelevances:
+        """The relevances of the hits of all files."""
+        best = [file.best for file in self.files]
+        return HitRelevances(
+            tuple(entry.relevance for entry in best), any(entry.every_word for entry in best)
+        )
+
+    def select(self, count: int) -> RankedCandidates:
+        """Return the candidates with the results of the first `count` files."""
+        plan = self.code_query.plan
+        results = make_results(plan, self.candidates.scored, self.files, count)
+        return replace(self.candidates, selected=add_counterparts(self.code_query, results))
+
+
+async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[RankedIndex]:
+    """Rank the best chunks of each index, read their rows, and choose the files of its results.
 
     Raises if any of the indexes is gone or cannot be read.
     """
-    candidates = await _read_results(db, indexes, [None] * len(indexes))
+    ranked = await _read_rows(db, indexes, [None] * len(indexes))
     incomplete = [
         number
-        for number, index in enumerate(indexes)
-        if lacks_results(index.code_query.plan, candidates[number], index.code_query.limit)
+        for number, index in enumerate(ranked)
+        if lacks_results(
+            index.code_query.plan, index.candidates, len(index.files), index.code_query.limit
+        )
     ]
     if incomplete:
         # every file of a small index is compared, so its scores are those for more results as well
@@ -38,16 +68,16 @@ async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[Rank
             replace(indexes[number], code_query=deeper_query(indexes[number].code_query))
             for number in incomplete
         ]
-        more = await _read_results(db, deeper, [candidates[number] for number in incomplete])
-        for number, of_index in zip(incomplete, more, strict=True):
-            candidates[number] = of_index
-    return candidates
+        more = await _read_rows(db, deeper, [ranked[number].candidates for number in incomplete])
+        for number, index in zip(incomplete, more, strict=True):
+            ranked[number] = index
+    return ranked
 
 
-async def _read_results(
+async def _read_rows(
     db: Database, indexes: Sequence[ScoredIndex], first: Sequence[RankedCandidates | None]
-) -> list[RankedCandidates]:
-    """Rank, read the rows that the `first` candidates have not, and select the results."""
+) -> list[RankedIndex]:
+    """Rank, read the rows that the `first` candidates have not, and choose the files of results."""
     chunks = await asyncio.to_thread(lambda: [index.rank() for index in indexes])
     by_key = [
         {entry.candidate.key: entry.candidate for entry in of_index.scored} if of_index else {}
@@ -62,23 +92,24 @@ async def _read_results(
     ]
     reads = await chunk_reads.chunks_with_files_of_several(db, requests)
     return [
-        _select_results(index.code_query, PhraseMatches(of_index), read_before, candidates, read)
+        _choose(index.code_query, PhraseMatches(of_index), read_before, candidates, read)
         for index, of_index, read_before, candidates, read in zip(
             indexes, chunks, by_key, first, reads, strict=True
         )
     ]
 
 
-def _select_results(
+def _choose(
     code_query: CodeQuery,
     matches: PhraseMatches,
     read_before: dict[Key, Candidate],
     first: RankedCandidates | None,
     read: chunk_reads.RowsWithFiles,
-) -> RankedCandidates:
+) -> RankedIndex:
     rows, states = read
     by_key = read_before | {row.key: row for row in rows}
     if first is not None and first.states is not None:
         states = merge_states(first.states, states)
     candidates = make_candidates(code_query.record, code_query, matches, by_key, states)
-    return select_candidate_results(code_query, candidates)
+    files = choose_files(code_query.plan, candidates.scored)
+    return RankedIndex(code_query, candidates, files)
