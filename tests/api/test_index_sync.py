@@ -51,7 +51,7 @@ def index_of(root: RecordingRoot, at_once: Freshness | None = None) -> RunningIn
             own_root=root,
             record=SimpleNamespace(is_followed=False),
             error=None,
-            sync_at_once=lambda: at_once,
+            sync_at_once=lambda outside=None: at_once,
         ),
     )
 

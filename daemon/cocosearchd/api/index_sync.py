@@ -10,6 +10,7 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 
 MAX_SYNC_MS = 600_000
 CHECKED_TOGETHER = 32  # indexes that are checked in one turn of the event loop: some 2 ms
@@ -86,8 +87,9 @@ class IndexSync:
         """
         results: list[Freshness | None] = [None] * len(indexes)
         if deadline is not None:
+            outside = OutsideStamps()
             for position, index in enumerate(indexes):
-                results[position] = index.sync_at_once()
+                results[position] = index.sync_at_once(outside)
                 if position % CHECKED_TOGETHER == CHECKED_TOGETHER - 1:
                     await anyio.lowlevel.checkpoint()
 

@@ -17,6 +17,7 @@ from cocosearchd.indexes.following.followed_root import FollowedRoot
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.watching.availability.single_flight import SingleFlight
+from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.watched_root import WatchedRoot
 
 log = logging.getLogger(__name__)
@@ -105,13 +106,16 @@ class RunningIndex:
 
         return report
 
-    def sync_at_once(self) -> Freshness | None:
-        """Return how fresh the index is where nothing has to be waited for, else None."""
+    def sync_at_once(self, outside: OutsideStamps | None = None) -> Freshness | None:
+        """Return how fresh the index is where nothing has to be waited for, else None.
+
+        `outside` has what was read for other roots since the question came.
+        """
         if self.error is not None or isinstance(self.root, FollowedRoot):
             return None
         if not self.root.local or not self.root.availability.available:
             return None
-        freshness = self.root.sync_at_once()
+        freshness = self.root.sync_at_once(outside)
         if freshness is None or read_stamps(self.record.root) != self.settings.stamps:
             return None
         return freshness

@@ -31,6 +31,7 @@ from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
+from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
@@ -416,15 +417,16 @@ class WatchedRoot:
                         return self._sync_answer()
         return self.freshness()
 
-    def sync_at_once(self) -> Freshness | None:
+    def sync_at_once(self, outside: OutsideStamps | None = None) -> Freshness | None:
         """Do as `sync` where nothing has to be waited for; None where something may have to.
 
-        Nothing of the root has changed then. Some `stat` calls on a local file system.
+        Nothing of the root has changed then. Some `stat` calls on a local file system. `outside` has
+        what was read for other roots since the question came.
         """
         hints = self._hints
         if not self._is_quiet() or hints is None or hints.blind():
             return None
-        if not self.availability.is_same() or self._coordinator.has_unannounced():
+        if not self.availability.is_same() or self._coordinator.has_unannounced(outside):
             return None
         # The last look: what was changed before the question has been heard by now.
         if hints.batches_sent() != self._absorbed or not self._dirty.clock.is_applied:

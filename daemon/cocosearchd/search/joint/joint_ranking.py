@@ -79,12 +79,9 @@ class JointRanking:
         self._query_vector = await embed(self._prepared[0].plan.text, Trace())
         vector = self._query_vector.vector
         if vector is not None:
-            for number in list(joinable):
-                try:
-                    check_identity(self._prepared[number].record)
-                except CocoSearchError as error:
-                    self._outcomes[number] = error
-                    del joinable[number]
+            for number, error in self._find_incomparable(joinable, check_identity):
+                self._outcomes[number] = error
+                del joinable[number]
             self._read_similar(joinable)
         if joinable:
             scored = await self._retriever.score_jointly(list(joinable.values()), vector)
@@ -165,6 +162,24 @@ class JointRanking:
         for number in keys.keys() - skipped:
             hits = joint.first_hits[keys[number]]
             self._answer(number, self._prepared[number].answer(hits, "exact"))
+
+    def _find_incomparable(
+        self, numbers: Iterable[int], check_identity: Callable[[IndexRecord], None]
+    ) -> list[tuple[int, CocoSearchError]]:
+        """Find the indexes that the question's vector is not comparable with, and their errors."""
+        comparable = set[tuple[tuple[str, str], ...]]()
+        errors = list[tuple[int, CocoSearchError]]()
+        for number in numbers:
+            record = self._prepared[number].record
+            embedder = record.identity.embedder
+            if embedder in comparable:
+                continue  # most indexes have the same one, and a check reads its whole fingerprint
+            try:
+                check_identity(record)
+                comparable.add(embedder)
+            except CocoSearchError as error:
+                errors.append((number, error))
+        return errors
 
     def _read_similar(self, joinable: dict[int, JointIndex]) -> None:
         """Answer from nearly equal questions."""

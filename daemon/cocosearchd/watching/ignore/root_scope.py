@@ -44,6 +44,7 @@ from cocosearchd.watching.ignore.ignore_layers import (
     parts_below,
     patterns_of_settings,
 )
+from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 from cocosearchd.watching.ignore_files import (
     COCOSEARCHIGNORE,
@@ -132,25 +133,25 @@ class RootScope:
         if directory:
             self._folders.pop(directory, None)
 
-    def outdated(self) -> bool:
+    def outdated(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether rules that no event announces may have changed.
 
-        A few `stat` calls for each repository.
+        A few `stat` calls for each repository. `outside` has what was read for other roots.
         """
         retry_due = self._failure is not None and self._failure.due
         return (
             retry_due
             or any(map(rules_outdated, self.git_rules()))
-            or self._ignore_files_changed()
+            or self._ignore_files_changed(outside)
             or self._repository_completed()
         )
 
-    def _ignore_files_changed(self) -> bool:
+    def _ignore_files_changed(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether ignore files above the root, or with several names, have changed."""
         linked_changed = (
             stamp(os.path.join(self.root, path)) != old for path, old in list(self._linked.items())
         )
-        return self._read_stamps_outside() != self._stamps_outside or any(linked_changed)
+        return self._read_stamps_outside(outside) != self._stamps_outside or any(linked_changed)
 
     def git_failures(self) -> dict[bytes, GitFailure]:
         """Return the failures of git by directory of the repository.
@@ -189,27 +190,14 @@ class RootScope:
             for directory in list(self._incomplete)
         )
 
-    def _read_stamps_outside(self) -> Signature:
+    def _read_stamps_outside(self, outside: OutsideStamps | None = None) -> Signature:
         """Return the stamps of the files outside of the root that shape its rules.
 
-        No event announces them: ignore files and repositories above the root, and the user's
-        patterns for roots without a repository.
+        The user's patterns hold for roots without a repository.
         """
         if not self._settings.respect_gitignore:
             return ()
-        stamps = [stamp(self._rule_cache.default_excludes())]
-        directory = self.root
-        while (parent := os.path.dirname(directory)) != directory:
-            directory = parent
-            repository = (
-                stamp(os.path.join(directory, b".git")) if repository_at(directory) else None
-            )
-            # Only the inode of a git directory counts: its times change all the time.
-            stamps += [
-                stamp(os.path.join(directory, GITIGNORE)),
-                repository and (repository[0], 0, 0, 0),
-            ]
-        return tuple(stamps)
+        return (outside or OutsideStamps()).read(self.root, self._rule_cache.default_excludes())
 
     def refresh_git(self) -> "RootScope | None":
         """Return a scope with git's current answers, if they change no decision.

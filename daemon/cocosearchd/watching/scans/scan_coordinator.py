@@ -16,6 +16,7 @@ from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.git.repository import GitFailure
 from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_suspects
 from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
+from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.ignore_files import IGNORE_FILES
 from cocosearchd.watching.root_threads import RootThreads
@@ -280,10 +281,13 @@ class ScanCoordinator:
             path for path in outside if not any(below(path, directory) for directory in uncertain)
         ]
 
-    def has_unannounced(self) -> bool:
-        """Return whether rules or files of a local root may have changed without an event."""
+    def has_unannounced(self, outside: OutsideStamps | None = None) -> bool:
+        """Return whether rules or files of a local root may have changed without an event.
+
+        `outside` has what was read for other roots.
+        """
         scope = self.scope
-        is_outdated = scope is None or scope.outdated()
+        is_outdated = scope is None or scope.outdated(outside)
         return is_outdated or bool(self.mapped or self._links.elsewhere or self.unread.failed)
 
     async def check_unannounced(self, *, local: bool) -> None:
