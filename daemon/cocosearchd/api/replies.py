@@ -1,7 +1,7 @@
 """Convert model values to replies of the protocol. Pure."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import UTC
 from typing import Literal
@@ -292,11 +292,12 @@ def search(
     )
 
 
-def with_missing(reply: p.SearchReply, missing: Mapping[str, str]) -> p.SearchReply:
-    """Mark a reply as incomplete: `missing` are sentences about indexes, each with a hint."""
+def with_missing(
+    reply: p.SearchReply, missing: Sequence[str], warnings: Sequence[str]
+) -> p.SearchReply:
+    """Mark a reply as incomplete: `missing` are sentences about indexes, `warnings` have hints."""
     if not missing:
         return reply
-    warnings = tuple(f"{sentence}: {hint}" for sentence, hint in missing.items())
     incomplete = stale_reason("index_unavailable", error="; ".join(missing))
     return replace(
         reply,

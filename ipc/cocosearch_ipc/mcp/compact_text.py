@@ -21,6 +21,7 @@ from cocosearch_ipc.protocol import (
     StatsReply,
     SyncReply,
 )
+from cocosearch_ipc.render.answers import join_indexes
 from cocosearch_ipc.render.line_range import format_location
 from cocosearch_ipc.render.visible import (
     CONTENT_NOTICE,
@@ -348,7 +349,7 @@ def synced(reply: SyncReply) -> str:
     if not reply.fresh:
         return f"{reply.index} is not fresh yet: {_line(reply.reason)}."
     return (
-        f"{', '.join(reply.indexes)} are fresh."
+        f"{join_indexes(reply.indexes)} are fresh."
         if len(reply.indexes) > 1
         else f"{reply.index} is fresh."
     )

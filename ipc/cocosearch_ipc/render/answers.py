@@ -24,6 +24,7 @@ SNIPPET_LINES = 10
 SIMILAR_PATHS = 3
 WEAK_NOTICE = "nothing matches well; these are the nearest"
 PENDING = 3
+MAX_NAMED_INDEXES = 10  # of one answer
 
 
 def text(
@@ -373,9 +374,14 @@ def _window(count: int, line_row: int, max_rows: int) -> tuple[int, int]:
     return first, first + max_rows
 
 
+def join_indexes(names: Sequence[str]) -> str:
+    """Return the names of a few indexes, the number of many."""
+    return ", ".join(names) if len(names) <= MAX_NAMED_INDEXES else f"{len(names)} indexes"
+
+
 def _foot(reply: dict[str, Any], style: output.Style) -> str:
     count = len(reply["results"])
-    names = reply.get("index") or ", ".join(reply.get("indexes") or ())
+    names = reply.get("index") or join_indexes(reply.get("indexes") or ())
     total = reply["timings_ms"].get("total")
     took = f" in {total:.1f} ms" if isinstance(total, int | float) else ""
     cached = "" if reply["cache"] == "miss" else f" (cache: {reply['cache']})"

@@ -21,6 +21,7 @@ from cocosearchd.model import glob_from_client, path_from_client
 from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
+from cocosearchd.search.joint.index_sentences import join_names, limit_sentences
 from cocosearchd.search.listing.cursors import read_cursor
 
 MODES = ("lines", "counts", "files")
@@ -209,7 +210,12 @@ def _reply(
         indexes=tuple(index.record.name for index in indexes),
         cursor=_make_cursor(files, totals, has_lines=request.mode == "lines"),
         pending=freshness.pending,
-        notes=tuple(note for answer in answers for note in _notes(request, answer)),
+        notes=limit_sentences(
+            [
+                *(note for answer in answers for note in _notes(answer)),
+                *_unmatched(request, answers),
+            ]
+        ),
         timings_ms=timings,
     )
 
@@ -280,7 +286,15 @@ def _line_tokens(line: w.GrepLine) -> int:
     return sum(map(estimate_tokens, (match, *context)))
 
 
-def _notes(request: w.GrepRequest, answer: _IndexAnswer) -> list[str]:
+def _unmatched(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[str]:
+    """Name the indexes of which the filters leave no file."""
+    if not (request.under or request.paths or request.languages):
+        return []
+    names = [answer.index.record.name for answer in answers if not answer.matches.searched]
+    return [f"no file of {join_names(names)} passes the filters"] if names else []
+
+
+def _notes(answer: _IndexAnswer) -> list[str]:
     """Sentences about what an answer lacks."""
     matches = answer.matches
     notes = [f"{path} was not searched: {problem}" for path, problem in matches.problems]
@@ -297,8 +311,6 @@ def _notes(request: w.GrepRequest, answer: _IndexAnswer) -> list[str]:
             f"{matches.approximate} files were searched as stored: bytes that are not UTF-8, and "
             "blanks between chunks, may differ"
         )
-    if not matches.searched and (request.under or request.paths or request.languages):
-        notes.append(f"no file of {answer.index.record.name} passes the filters")
     return notes
 
 

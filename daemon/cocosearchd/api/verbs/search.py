@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
+from cocosearchd.search.joint.index_sentences import group_sentences, limit_sentences
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.pipeline import Answer, Pipeline
@@ -58,7 +60,7 @@ class SearchVerbs:
         else:
             reply = await self._search_several(indexes, request, query, warnings, deadline)
         self.latency.add(reply.timings_ms["total"])
-        return replies.with_missing(reply, self._incompatible()) if request.all_indexes else reply
+        return replies.with_missing(reply, *self._incompatible()) if request.all_indexes else reply
 
     async def _resolve(
         self, request: p.SearchRequest, deadline: float | None
@@ -84,8 +86,8 @@ class SearchVerbs:
             )
             query = replace(query, why_not=path)
         if query.where.has_symbols:
-            for index in indexes:
-                warnings += await self._reports.outdated_warning(index)
+            outdated = [await self._reports.outdated_warning(index) for index in indexes]
+            warnings += limit_sentences(tuple(chain.from_iterable(outdated)))
         return indexes, query, warnings
 
     async def _search_one(
@@ -143,9 +145,8 @@ class SearchVerbs:
         freshness = _suspect_changes(indexes, merged, freshness)
         for index in indexes:
             await _explain_absence(index, merged.traces[index.record.name].details)
-            if not merged.hits:
-                empty = await self._reports.empty_warning(index)
-                warnings += tuple(f"{index.record.name}: {sentence}" for sentence in empty)
+        if not merged.hits:
+            warnings += await self._empty_warnings(indexes)
         timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
         explanation: dict[str, object] = {
             name: dict(trace.details) for name, trace in merged.traces.items()
@@ -164,8 +165,17 @@ class SearchVerbs:
             omitted=merged.omitted,
         )
 
-    def _incompatible(self) -> dict[str, str]:
-        """Warnings about indexes that cannot be searched, each with its hint."""
+    async def _empty_warnings(self, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:
+        """Warnings about the indexes of which no file is searchable."""
+        sentences = [
+            (index.record.name, sentence)
+            for index in indexes
+            for sentence in await self._reports.empty_warning(index)
+        ]
+        return group_sentences(sentences)
+
+    def _incompatible(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Warnings about indexes that cannot be searched, and the same with hints."""
         failed = [
             FailedIndex(index.record.name, index.error)
             for index in self._indexes.lookup.all()
@@ -175,7 +185,15 @@ class SearchVerbs:
             FailedIndex(index.record.name, _apart_error(index))
             for index in self._indexes.lookup.apart()
         ]
-        return {failure.warning: failure.error.hint for failure in failed}
+        hints = dict[str, str]()  # of equal sentences, that of the first index
+        for failure in failed:
+            hints.setdefault(failure.error.message, failure.error.hint)
+        with_hints = (
+            (name, f"{sentence}: {hints[failure.error.message]}")
+            for failure in failed
+            for name, sentence in (failure.sentence,)
+        )
+        return group_sentences(failure.sentence for failure in failed), group_sentences(with_hints)
 
 
 def _apart_error(index: RunningIndex) -> IdentityMismatch:

@@ -18,6 +18,7 @@ from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundl
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
 from cocosearchd.search.joint.hit_order import order_hits
+from cocosearchd.search.joint.index_sentences import group_sentences
 from cocosearchd.search.joint.joint_ranking import Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
@@ -46,9 +47,9 @@ class FailedIndex:
     error: CocoSearchError
 
     @property
-    def warning(self) -> str:
-        """The warning that accompanies the hits of the other indexes."""
-        return f"{self.index}: not searched: {self.error.message}"
+    def sentence(self) -> tuple[str, str]:
+        """The index, and the warning that accompanies the hits of the others."""
+        return self.index, f"not searched: {self.error.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +67,24 @@ class MergedAnswer:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for people, each with the name of its index.
+        """Warnings for people, each with the names of its indexes.
 
         A filter that excludes all of one index is no warning where other indexes have hits.
         """
         warnings = (
-            f"{answer.index}: {warning}"
+            (answer.index, warning)
             for answer in self.answers
             for warning in answer.warnings
             if not (self.hits and warning.startswith(NO_FILE))
         )
-        return (*warnings, *(failed.warning for failed in self.failed))
+        return group_sentences((*warnings, *(failed.sentence for failed in self.failed)))
 
     @property
     def stale(self) -> StaleReason | None:
         """The reason why the answer is incomplete, None where it is complete."""
         if not self.failed:
             return None
-        error = "; ".join(failed.warning for failed in self.failed)
+        error = "; ".join(group_sentences(failed.sentence for failed in self.failed))
         return stale_reason("index_unavailable", error=error)
 
 
