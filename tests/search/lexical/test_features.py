@@ -14,14 +14,19 @@ from hypothesis import strategies as st
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.segments.path_names import (
+    FileStems,
     best_name_match,
     find_in_names,
     make_name_query,
     read_path_names,
     stem_coverage,
 )
-from cocosearchd.search.lexical.segments.segment import build_segment
+from cocosearchd.search.lexical.segments.segment import Segment, build_segment
 from tests.search.lexical.toy import documents
+
+
+def file_stems_of(segment: Segment) -> FileStems:
+    return read_path_names(segment).file_stems
 
 
 def test_idf_is_robertsons() -> None:
@@ -102,7 +107,7 @@ def test_files_that_define_a_name_share_one(
 def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
     terms = TermCache()
     parsed = terms.parse_query(query)
-    names = read_path_names(build_segment(documents({path: "x = 1"})))
+    names = file_stems_of(build_segment(documents({path: "x = 1"})))
     result = stem_coverage(
         names,
         make_name_query(parsed.words, [terms.stem(word) for word in parsed.words], parsed.shares),
@@ -112,7 +117,7 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
     terms = TermCache()
-    names = read_path_names(
+    names = file_stems_of(
         build_segment(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"}))
     )
     share = stem_coverage(
@@ -179,7 +184,7 @@ def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
 )
 def test_name_match(stem: str, identifier: str, value: float) -> None:
     assert features.name_match(stem, identifier) == value
-    names = read_path_names(build_segment(documents({f"lib/{stem}.py": "x"})))
+    names = file_stems_of(build_segment(documents({f"lib/{stem}.py": "x"})))
     assert best_name_match(names, (identifier,)).tolist() == [value]
 
 
@@ -198,7 +203,7 @@ class _RecordingDict(dict[str, int]):
 
 
 def test_a_long_word_is_looked_up_only_up_to_the_length_of_names() -> None:
-    names = read_path_names(build_segment(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
+    names = file_stems_of(build_segment(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
     recorder = _RecordingDict(names.stem_numbers)
     word = "router" + "s" * 100
     assert best_name_match(replace(names, stem_numbers=recorder), (word,)).tolist() == [0.5, 0.0]
@@ -233,7 +238,7 @@ def test_questions_about_tests(question: str, asks: bool) -> None:
     st.text("ab\u00e9", min_size=1, max_size=5),
 )
 def test_a_text_is_found_wherever_it_stands_in_a_name(stems: list[str], part: str) -> None:
-    names = read_path_names(build_segment(documents({f"{stem}.py": "x" for stem in stems})))
+    names = file_stems_of(build_segment(documents({f"{stem}.py": "x" for stem in stems})))
     every = [at for at in range(len(names.joined)) if names.joined.startswith(part, at)]
     assert find_in_names(names, part) == every
     assert find_in_names(names, f"\n{part}") == [

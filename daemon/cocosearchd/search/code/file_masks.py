@@ -16,6 +16,11 @@ NO_FILE = "no file "  # the start of a warning that says why there are no result
 _START_BITS = 40  # bits of a first byte; the file's number is in the upper 23, for < 2**23 files
 
 
+def restricts_files(where: Filter) -> bool:
+    """Return whether a filter is about files or symbols, so that some files may not pass."""
+    return where.has_symbols or select_fields(where, FILE_FIELDS) != Filter()
+
+
 def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
     """Return a mask (F,) of the living files that pass the file part of a filter; None: all.
 

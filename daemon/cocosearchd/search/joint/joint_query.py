@@ -23,6 +23,7 @@ from cocosearchd.search.code.code_profile import (
     split_scores,
 )
 from cocosearchd.search.code.code_query import CodeQuery
+from cocosearchd.search.code.file_masks import restricts_files
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_corpus_features
@@ -189,6 +190,8 @@ def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
 
 def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
     """Return the mask of the files of all indexes that pass the filter; None: all do."""
+    if not any(map(restricts_files, {query.plan.where for query in queries})):
+        return None
     masks = [query.allowed_files(query.snapshot.live_documents) for query in queries]
     if all(mask is None for mask in masks):
         return None

@@ -49,7 +49,6 @@ from cocosearchd.search.lexical.segments.live_documents import (
     FileFilter,
     LiveDocuments,
     collect_live_documents,
-    select_live,
 )
 from cocosearchd.search.lexical.segments.path_names import (
     PathNames,
@@ -435,17 +434,12 @@ def _file_signals(
     name_query = make_name_query(
         query.words, [terms.stem(word) for word in query.words], query.shares
     )
-    views = corpus.views
     values = {
         "file_words": score_files_by_words(corpus, hits, query),
         "defined_exactly": definitions.of_files["defined_exactly"],
         "defined_folded": definitions.of_files["defined_folded"],
-        "name_coverage": select_live(
-            views, [stem_coverage(names, name_query) for names in corpus.path_names]
-        ),
-        "stem_match": select_live(
-            views, [best_name_match(names, query.identifiers) for names in corpus.path_names]
-        )
+        "name_coverage": corpus.score_names(lambda names: stem_coverage(names, name_query)),
+        "stem_match": corpus.score_names(lambda names: best_name_match(names, query.identifiers))
         if query.identifiers
         else np.zeros(len(corpus.live.paths), np.float32),
     }

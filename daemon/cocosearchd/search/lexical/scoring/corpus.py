@@ -4,7 +4,7 @@ The files and chunks of all indexes have one numbering, so a question to many sm
 by a few steps over large arrays. A step that compares files with each other does so within groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate
 from cocosearchd.search.lexical.groups import Groups, make_groups
-from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
-from cocosearchd.search.lexical.segments.path_names import PathNames
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays
+from cocosearchd.search.lexical.segments.path_names import FileStems, PathNames, make_file_stems
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 
@@ -117,6 +117,29 @@ class Corpus:
             [view.segment.file_lengths[view.live_files] for view in self.views], np.float32
         ).reshape(-1, 4)
         return lengths
+
+    @cached_property
+    def file_stems(self) -> tuple[FileStems, ...]:
+        """The names of all files of the views, by view; those of several indexes are looked up at once."""
+        if not self.parts:
+            return tuple(names.file_stems for names in self.path_names)
+        return (make_file_stems([path for names in self.path_names for path in names.paths]),)
+
+    @cached_property
+    def live_files(self) -> Mask | None:
+        """The live ones of all files of the views, in their order; None: all are."""
+        if all(view.alive is None for view in self.views):
+            return None
+        alive = [
+            np.ones(view.segment.file_count, np.bool_) if view.alive is None else view.alive
+            for view in self.views
+        ]
+        return np.concatenate(alive)
+
+    def score_names(self, score: Callable[[FileStems], Floats]) -> Floats:
+        """Score the live files by their names, (F,)."""
+        values: Floats = join_arrays([score(stems) for stems in self.file_stems])
+        return values if self.live_files is None else values[self.live_files]
 
     @cached_property
     def all_candidates(self) -> Candidates:

@@ -1,6 +1,6 @@
 """Scores of one query over the segments of a snapshot, by defined names and by vectors; pure"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,11 +90,8 @@ def _locate(candidate: CandidateFiles, chunks: Ints) -> tuple[Ints, Mask]:
 def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
     """Cosines of the mean vectors of `files` of each view, (f,); NaN for a file without vectors."""
     selections = list(zip(views, files, strict=True))
-    rows = _gather_rows(
-        [(view.segment.file_vectors, numbers) for view, numbers in selections], len(vector)
-    )
     return dot_products(
-        rows,
+        [_select_rows(view.segment.file_vectors, numbers) for view, numbers in selections],
         _concatenate([view.segment.file_scales.take(numbers) for view, numbers in selections]),
         vector,
     )
@@ -102,55 +99,54 @@ def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Fl
 
 def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Floats:
     """Cosines of the candidate chunks of all views, (c,); NaN for a chunk without a vector."""
-    rows = _gather_rows(
-        [(candidate.segment.vectors, candidate.chunks) for candidate in candidates], len(vector)
-    )
     return dot_products(
-        rows,
+        [_select_rows(candidate.segment.vectors, candidate.chunks) for candidate in candidates],
         _concatenate([candidate.segment.scales.take(candidate.chunks) for candidate in candidates]),
         vector,
     )
 
 
-def dot_products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
-    """Multiply quantised rows with a vector; NaN for rows of scale 0.
+def dot_products(tables: Sequence[NDArray[np.int8]], scales: Floats, vector: Floats) -> Floats:
+    """Multiply the quantised rows of all tables with a vector; NaN for rows of scale 0.
 
-    Exact but for the int8 quantisation of the rows.
+    Exact but for the int8 quantisation of the rows. All are NaN if a table has another dimension.
     """
-    result = np.full(len(rows), np.nan, np.float32)
-    if rows.shape[1] != len(vector) or not vector.any():
+    result = np.full(len(scales), np.nan, np.float32)
+    if not vector.any() or any(table.shape[1] != len(vector) for table in tables):
         return result
     height = max(1, _BLOCK_NUMBERS // len(vector) // _ROWS_TOGETHER) * _ROWS_TOGETHER
     block = np.zeros((height, len(vector)), np.float32)
-    for start in range(0, len(rows), height):
-        rows_of_block = rows[start : start + height]
-        np.copyto(block[: len(rows_of_block)], rows_of_block)
-        filled = -(-len(rows_of_block) // _ROWS_TOGETHER) * _ROWS_TOGETHER
-        result[start : start + len(rows_of_block)] = np.dot(block[:filled], vector)[
-            : len(rows_of_block)
-        ]
+    position = 0
+    for count in _fill_blocks(block, tables):
+        filled = -(-count // _ROWS_TOGETHER) * _ROWS_TOGETHER
+        result[position : position + count] = np.dot(block[:filled], vector)[:count]
+        position += count
     result *= scales
     result[scales == 0] = np.nan
     return result
 
 
-def _gather_rows(
-    selections: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int
-) -> NDArray[np.int8]:
-    """Copy the selected rows of tables into one array, each copied once.
+def _fill_blocks(block: Floats, tables: Sequence[NDArray[np.int8]]) -> Iterator[int]:
+    """Copy the rows of all tables to the block, again and again; yield how many rows it has."""
+    filled = 0
+    for table in tables:
+        start = 0
+        while start < len(table):
+            rows = table[start : start + len(block) - filled]
+            block[filled : filled + len(rows)] = rows
+            filled += len(rows)
+            start += len(rows)
+            if filled == len(block):
+                yield filled
+                filled = 0
+    if filled:
+        yield filled
 
-    Without columns, if a table has another dimension.
-    """
-    if any(table.shape[1] != dimension for table, _ in selections):
-        return np.zeros((sum(len(rows) for _, rows in selections), 0), np.int8)
-    result = np.empty((sum(len(rows) for _, rows in selections), dimension), np.int8)
-    position = 0
-    for table, rows in selections:
-        # All rows exist, so clipping changes nothing; in this mode NumPy writes straight into
-        # `out`.
-        table.take(rows, axis=0, out=result[position : position + len(rows)], mode="clip")
-        position += len(rows)
-    return result
+
+def _select_rows(table: NDArray[np.int8], rows: Ints) -> NDArray[np.int8]:
+    """Return the rows of ascending numbers; all of a table without a copy."""
+    selected: NDArray[np.int8] = table if len(rows) == len(table) else table.take(rows, axis=0)
+    return selected
 
 
 def _concatenate(arrays: Sequence[Floats]) -> Floats:

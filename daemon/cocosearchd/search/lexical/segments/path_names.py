@@ -30,13 +30,10 @@ _MIN_STEM_LENGTH = 3  # characters: a shorter stem is no evidence as the prefix 
 
 
 @dataclass(frozen=True, slots=True)
-class PathNames:
-    """Names of F files with S unique stems, derived from a segment's paths and never stored."""
+class FileStems:
+    """Names of F files without suffix, S unique ones, and an index of them."""
 
-    paths: tuple[str, ...]  # (F,)
-    numbers: dict[str, int]  # path -> file
-    languages: tuple[str, ...]  # (F,)
-    language_counts: Counter[str]  # number of files of each language
+    paths: Sequence[str]  # (F,)
     stems: tuple[str, ...]  # (S,)
     stem_numbers: dict[str, int]
     stem_of_file: NDArray[np.int64]  # (F,)
@@ -48,32 +45,20 @@ class PathNames:
     line_starts: NDArray[np.int64]  # (S,): offset of each stem in `joined`
     grams: NDArray[np.uint64]  # trigrams of `joined` as numbers, sorted
     gram_offsets: NDArray[np.int32]  # their offsets, in the order of `grams`
-    depth: Floats  # (F,)
-    test: Floats  # (F,) 0 or 1
-    aside: Floats  # (F,) 0 or 1
-    prose: Floats  # (F,) 0 or 1
-    reexporter: Floats  # (F,) 0 or 1
-    path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a hash of each path, the same in every index
 
 
-def read_path_names(segment: Segment) -> PathNames:
-    """Read the names of the files of a segment."""
-    paths = segment.path_list()
-    languages = segment.language_list()
-    names = list(map(file_stem, paths))
-    joined_names = list(map(joined_stem, names))
-    stems = tuple(dict.fromkeys(joined_names))
+def make_file_stems(paths: Sequence[str]) -> FileStems:
+    """Index the names of files."""
+    names = [joined_stem(file_stem(path)) for path in paths]
+    stems = tuple(dict.fromkeys(names))
     stem_numbers = dict(zip(stems, range(len(stems)), strict=True))
     lengths = np.array([len(stem) + 1 for stem in stems], np.int64)
-    numbers = np.fromiter(map(stem_numbers.__getitem__, joined_names), np.int64, len(joined_names))
+    numbers = np.fromiter(map(stem_numbers.__getitem__, names), np.int64, len(names))
     joined = "".join(f"\n{stem}" for stem in stems) + "\n"
     grams = _grams(joined)
     order = np.argsort(grams, kind="stable")
-    return PathNames(
-        paths=tuple(paths),
-        numbers=dict(zip(paths, range(len(paths)), strict=True)),
-        languages=tuple(languages),
-        language_counts=Counter(languages),
+    return FileStems(
+        paths=paths,
         stems=stems,
         stem_numbers=stem_numbers,
         stem_of_file=numbers,
@@ -85,11 +70,43 @@ def read_path_names(segment: Segment) -> PathNames:
         line_starts=np.cumsum(lengths) - lengths + 1,
         grams=grams[order],
         gram_offsets=order.astype(np.int32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PathNames:
+    """Names of F files, derived from a segment's paths and never stored."""
+
+    paths: tuple[str, ...]  # (F,)
+    numbers: dict[str, int]  # path -> file
+    languages: tuple[str, ...]  # (F,)
+    language_counts: Counter[str]  # number of files of each language
+    file_stems: FileStems
+    depth: Floats  # (F,)
+    test: Floats  # (F,) 0 or 1
+    aside: Floats  # (F,) 0 or 1
+    prose: Floats  # (F,) 0 or 1
+    reexporter: Floats  # (F,) 0 or 1
+    path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a hash of each path, the same in every index
+
+
+def read_path_names(segment: Segment) -> PathNames:
+    """Read the names of the files of a segment."""
+    paths = tuple(segment.path_list())
+    languages = segment.language_list()
+    return PathNames(
+        paths=paths,
+        numbers=dict(zip(paths, range(len(paths)), strict=True)),
+        languages=tuple(languages),
+        language_counts=Counter(languages),
+        file_stems=make_file_stems(paths),
         depth=directory_depths(paths),
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
         aside=np.fromiter(map(is_aside, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
-        reexporter=np.fromiter(map(REEXPORTERS.__contains__, names), np.float32, len(paths)),
+        reexporter=np.fromiter(
+            map(REEXPORTERS.__contains__, map(file_stem, paths)), np.float32, len(paths)
+        ),
         path_hashes=np.array(
             [zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64
         )
@@ -147,7 +164,7 @@ def make_name_query(
     return NameQuery(tuple(query_words), np.concatenate(grams))
 
 
-def stem_coverage(names: PathNames, query: NameQuery) -> Floats:
+def stem_coverage(names: FileStems, query: NameQuery) -> Floats:
     """Share of each file's name that words of the query explain, 0 to 1, (F,).
 
     "route group" explains all of `routegroup`.
@@ -177,7 +194,7 @@ def stem_coverage(names: PathNames, query: NameQuery) -> Floats:
     return covered
 
 
-def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
+def best_name_match(names: FileStems, identifiers: Sequence[str]) -> Floats:
     """Best `features.name_match` of each file's stem with an identifier, (F,)."""
     values = np.zeros(len(names.stems), np.float32)
     for identifier in identifiers:
@@ -186,7 +203,7 @@ def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
     return values[names.stem_of_file]
 
 
-def _longest_forms(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
+def _longest_forms(names: FileStems, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
     """Find the stems that contain a form, with the length of the longest such form."""
     lengths: dict[int, int] = {}
     scanned: dict[str, list[int]] = {}
@@ -208,7 +225,7 @@ def _longest_forms(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) 
 
 
 def _find_prefix_stems(
-    names: PathNames, word: QueryWord, credit: Mapping[int, int]
+    names: FileStems, word: QueryWord, credit: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Find the files whose stem begins the word, where no longer form is in the full path."""
     evidence = [form.text for form in word.forms if len(form.text) >= _MIN_STEM_LENGTH]
@@ -223,7 +240,7 @@ def _find_prefix_stems(
                 yield file, length
 
 
-def _find_candidate_stems(names: PathNames, name: str) -> set[int]:
+def _find_candidate_stems(names: FileStems, name: str) -> set[int]:
     """Find the stems that may match a name: its prefixes, and the stems that it begins."""
     if not name:
         return set()
@@ -240,7 +257,7 @@ def _find_candidate_stems(names: PathNames, name: str) -> set[int]:
     return candidates
 
 
-def find_in_names(names: PathNames, text: str) -> list[int]:
+def find_in_names(names: FileStems, text: str) -> list[int]:
     """Find the offsets of a text in `joined`, ascending."""
     grams = _grams_of_word(text)
     return _find_by_grams(
@@ -251,7 +268,7 @@ def find_in_names(names: PathNames, text: str) -> list[int]:
     )
 
 
-def _find_by_grams(names: PathNames, text: str, starts: Ints, ends: Ints) -> list[int]:
+def _find_by_grams(names: FileStems, text: str, starts: Ints, ends: Ints) -> list[int]:
     """Find a text by its rarest trigram; `starts` and `ends` are the slices of all its trigrams."""
     if not len(starts):
         return list(_scan(names.joined, text))
