@@ -227,6 +227,34 @@ def test_a_question_has_bounds() -> None:
         plan_of("a", symbol_name="b" * 4097)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'it fails\n  File "src/parse.py", line 3, in read\nKeyError: "name"',
+        'text = "(2*x)/(x-1)"\nexpr = kernS(text)',
+        'a "quoted word" in a report\nof "two\nand more" lines',
+    ],
+)
+def test_quotation_marks_in_a_short_report_filter_nothing(text: str) -> None:
+    plan = plan_of(text)
+    assert plan.report == read_report(text)
+    assert plan.where == Filter()
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ('"one\ntwo"', ("one\ntwo",)),
+        ('"one\ntwo" three', ("one\ntwo",)),
+        ('lang:go "a phrase"\nthe rest', ("a phrase",)),
+    ],
+)
+def test_phrases_and_filters_of_several_lines(text: str, phrases: tuple[str, ...]) -> None:
+    plan = plan_of(text)
+    assert plan.report is None
+    assert plan.where.phrases == phrases
+
+
 def test_requests_have_every_option_with_the_same_default() -> None:
     request = SearchRequest("x")
     query = parse_query("x", **{name: getattr(request, name) for name in QUERY_OPTIONS})

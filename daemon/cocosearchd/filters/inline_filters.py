@@ -18,7 +18,8 @@ SCOPE_KEYS = {"index": "indexes", "topic": "topics"}
 FIELDS_BY_KEY = {key: row.name for row in FILTER_FIELDS for key in row.inline_keys} | SCOPE_KEYS
 _EXCLUSIONS = {row.name: row.exclusion for row in FILTER_FIELDS if row.exclusion is not None}
 _LISTS = {row.name for row in FILTER_FIELDS if row.splits_commas} | set(SCOPE_KEYS.values())
-_QUOTED = next(row.name for row in FILTER_FIELDS if row.is_quoted)
+# The field of phrases
+QUOTED = next(row.name for row in FILTER_FIELDS if row.is_quoted)
 _FILTER = re.compile(rf'(?<!\S)(-?)({"|".join(FIELDS_BY_KEY)}):("[^"]+"|[^\s"]+)')
 _PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
 
@@ -43,8 +44,13 @@ def parse_inline(text: str) -> InlineQuery:
     rest = _FILTER.sub(" ", text)
     phrases = [phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()]
     if phrases:
-        values[_QUOTED] = phrases
+        values[QUOTED] = phrases
     return InlineQuery(" ".join(_PHRASE.sub(r" \1 ", rest).split()), values)
+
+
+def has_line_breaks(text: str) -> bool:
+    """Return whether a text has a line break outside of its phrases."""
+    return "\n" in _PHRASE.sub("", text)
 
 
 def _negated_field(inline_filter: str, key: str) -> str:

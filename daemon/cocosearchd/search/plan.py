@@ -13,7 +13,12 @@ from cocosearchd.config.settings import Profile, RerankerName, SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
-from cocosearchd.filters.inline_filters import InlineQuery, parse_inline
+from cocosearchd.filters.inline_filters import (
+    QUOTED,
+    InlineQuery,
+    has_line_breaks,
+    parse_inline,
+)
 from cocosearchd.languages.identifiers import find_names
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.declaration_query import declared_name
@@ -164,12 +169,16 @@ def split_question(text: str) -> tuple[InlineQuery, Report | None]:
 
     A report is a long line, or several lines that are long or have no filters. Inside of several
     lines nothing is a filter, because authors of reports do not mean any; a first line of nothing
-    but filters is.
+    but filters is. So quotation marks in several lines are no phrases, unless all line breaks are
+    within them.
     """
     stripped = text.strip()
     if "\n" not in stripped or len(stripped) < MIN_REPORT:
         inline = parse_inline(stripped)
-        is_report = len(inline.words) >= MIN_REPORT or ("\n" in stripped and not inline.values)
+        has_lines = has_line_breaks(stripped)
+        if has_lines and not inline.values.keys() - {QUOTED}:
+            inline = InlineQuery(inline.words)
+        is_report = len(inline.words) >= MIN_REPORT or (has_lines and not inline.values)
         report_text = stripped if "\n" in stripped else inline.words
         report = read_report(report_text) if is_report else None
     else:
