@@ -122,7 +122,7 @@ def test_paths_are_found_by_their_longest_end() -> None:
 def test_signals_are_those_that_weights_may_have() -> None:
     report = read_report("Basket fails\nin shop.basket")
     signals = ReportScorer(report, TermCache().parse_query(report.title))(snapshot().corpus)
-    assert set(signals) == REPORT_SIGNALS == MENTION_SIGNALS | {"title", "message"}
+    assert set(signals) == REPORT_SIGNALS == MENTION_SIGNALS | {"title", "message", "linked"}
     assert all(values.shape == (len(FILES),) for values in signals.values())
     assert all(np.isfinite(values).all() and (values >= 0).all() for values in signals.values())
 

@@ -1,4 +1,4 @@
-"""All signals of a long question in an index: mentions, messages, words of its title. Pure."""
+"""All signals of a long question in an index: mentions, messages, words of its title, links. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from cocosearchd.search.lexical.features import scale_to_maximum
 from cocosearchd.search.lexical.scoring.bm25 import find_file_hits, score_files_by_words
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.text_coverage import cover_files
+from cocosearchd.search.reports.linked_files import score_linked_files
 from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, mention_signals
 from cocosearchd.search.reports.report import Report
 from cocosearchd.search.reports.report_terms import message_terms
 
-REPORT_SIGNALS = MENTION_SIGNALS | {"title", "message"}
+REPORT_SIGNALS = MENTION_SIGNALS | {"title", "message", "linked"}
 MIN_COVERED = 0.6  # of a message: the rest of it are values
 MAX_FILES_OF_MESSAGE = 10  # with the same message: it says nothing about one of more
 _NEARLY_BEST = 0.9  # of the best coverage
@@ -36,10 +37,12 @@ class ReportScorer:
         """Return the signals of all live files: name -> (F,)."""
         signals = mention_signals(self.report.mentions, corpus)
         scores = score_files_by_words(corpus, find_file_hits(corpus, self.title), self.title)
-        return signals | {
+        signals |= {
             "title": scale_to_maximum(scores, corpus.file_groups),
             "message": self._messages(corpus),
         }
+        mentioned: Floats = np.sum(list(signals.values()), axis=0)
+        return signals | {"linked": score_linked_files(corpus, mentioned)}
 
     def _messages(self, corpus: Corpus) -> Floats:
         """The share of each file, (F,), in the message that it has the most of in one chunk."""

@@ -1,0 +1,156 @@
+"""Files that define what the files use that a long question mentions. Pure.
+
+A report shows how a program is used, and its fix often lies one step below: in what the mentioned
+files call. A term that few files define links a file that has the term to them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.features import scale_to_maximum
+from cocosearchd.search.lexical.scoring.candidate_selection import select_top
+from cocosearchd.search.lexical.scoring.corpus import Corpus
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
+
+SEED_FILES = 10  # that a question mentions most: an answer has as many on its first page
+# Difference between the mentions of two files that makes one count e times as much.
+SEED_SPREAD = 0.5
+# A term that more files define says little about what its users use.
+MAX_DEFINING_FILES = 8
+# Terms that more files have, of all: they cost time, and weigh little.
+COMMON_SHARE = 0.1
+MIN_COMMON = 50  # files
+MIN_FILES = 20  # of an index: a smaller one is shown as a whole
+
+
+class _Terms(NamedTuple):
+    """T terms that lead from the files that have them to the few files that define them."""
+
+    hashes: NDArray[np.uint64]  # (T,)
+    having: Ints  # (T,): live files that have the term
+    defining: Ints  # (T,): live files with a definition that has the term in its name
+
+
+def score_linked_files(corpus: Corpus, mentioned: Floats) -> Floats:
+    """Return how much the mentioned files use of what each live file defines, (F,), 0 to 1.
+
+    `mentioned`: how much the question mentions each file, (F,). Tests, documents and examples are
+    neither followed nor found. A term counts more if fewer files have it.
+    """
+    scores = [
+        _score_index(part, mentioned[corpus.file_groups.rows(number)])
+        for number, part in enumerate(corpus.parts or (corpus,))
+    ]
+    return concatenate(scores, np.float32)
+
+
+def _score_index(corpus: Corpus, mentioned: Floats) -> Floats:
+    count = len(corpus.live.paths)
+    if count <= MIN_FILES:
+        return np.zeros(count, np.float32)
+    is_code = _mark_code(corpus)
+    seeds = _weigh_seeds(corpus, np.where(is_code, mentioned, np.float32(0)))
+    terms = _select_linking(corpus, _find_terms(corpus, np.flatnonzero(seeds)))
+    files, numbers, is_defined = _find_pairs(corpus, terms.hashes)
+    uses = np.bincount(numbers, np.where(is_defined, 0, seeds[files]), len(terms.hashes))
+    shares = uses * np.log1p(count / terms.having) / terms.defining
+    links = np.bincount(files[is_defined], shares[numbers[is_defined]], count) * is_code
+    return scale_to_maximum(np.log1p(links).astype(np.float32))
+
+
+def _mark_code(corpus: Corpus) -> Mask:
+    signals = corpus.live.file_signals
+    return ~(signals["test"] + signals["prose"] + signals["aside"]).astype(np.bool_)
+
+
+def _weigh_seeds(corpus: Corpus, mentioned: Floats) -> Floats:
+    """Return the weights of the files to begin with, (F,): 0 for all others, the sum is 1 or 0."""
+    weights = np.zeros(len(mentioned), np.float32)
+    positive = np.flatnonzero(mentioned > 0)
+    seeds = select_top(positive, mentioned[positive], SEED_FILES, corpus.live.paths)
+    if len(seeds):
+        values = np.exp((mentioned[seeds] - mentioned[seeds].max()) / SEED_SPREAD)
+        weights[seeds] = values / values.sum()
+    return weights
+
+
+def _find_terms(corpus: Corpus, files: Ints) -> NDArray[np.uint64]:
+    """Return the hashes of the terms of some live files, each once."""
+    hashes = [
+        view.segment.file_terms[_terms_of_files(view.segment, numbers)]
+        for view, numbers in zip(corpus.views, corpus.live.by_segment(files), strict=True)
+        if len(numbers)
+    ]
+    return hashes[0] if len(hashes) == 1 else np.unique(concatenate(hashes, np.uint64))
+
+
+def _terms_of_files(segment: Segment, files: Ints) -> Ints:
+    """Return the numbers of the terms of some files of a segment, each once, ascending."""
+    rows = _rows_of_files(segment, files)
+    return rows[np.diff(rows, prepend=-1) > 0]
+
+
+def _rows_of_files(segment: Segment, files: Ints) -> Ints:
+    """Return for each posting of some files of a segment the number of its term, ascending."""
+    is_chosen = np.zeros(segment.file_count, np.bool_)
+    is_chosen[files] = True
+    rows = np.flatnonzero(is_chosen.take(segment.posting_files))
+    return segment.file_slices.searchsorted(rows, side="right") - 1
+
+
+def _select_linking(corpus: Corpus, hashes: NDArray[np.uint64]) -> _Terms:
+    """Select the terms that few live files define, but none that a good part of all files has."""
+    having = np.zeros(len(hashes), np.int64)
+    for view in corpus.views:
+        having += _count_live(view, hashes)
+    is_rare = having <= max(MIN_COMMON, int(COMMON_SHARE * len(corpus.live.paths)))
+    defining = np.zeros(len(hashes), np.int64)
+    for view in corpus.views:
+        rows, numbers = _expand(view.segment, hashes, is_rare)
+        defines = np.flatnonzero(view.segment.posting_defined.take(rows))
+        if view.alive is not None:
+            defines = defines[view.alive[view.segment.posting_files[rows[defines]]]]
+        defining += np.bincount(numbers[defines], minlength=len(hashes))
+    is_linking = (defining > 0) & (defining <= MAX_DEFINING_FILES)
+    return _Terms(hashes[is_linking], having[is_linking], defining[is_linking])
+
+
+def _count_live(view: SegmentView, hashes: NDArray[np.uint64]) -> Ints:
+    """Count the live files of a view that have each term, (T,)."""
+    segment = view.segment
+    starts, ends = segment.file_row_bounds(hashes)
+    counts: Ints = ends - starts
+    if view.alive is not None:
+        dead = _rows_of_files(segment, np.flatnonzero(~view.alive))
+        dead_hashes, dead_counts = np.unique(segment.file_terms[dead], return_counts=True)
+        _, terms, rows = np.intersect1d(hashes, dead_hashes, return_indices=True)
+        counts[terms] -= dead_counts[rows]
+    return counts
+
+
+def _expand(segment: Segment, hashes: NDArray[np.uint64], chosen: Mask) -> tuple[Ints, Ints]:
+    """Return the postings of the chosen terms in a segment, and the number of the term of each."""
+    starts, ends = segment.file_row_bounds(hashes)
+    counts = np.where(chosen, ends - starts, 0)
+    rows = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    return rows, np.repeat(np.arange(len(hashes)), counts)
+
+
+def _find_pairs(corpus: Corpus, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints, Mask]:
+    """Return the pairs of a live file and a term that it has, and whether the file defines it."""
+    files, terms, defined = list[Ints](), list[Ints](), list[Mask]()
+    for number, view in enumerate(corpus.views):
+        rows, terms_of_rows = _expand(view.segment, hashes, np.ones(len(hashes), np.bool_))
+        numbers, live = corpus.number_files(number, view.segment.posting_files.take(rows))
+        is_defined = view.segment.posting_defined.take(rows) > 0
+        files.append(numbers)
+        terms.append(terms_of_rows if live is None else terms_of_rows[live])
+        defined.append(is_defined if live is None else is_defined[live])
+    return (
+        concatenate(files, np.int64),
+        concatenate(terms, np.int64),
+        concatenate(defined, np.bool_),
+    )
