@@ -52,6 +52,7 @@ SIGNALS_OF_PART = {
     "stack frames": ("frame",),
     "messages": ("message",),
     "words of the title": ("title",),
+    "what the mentioned files use": ("linked",),
     "tests, documents and examples behind code": ("test", "prose", "aside"),
 }
 Ranks = tuple[int | None, ...]
