@@ -9,6 +9,7 @@ import pytest
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, make_snapshot
 from cocosearchd.search.lexical.scoring.corpus import join_corpora
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
+from cocosearchd.search.reports import linked_files
 from cocosearchd.search.reports.linked_files import (
     MAX_DEFINING_FILES,
     MIN_FILES,
@@ -79,6 +80,17 @@ def test_a_small_or_empty_index_has_no_links() -> None:
     few = {path: FILES[path] for path in (CALLER, "src/markup.py")}
     assert linked_paths(snapshot(few), {CALLER: 1.0}) == {}
     assert linked_paths(make_snapshot((), 1), {}) == {}
+
+
+def test_the_terms_that_are_followed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(3)
+    files = random_files(dice, 60)
+    mentions = dict.fromkeys(files, 1.0)
+    unbounded = linked_paths(snapshot(files), mentions)
+    monkeypatch.setattr(linked_files, "MAX_TERMS", 25)
+    linked = linked_paths(snapshot(files), mentions)
+    assert len(linked) < len(unbounded)
+    assert linked_paths(in_segments(files, dice), mentions) == pytest.approx(linked)
 
 
 def random_files(dice: random.Random, count: int) -> dict[str, str]:

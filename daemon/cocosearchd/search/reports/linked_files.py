@@ -23,6 +23,8 @@ MAX_DEFINING_FILES = 8
 # Terms that more files have, of all: they cost time, and weigh little.
 COMMON_SHARE = 0.1
 MIN_COMMON = 50  # files
+# Terms that are followed: ten files have some 3,000, and a file of data may have a million.
+MAX_TERMS = 20_000
 MIN_FILES = 20  # of an index: a smaller one is shown as a whole
 
 
@@ -78,13 +80,17 @@ def _weigh_seeds(corpus: Corpus, mentioned: Floats) -> Floats:
 
 
 def _find_terms(corpus: Corpus, files: Ints) -> NDArray[np.uint64]:
-    """Return the hashes of the terms of some live files, each once."""
+    """Return the hashes of the terms of some live files, each once, ascending.
+
+    Of more than `MAX_TERMS` the first ones are a fair sample, whatever segments the files are in.
+    """
     hashes = [
         view.segment.file_terms[_terms_of_files(view.segment, numbers)]
         for view, numbers in zip(corpus.views, corpus.live.by_segment(files), strict=True)
         if len(numbers)
     ]
-    return hashes[0] if len(hashes) == 1 else np.unique(concatenate(hashes, np.uint64))
+    terms = hashes[0] if len(hashes) == 1 else np.unique(concatenate(hashes, np.uint64))
+    return terms[:MAX_TERMS]
 
 
 def _terms_of_files(segment: Segment, files: Ints) -> Ints:
