@@ -1,12 +1,15 @@
 """Ignore layers: the ignore files in effect for a directory, and their decision. Pure."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cocosearchd.watching.git.repository import GitRules
-from cocosearchd.watching.ignore import default_patterns, patterns
+from cocosearchd.watching.ignore import default_patterns, pattern_cache, patterns
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
+
+# Ignore files of one kind in effect for a path; people nest two or three.
+MAX_LAYERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,20 @@ def first_decision(layers: Iterable[IgnoreLayer], path: bytes, name: bytes) -> b
     return None
 
 
+def fits(added: Patterns, layers: Sequence[IgnoreLayer]) -> bool:
+    """Return whether a path can be compared with one more layer.
+
+    The bounds on the wildcards of one file hold for all files in effect for a path.
+    """
+    wildcards = added.wildcards + sum(layer.patterns.wildcards for layer in layers)
+    size = added.wildcard_size + sum(layer.patterns.wildcard_size for layer in layers)
+    return (
+        len(layers) < MAX_LAYERS
+        and wildcards <= patterns.MAX_WILDCARDS
+        and size <= patterns.MAX_WILDCARDS_BYTES
+    )
+
+
 def omission_warning(source: str, parsed: Patterns) -> str:
     """Describe the patterns of a source that are not used; empty if all are."""
     if not parsed.omitted:
@@ -77,14 +94,12 @@ def omission_warning(source: str, parsed: Patterns) -> str:
     bounds = (
         f"at most {patterns.MAX_WILDCARDS:,} with wildcards,"
         f" of {patterns.MAX_WILDCARD_BYTES:,} bytes each"
-        f" and {patterns.MAX_WILDCARDS_BYTES:,} together, are"
+        f" and {patterns.MAX_WILDCARDS_BYTES:,} together, of {MAX_LAYERS} nested files"
+        f" and {pattern_cache.MAX_ROOT_LINES:,} lines"
+        f" and {pattern_cache.MAX_ROOT_BYTES >> 20} MB in a root, are"
     )
     return f"{source}: {parsed.omitted:,} of its patterns are not used ({bounds})"
 
 
 def patterns_of_settings(*lines: str) -> Patterns:
     return patterns.parse("\n".join(lines).encode()) if lines else EMPTY
-
-
-def parse_patterns(text: bytes, ignore_case: bool) -> Patterns:
-    return patterns.parse(text, ignore_case=ignore_case) if text.strip() else EMPTY

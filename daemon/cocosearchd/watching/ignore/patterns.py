@@ -6,8 +6,8 @@ other slashes matches names at any depth. Tests compare every decision with `git
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 _BOM = b"\xef\xbb\xbf"
 _SPECIAL = re.compile(rb"[*?\[\\]")
@@ -41,28 +41,42 @@ _CHUNK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Neighbouring patterns with the same decision, so that their order does not matter.
+class _WildcardRun:
+    """The patterns with wildcards of a run: neighbouring patterns with the same decision.
 
-    Directories end in `/` here.
+    Their order does not matter. Directories end in `/` here. See `Patterns` for the number.
     """
 
-    ignored: bool
-    names: frozenset[bytes]  # whole names without wildcards, the common case
-    paths: frozenset[bytes]  # whole relative paths without wildcards
+    number: int
     matches_name: _Matcher | None  # the last part
     matches_path: _Matcher | None  # the whole relative path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Patterns:
     """The patterns of one ignore file, in effect below its directory.
 
-    `omitted` counts the patterns that are not used, as they are too long or too many.
+    A run is a sequence of patterns with the same decision. Its number grows along the file, and is
+    odd if the run ignores. Patterns without wildcards map to the last run that has them, so a
+    lookup does not grow with their number. `lines` and `size` (bytes) are of the text, `wildcards`
+    and `wildcard_size` (bytes) of the patterns with wildcards; `omitted` counts the patterns that
+    are not used, as they are too long or too many.
     """
 
-    groups: tuple[_Group, ...]  # last one first
+    names: Mapping[bytes, int] = field(default_factory=dict)  # whole names -> number of a run
+    paths: Mapping[bytes, int] = field(default_factory=dict)  # whole relative paths
+    runs: tuple[_WildcardRun, ...] = ()  # last one first
+    ignore_case: bool = False
+    lines: int = 0
+    size: int = 0
+    wildcards: int = 0
+    wildcard_size: int = 0
     omitted: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """False if no path can match."""
+        return bool(self.names or self.paths or self.runs)
 
     def ignores(self, path: bytes, name: bytes) -> bool | None:
         """Return whether these patterns ignore (True) or keep (False) a path; None: no match.
@@ -70,44 +84,114 @@ class Patterns:
         `path` is relative to the directory of the file; `name` is its last part; both end in `/`
         for a directory.
         """
-        for group in self.groups:
-            if (
-                name in group.names
-                or (group.matches_name is not None and group.matches_name(name))
-                or (group.paths and path in group.paths)
-                or (group.matches_path is not None and group.matches_path(path))
+        number = self._find_literal_run(path, name)
+        for run in self.runs:
+            if run.number <= number:
+                break
+            if (run.matches_name is not None and run.matches_name(name)) or (
+                run.matches_path is not None and run.matches_path(path)
             ):
-                return group.ignored
-        return None
+                return run.number % 2 == 1
+        return number % 2 == 1 if number else None
+
+    def _find_literal_run(self, path: bytes, name: bytes) -> int:
+        """Return the last run in which a pattern without wildcards matches; 0 if none does."""
+        if self.ignore_case:
+            path = path.lower()
+            name = name.lower()
+        number = self.names.get(name, 0)
+        if self.paths:
+            number = max(number, self.paths.get(path, 0))
+        if name.endswith(b"/"):  # patterns without a `/` match directories, too
+            number = max(number, self.names.get(name[:-1], 0), self.paths.get(path[:-1], 0))
+        return number
 
 
-EMPTY = Patterns(())
+EMPTY = Patterns()
 
 
 def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
     """Return the patterns of an ignore file with this content."""
-    runs: list[tuple[bool, list[bytes]]] = []
-    wildcards = 0
-    size = 0
-    omitted = 0
+    parser = _Parser(ignore_case)
     for line in _lines(text):
-        if _SPECIAL.search(line):
-            wildcards += 1
-            size += len(line)
-            if (
-                wildcards > MAX_WILDCARDS
-                or len(line) > MAX_WILDCARD_BYTES
-                or size > MAX_WILDCARDS_BYTES
-            ):
-                omitted += 1
-                continue
+        parser.add(line)
+    return parser.patterns(text)
+
+
+class _Parser:
+    """Collects the patterns of one file, line by line."""
+
+    def __init__(self, ignore_case: bool) -> None:
+        self._ignore_case = ignore_case
+        self._names: dict[bytes, int] = {}
+        self._paths: dict[bytes, int] = {}
+        self._number = 0  # of the current run
+        # by run, the expressions for names and those for paths
+        self._rules: dict[int, tuple[list[bytes], list[bytes]]] = {}
+        self._wildcards = 0
+        self._wildcard_size = 0
+        self._omitted = 0
+
+    def add(self, line: bytes) -> None:
+        """Add a line that is neither empty nor a comment."""
+        is_wildcard = _SPECIAL.search(line) is not None
+        if is_wildcard and not self._fits(line):
+            self._omitted += 1
+            return
         ignored = not line.startswith(b"!")
-        if not runs or runs[-1][0] != ignored:
-            runs.append((ignored, []))
-        runs[-1][1].append(line if ignored else line[1:])
-    return Patterns(
-        tuple(_group(ignored, lines, ignore_case) for ignored, lines in reversed(runs)), omitted
-    )
+        if not self._number:
+            self._number = 1 if ignored else 2
+        elif self._number % 2 != ignored:
+            self._number += 1
+        self._add_pattern(line if ignored else line[1:], is_wildcard=is_wildcard)
+
+    def _fits(self, line: bytes) -> bool:
+        """Count a pattern with wildcards. Return whether it is within the bounds."""
+        wildcards = self._wildcards + 1
+        size = self._wildcard_size + len(line)
+        if (
+            wildcards > MAX_WILDCARDS
+            or len(line) > MAX_WILDCARD_BYTES
+            or size > MAX_WILDCARDS_BYTES
+        ):
+            return False
+        self._wildcards = wildcards
+        self._wildcard_size = size
+        return True
+
+    def _add_pattern(self, line: bytes, *, is_wildcard: bool) -> None:
+        directory = line.endswith(b"/")
+        pattern = line[:-1] if directory else line
+        in_names = b"/" not in pattern
+        if is_wildcard:
+            rules = self._rules.setdefault(self._number, ([], []))
+            rules[0 if in_names else 1].append(
+                _wildcard_rule(pattern, self._ignore_case, in_names=in_names, directory=directory)
+            )
+        elif pattern:
+            literal = line.removeprefix(b"/")
+            if self._ignore_case:
+                literal = literal.lower()
+            (self._names if in_names else self._paths)[literal] = self._number
+
+    def patterns(self, text: bytes) -> Patterns:
+        """Return the patterns of this text, whose lines have been added."""
+        flags = re.DOTALL | (re.IGNORECASE if self._ignore_case else 0)
+        runs = (
+            _WildcardRun(number, _matcher(names, flags), _matcher(paths, flags))
+            for number, (names, paths) in reversed(self._rules.items())
+        )
+        return Patterns(
+            self._names,
+            self._paths,
+            tuple(runs),
+            ignore_case=self._ignore_case,
+            lines=text.count(b"\n") + 1,
+            size=len(text),
+            wildcards=self._wildcards,
+            wildcard_size=self._wildcard_size,
+            omitted=self._omitted,
+        )
 
 
 def deciding_line(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
@@ -144,43 +228,17 @@ def _without_trailing_spaces(line: bytes) -> bytes:
     return line[:end]
 
 
-def _group(ignored: bool, lines: Iterable[bytes], ignore_case: bool) -> _Group:
-    names = set[bytes]()
-    paths = set[bytes]()
-    name_rules = list[bytes]()
-    path_rules = list[bytes]()
-    for line in lines:
-        directory = line.endswith(b"/")
-        pattern = line[:-1] if directory else line
-        in_names = b"/" not in pattern
-        literals, rules = (names, name_rules) if in_names else (paths, path_rules)
-        if _SPECIAL.search(pattern):
-            # The match of a rule never ends in the `/` that marks a directory.
-            tail = rb"(?<!/)/" if directory else rb"(?<!/)/?"
-            any_byte = rb"." if in_names else rb"[^/]"
-            rules.append(_rule(pattern.removeprefix(b"/"), any_byte, ignore_case) + tail)
-        elif pattern:
-            literal = pattern.removeprefix(b"/")
-            literals |= {literal + b"/"} if directory else {literal, literal + b"/"}
-    if ignore_case:
-        name_matcher = _matcher(name_rules, folded=names)
-        path_matcher = _matcher(path_rules, folded=paths)
-        return _Group(ignored, frozenset(), frozenset(), name_matcher, path_matcher)
-    return _Group(
-        ignored, frozenset(names), frozenset(paths), _matcher(name_rules), _matcher(path_rules)
-    )
+def _wildcard_rule(pattern: bytes, ignore_case: bool, *, in_names: bool, directory: bool) -> bytes:
+    """Return a regular expression for a pattern with wildcards, without its `/` at the end."""
+    # The match of a rule never ends in the `/` that marks a directory.
+    tail = rb"(?<!/)/" if directory else rb"(?<!/)/?"
+    any_byte = rb"." if in_names else rb"[^/]"
+    return _rule(pattern.removeprefix(b"/"), any_byte, ignore_case) + tail
 
 
-def _matcher(rules: Iterable[bytes], folded: Iterable[bytes] | None = None) -> _Matcher | None:
-    """Return a function that matches what one of the rules matches; None without rules.
-
-    With `folded` it ignores case, and matches these literals as well.
-    """
-    flags = re.DOTALL | (re.IGNORECASE if folded is not None else 0)
+def _matcher(rules: Iterable[bytes], flags: int) -> _Matcher | None:
+    """Return a function that matches what one of the rules matches; None without rules."""
     matchers: list[_Matcher] = [re.compile(chunk, flags).match for chunk in _chunks(rules)]
-    if folded:
-        literals = frozenset(literal.lower() for literal in folded)
-        matchers.append(lambda text: text.lower() in literals)
     if len(matchers) > 1:
         return lambda text: any(matcher(text) for matcher in matchers)
     return matchers[0] if matchers else None

@@ -12,7 +12,7 @@ is taken back from inside of an excluded directory.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -38,13 +38,14 @@ from cocosearchd.watching.ignore.ignore_layers import (
     DirectoryRules,
     IgnoreLayer,
     first_decision,
+    fits,
     is_left_out_unless_tracked,
     omission_warning,
-    parse_patterns,
     parts_below,
     patterns_of_settings,
 )
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
+from cocosearchd.watching.ignore.pattern_cache import PatternCache, without_patterns
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 from cocosearchd.watching.ignore_files import (
     COCOSEARCHIGNORE,
@@ -60,11 +61,16 @@ class RootScope:
     """The scope of one root. Paths are bytes, relative to the root, without `/` at either end."""
 
     def __init__(
-        self, root: bytes, settings: IndexingSettings, rule_cache: GitRuleCache | None = None
+        self,
+        root: bytes,
+        settings: IndexingSettings,
+        rule_cache: GitRuleCache | None = None,
+        pattern_cache: PatternCache | None = None,
     ) -> None:
         """Read the rules around the root. Blocking: asks git for what is not in `rule_cache`."""
         self.root = root
         self._rule_cache = rule_cache or GitRuleCache()
+        self._pattern_cache = pattern_cache or PatternCache()
         self._set_patterns(settings)
         self._nested: dict[bytes, GitRules] = {}  # directory -> rules of the repository there
         # directories with a `.git` that is no repository, or not yet
@@ -90,8 +96,12 @@ class RootScope:
         With `settings`, decide by them, and ask git again whatever is cached.
         """
         if settings is None:
-            return RootScope(self.root, self._settings, self._rule_cache)
-        return RootScope(self.root, settings, self._rule_cache.invalidated())
+            return RootScope(
+                self.root, self._settings, self._rule_cache, self._pattern_cache.renewed()
+            )
+        return RootScope(
+            self.root, settings, self._rule_cache.invalidated(), self._pattern_cache.renewed()
+        )
 
     def with_settings(self, settings: IndexingSettings) -> "RootScope":
         """Return the same scope by other settings, with git's old answers. Reads nothing.
@@ -462,22 +472,23 @@ class RootScope:
         """Add the ignore files of the directory itself. `path` is absolute."""
         if self._settings.respect_gitignore:
             file = os.path.join(path, GITIGNORE)
-            git_patterns = self._patterns_in_tree(file, ignore_case=folder.ignore_case)
-            if git_patterns is not EMPTY:
-                layer = IgnoreLayer(git_patterns, base)
-                folder = replace(folder, git_layers=(layer, *folder.git_layers))
+            layers = self._with_file(file, folder.git_layers, base, ignore_case=folder.ignore_case)
+            if layers is not folder.git_layers:
+                folder = replace(folder, git_layers=layers)
         file = os.path.join(path, COCOSEARCHIGNORE)
-        patterns = self._patterns_in_tree(file, ignore_case=False)
-        if patterns is EMPTY:
-            return folder
-        return replace(folder, own_layers=(IgnoreLayer(patterns, base), *folder.own_layers))
+        layers = self._with_file(file, folder.own_layers, base, ignore_case=False)
+        return folder if layers is folder.own_layers else replace(folder, own_layers=layers)
 
-    def _patterns_in_tree(self, file: bytes, *, ignore_case: bool) -> Patterns:
+    def _with_file(
+        self, file: bytes, layers: tuple[IgnoreLayer, ...], base: int, *, ignore_case: bool
+    ) -> tuple[IgnoreLayer, ...]:
+        """Add the layer of an ignore file in the tree, if it has patterns."""
         # As git: an ignore file in the tree that is a symbolic link is not read.
         text = read_ignore_file(file, follow_links=False)
         if text.status is not None and text.status.st_nlink > 1:
             self._linked[os.path.relpath(file, self.root)] = stamp_of(text.status)
-        return self._parsed(file, text, ignore_case=ignore_case)
+        patterns = self._parsed(file, text, ignore_case=ignore_case, layers=layers)
+        return (IgnoreLayer(patterns, base), *layers) if patterns.is_used else layers
 
     def _patterns(self, file: bytes, *, ignore_case: bool, follow_links: bool = False) -> Patterns:
         """Return the patterns of a file above or beside the tree. Raises `OSError`."""
@@ -492,8 +503,18 @@ class RootScope:
             for file, text in files
         ]
 
-    def _parsed(self, file: bytes, text: IgnoreText, *, ignore_case: bool) -> Patterns:
-        parsed = parse_patterns(text.content, ignore_case)
+    def _parsed(
+        self,
+        file: bytes,
+        text: IgnoreText,
+        *,
+        ignore_case: bool,
+        layers: Sequence[IgnoreLayer] = (),
+    ) -> Patterns:
+        """Return the patterns of a file that come before `layers`, none if those are too many."""
+        parsed = self._pattern_cache.parse(text.content, ignore_case=ignore_case)
+        if parsed.is_used and not fits(parsed, layers):
+            parsed = without_patterns(text.content)
         key = os.path.relpath(file, self.root) if file else b""
         self._warnings.pop(key, None)
         if warning := text.warning or omission_warning(path_text(file), parsed):
