@@ -917,12 +917,14 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the defect is: a cookie that comes after them must not say that they were heard."""
-    original = scan_coordinator.ScanCoordinator.take_hint
+    original = scan_coordinator.ScanCoordinator.take_hints
 
-    def broken(self: scan_coordinator.ScanCoordinator, hint: DirtyHint | DirtyTreeHint) -> None:
-        if hint.path == b"a.py":
+    def broken(
+        self: scan_coordinator.ScanCoordinator, hints: Sequence[DirtyHint | DirtyTreeHint]
+    ) -> None:
+        if any(hint.path == b"a.py" for hint in hints):
             raise RuntimeError("a defect")
-        original(self, hint)
+        original(self, hints)
 
     messages, loop = list[str](), asyncio.get_running_loop()
     monkeypatch.setattr(
@@ -930,7 +932,7 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     )
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        monkeypatch.setattr(scan_coordinator.ScanCoordinator, "take_hint", broken)
+        monkeypatch.setattr(scan_coordinator.ScanCoordinator, "take_hints", broken)
         put(root, a="1", b="1")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))

@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 import anyio
 
@@ -30,7 +31,14 @@ from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
+from cocosearchd.watching.hints.base import (
+    Cookie,
+    DirtyHint,
+    DirtyTreeHint,
+    Hint,
+    Hints,
+    HintsLost,
+)
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
@@ -220,25 +228,26 @@ class WatchedRoot:
         with ExitStack() as on_error:
             event = "a hint could not be taken in; the log says why"
             on_error.callback(self._lose, stale_reason("hints_lost", event=event))
-            active = [self._absorb_hint(hint) for hint in hints]
+            changes = [hint for hint in hints if self._is_change(hint)]
+            self._coordinator.take_hints(changes)
+            for change in changes:
+                if b"/" not in change.path:
+                    self.on_top_change(change.path)
             on_error.pop_all()
         self._absorbed += 1
-        if any(active):
+        if changes:
             self._hinted_at = time.monotonic()
             self._schedule.record_activity(self._hinted_at)
             self.on_status()
 
-    def _absorb_hint(self, hint: Hint) -> bool:
-        """Return whether the hint names a change in the work tree."""
+    def _is_change(self, hint: Hint) -> TypeGuard[DirtyHint | DirtyTreeHint]:
+        """Return whether the hint names a change in the work tree; take in any other hint."""
         if isinstance(hint, Cookie):
             self._cookies.resolve(hint.name)
         elif isinstance(hint, HintsLost):
             self._lose(stale_reason("hints_lost", event=hint.reason))
-        elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
-            self._coordinator.take_hint(hint)
-            if b"/" not in hint.path:
-                self.on_top_change(hint.path)
-            return True
+        else:
+            return not (hint.path.startswith(b".git/") or b"/.git/" in hint.path)
         return False
 
     # -- scanning

@@ -12,6 +12,7 @@ is taken back from inside of an excluded directory.
 """
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -121,9 +122,10 @@ class RootScope:
         """
         renewed = RootScope.__new__(RootScope)
         renewed.__dict__.update(self.__dict__)
-        prefixes = tuple(tree + b"/" if tree else b"" for tree in trees)
-        folders = _select(self._folders, lambda path: not (path + b"/").startswith(prefixes))
-        dropped = self._folders.keys() - folders.keys()
+        folders = dict(self._folders)
+        dropped = _select_below(folders, trees)
+        for path in dropped:
+            del folders[path]
         renewed._folders = folders
         renewed._nested = _select(self._nested, folders.__contains__)
         renewed._incomplete = {
@@ -520,6 +522,22 @@ class RootScope:
         if warning := text.warning or omission_warning(path_text(file), parsed):
             self._warnings[key] = warning
         return parsed
+
+
+def _select_below(paths: Iterable[bytes], trees: Iterable[bytes]) -> set[bytes]:
+    """Select the paths at and below some trees, in a time that hardly grows with the trees."""
+    tops = list[bytes]()  # in order, none below another
+    for top in sorted(tree + b"/" if tree else b"" for tree in trees):
+        if not tops or not top.startswith(tops[-1]):
+            tops.append(top)
+    if not tops:
+        return set()
+    # What begins with a top stands behind it, and before whatever does not.
+    return {
+        path
+        for path in paths
+        if (path + b"/").startswith(tops[bisect_right(tops, path + b"/") - 1])
+    }
 
 
 def _select(entries: Mapping[bytes, Value], keep: Callable[[bytes], bool]) -> dict[bytes, Value]:

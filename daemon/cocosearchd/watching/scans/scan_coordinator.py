@@ -82,6 +82,7 @@ class ScanCoordinator:
         self._racy_files = RacyFiles()
         self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
         self._failed_stamps: dict[str, object] = {}  # path -> its `lstat` when it failed
+        self._invalidated = set[bytes]()  # directories whose rules changed since a scan began
         self._rule_check: asyncio.Task[None] | None = None
         self._logged_failures: dict[bytes, GitFailure] = {}
 
@@ -161,12 +162,21 @@ class ScanCoordinator:
                 self.scope = self.scope.with_settings(indexing)
             self.invalidate_rules(b"")
 
-    def invalidate_rules(self, directory: bytes) -> None:
-        """Read the rules below a directory again: its ignore file or its `.git` has changed."""
+    def invalidate_rules(self, *directories: bytes) -> None:
+        """Read the rules below directories again: an ignore file or a `.git` in each has changed.
+
+        Each call takes a time that grows with the root. After some directories the whole root is
+        read again, and until its scan has begun further calls cost nothing.
+        """
         assert self.scope is not None
-        self.scope = self.scope.without_trees(directory)
-        self._dirty.remark_in_flight(path_text(directory))
-        self._dirty.mark_tree(path_text(directory))
+        self._invalidated.update(directories)
+        if b"" in self._invalidated or len(self._invalidated) > MANY_TREES:
+            self._invalidated = {b""}
+            directories = (b"",)
+        self.scope = self.scope.without_trees(*directories)
+        for tree in map(path_text, directories):
+            self._dirty.remark_in_flight(tree)
+            self._dirty.mark_tree(tree)
 
     async def check_rules(self, *, local: bool) -> None:
         """Check rules outside of the tree: git's configuration and index, the user's excludes.
@@ -236,12 +246,21 @@ class ScanCoordinator:
 
     # -- changes without a scan
 
-    def take_hint(self, hint: DirtyHint | DirtyTreeHint) -> None:
-        """Mark what a hint names."""
+    def take_hints(self, hints: Sequence[DirtyHint | DirtyTreeHint]) -> None:
+        """Mark what hints name. One `git pull` may change the ignore file of each directory."""
+        changed = dict.fromkeys(
+            directory
+            for directory, _, name in (hint.path.rpartition(b"/") for hint in hints)
+            if name in IGNORE_FILES or name == b".git"
+        )
+        if changed:
+            self.invalidate_rules(*changed)
+        for hint in hints:
+            self._mark_hinted(hint)
+
+    def _mark_hinted(self, hint: DirtyHint | DirtyTreeHint) -> None:
         assert self.scope is not None
         directory, _, name = hint.path.rpartition(b"/")
-        if name in IGNORE_FILES or name == b".git":
-            self.invalidate_rules(directory)
         if path_text(directory) in self.unread.unmounted:
             self._dirty.mark_tree(path_text(directory))
         if isinstance(hint, DirtyTreeHint):
@@ -346,6 +365,7 @@ class ScanCoordinator:
         it is listed. Raises `StoreUnavailable`.
         """
         began = time.monotonic()
+        self._invalidated.clear()
         full = any(not tree.path for tree in trees)
         scope = await self._renew_scope() if full else self._reread_trees(trees)
         force = full and self.force

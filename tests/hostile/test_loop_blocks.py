@@ -1,0 +1,63 @@
+"""What a repository holds in great number does not block the event loop, which serves every root.
+
+Times are those of the thread of the event loop, so that a busy machine does not matter.
+"""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching.hints.base import DirtyHint
+from cocosearchd.watching.watched_root import WatchedRoot
+from tests.watching.support import QUICK, MemoryIndex
+
+FOLDERS = 20_000
+CHANGED_FILES = 5_000
+MAX_HINTS_S = 0.2
+
+
+async def root_with_rules(root: Path, sync_dir: Path) -> WatchedRoot:
+    """A root that does not run, with rules of many directories, which need not be there."""
+    live = WatchedRoot(
+        os.fsencode(root), MemoryIndex(os.fsencode(root)), IndexingSettings(), QUICK, sync_dir
+    )
+    await live._coordinator.open()
+    scope = live._coordinator.scope
+    assert scope is not None
+    for number in range(FOLDERS):
+        scope.is_in_scope(b"package/d%d/x.py" % number)
+    return live
+
+
+@pytest.mark.parametrize("batch", [CHANGED_FILES, 1])
+async def test_many_changed_ignore_files_do_not_block(tmp_path: Path, batch: int) -> None:
+    """One `git pull` may change the ignore file of each directory."""
+    root = tmp_path / "root"
+    root.mkdir()
+    live = await root_with_rules(root, tmp_path / "sync")
+    hints = [DirtyHint(b"package/d%d/.gitignore" % number) for number in range(CHANGED_FILES)]
+    lost = asyncio.Event()
+    began = time.thread_time()
+    for start in range(0, len(hints), batch):
+        live._absorb(lost, hints[start : start + batch])
+    blocked_s = time.thread_time() - began
+    assert blocked_s < MAX_HINTS_S * (1 if batch > 1 else 4), "all of it, in many short steps"
+    (tree,) = live._dirty.begin_scan()
+    assert tree.path == ""
+
+
+async def test_a_few_changed_ignore_files_are_read_again_alone(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    live = await root_with_rules(root, tmp_path / "sync")
+    scope = live._coordinator.scope
+    live._absorb(asyncio.Event(), [DirtyHint(b"package/d%d/.gitignore" % n) for n in (1, 2)])
+    assert [tree.path for tree in live._dirty.begin_scan()] == ["package/d1", "package/d2"]
+    renewed = live._coordinator.scope
+    assert scope is not None
+    assert renewed is not None
+    assert scope._folders.keys() - renewed._folders.keys() == {b"package/d1", b"package/d2"}
