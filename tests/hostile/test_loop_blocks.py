@@ -13,11 +13,13 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching.hints.base import DirtyHint
 from cocosearchd.watching.watched_root import WatchedRoot
-from tests.watching.support import QUICK, MemoryIndex
+from tests.watching.support import QUICK, MemoryIndex, git
 
 FOLDERS = 20_000
 CHANGED_FILES = 5_000
 MAX_HINTS_S = 0.2
+MARKERS = 5_000
+MAX_CHECK_S = 0.05
 
 
 async def root_with_rules(root: Path, sync_dir: Path) -> WatchedRoot:
@@ -61,3 +63,25 @@ async def test_a_few_changed_ignore_files_are_read_again_alone(tmp_path: Path) -
     assert scope is not None
     assert renewed is not None
     assert scope._folders.keys() - renewed._folders.keys() == {b"package/d1", b"package/d2"}
+
+
+async def test_many_empty_markers_do_not_block(tmp_path: Path) -> None:
+    """Directories with a `.git` that is no repository are checked by each tick and question."""
+    live = await root_with_rules(tmp_path, tmp_path.with_name("sync"))
+    coordinator = live._coordinator
+    assert coordinator.scope is not None
+    for number in range(MARKERS):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / ".git").touch()
+        coordinator.scope.is_in_scope(b"%d/x.py" % number)
+    for _ in range(3):
+        began = time.thread_time()
+        await coordinator.check_rules(local=True)
+        assert coordinator.has_unannounced(), "this takes a thread"
+        assert time.thread_time() - began < MAX_CHECK_S
+    repository = tmp_path / f"{MARKERS - 1}"
+    (repository / ".git").unlink()
+    git(repository, "init", "-q")
+    before = coordinator.scope
+    await coordinator.check_rules(local=True)
+    assert coordinator.scope is not before, "it is noticed all the same"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching.ignore import default_patterns
+from cocosearchd.watching.git import repository
+from cocosearchd.watching.ignore import default_patterns, root_scope
 from cocosearchd.watching.ignore.patterns import EMPTY
 from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.watching.support import git
@@ -307,3 +308,54 @@ def test_a_linked_worktree_shares_the_exclude_file(tmp_path: Path) -> None:
     write(main, **{".git/info/exclude": "private.py\n"})
     assert not scope_of(tree).is_in_scope(b"private.py")
     assert scope_of(tree).is_in_scope(b"x.py")
+
+
+def make_incomplete(git_dir: Path) -> None:
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
+    (git_dir / "refs").mkdir()
+
+
+@pytest.mark.parametrize("kind", ["directory", "pointer", "pointer to nothing", "link", "links"])
+def test_a_repository_that_is_completed_is_noticed(tmp_path: Path, kind: str) -> None:
+    """No event comes from inside of a `.git`, nor from where it leads."""
+    root = tmp_path / "root"
+    marker = root / "sub" / ".git"
+    marker.parent.mkdir(parents=True)
+    git_dir = marker if kind in ("directory", "links") else tmp_path / "elsewhere"
+    if kind == "links":
+        git_dir.mkdir()
+        (git_dir / "objects").symlink_to(tmp_path / "objects")
+    elif kind.startswith("pointer"):
+        marker.write_text(f"gitdir: {git_dir}\n")
+    elif kind == "link":
+        marker.symlink_to(git_dir)
+    if kind != "pointer to nothing":
+        git_dir.mkdir(exist_ok=True)
+        make_incomplete(git_dir)
+    scope = scope_of(root)
+    assert scope.is_in_scope(b"sub/x.py")
+    assert not scope.outdated()
+    if kind == "pointer to nothing":
+        git_dir.mkdir()
+        make_incomplete(git_dir)
+        assert not scope.outdated()
+    (tmp_path if kind == "links" else git_dir).joinpath("objects").mkdir()
+    assert scope.outdated()
+
+
+def test_a_repository_that_is_completed_within_a_step_of_the_clock_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git_dir = tmp_path / "sub" / ".git"
+    git_dir.mkdir(parents=True)
+    make_incomplete(git_dir)
+    # Patched, because the step of a clock cannot be made longer: a change leaves the same stamps.
+    real = repository.stamp
+    frozen = {os.fsencode(git_dir): real(os.fsencode(git_dir))}
+    monkeypatch.setattr(repository, "stamp", lambda file: frozen.get(file) or real(file))
+    monkeypatch.setattr(root_scope, "stamp", repository.stamp)
+    scope = scope_of(tmp_path)
+    assert scope.is_in_scope(b"sub/x.py")
+    assert not scope._repository_completed()
+    (git_dir / "objects").mkdir()
+    assert scope._repository_completed()

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cocosearchd.model import path_text
+from cocosearchd.model import RACY_NS, path_text
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
     passes,
@@ -41,6 +41,8 @@ REFUSED_S = 600.0
 MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
 Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
 Signature = tuple[Stamp | None, ...]
+_UNSETTLED: Stamp = (0, 0, 0, 0)  # no file has the inode 0
+MarkerStamps = dict[bytes, Stamp | None]  # of the files that make a `.git` a repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +140,45 @@ def repository_at(directory: bytes) -> Repository | None:
     if git_dir is None:
         return None
     common = _pointer(os.path.join(git_dir, b"commondir"), git_dir) or git_dir
-    parts = (
+    complete = all(map(os.path.exists, _required_files(git_dir, common)))
+    return Repository(directory, git_dir, common) if complete else None
+
+
+def marker_stamps(directory: bytes) -> MarkerStamps:
+    """Return stamps of which one changes when the `.git` of a directory becomes a repository.
+
+    Of a `.git` that leads nowhere it is its own. Raises `OSError` as `repository_at` does.
+    """
+    marker = os.path.join(directory, b".git")
+    files = [marker]
+    git_dir = marker if os.path.isdir(marker) else _pointer(marker, directory, b"gitdir: ")
+    if git_dir is not None:
+        common_file = os.path.join(git_dir, b"commondir")
+        common = _pointer(common_file, git_dir) or git_dir
+        # entries that are there may be links whose targets are not
+        entries = filter(os.path.lexists, (common_file, *_required_files(git_dir, common)))
+        files += [git_dir, common, *entries]
+    return {file: _settled_stamp(file) for file in files}
+
+
+def _settled_stamp(file: bytes) -> Stamp | None:
+    """Return a stamp, but one that is never met again for a file that has just changed.
+
+    The next change may have the same times, as the clock of a file system steps.
+    """
+    settled = stamp(file)
+    if settled is not None and settled[-1] > time.time_ns() - RACY_NS:
+        return _UNSETTLED
+    return settled
+
+
+def _required_files(git_dir: bytes, common_dir: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return what a repository has: the test that git makes."""
+    return (
         os.path.join(git_dir, b"HEAD"),
-        os.path.join(common, b"objects"),
-        os.path.join(common, b"refs"),
+        os.path.join(common_dir, b"objects"),
+        os.path.join(common_dir, b"refs"),
     )
-    # the test that git makes
-    return Repository(directory, git_dir, common) if all(map(os.path.exists, parts)) else None
 
 
 def marker_warning(directory: bytes) -> str:

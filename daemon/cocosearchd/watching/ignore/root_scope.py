@@ -23,9 +23,11 @@ from cocosearchd.model import path_text
 from cocosearchd.watching.git.repository import (
     GitFailure,
     GitRules,
+    MarkerStamps,
     Repository,
     Signature,
     Stamp,
+    marker_stamps,
     marker_warning,
     repository_around,
     repository_at,
@@ -75,7 +77,7 @@ class RootScope:
         self._set_patterns(settings)
         self._nested: dict[bytes, GitRules] = {}  # directory -> rules of the repository there
         # directories with a `.git` that is no repository, or not yet
-        self._incomplete: set[bytes] = set()
+        self._incomplete: dict[bytes, MarkerStamps] = {}
         # ignore files with other names; a write by such a name makes no event here
         self._linked: dict[bytes, Stamp] = {}
         # ignore files that are not used completely -> a sentence with the reason
@@ -128,9 +130,7 @@ class RootScope:
             del folders[path]
         renewed._folders = folders
         renewed._nested = _select(self._nested, folders.__contains__)
-        renewed._incomplete = {
-            path for path in list(self._incomplete) if path in folders or not path
-        }
+        renewed._incomplete = _select(self._incomplete, lambda path: path in folders or not path)
         renewed._linked = _select(self._linked, lambda file: file.rpartition(b"/")[0] in folders)
         renewed._warnings = _select(
             self._warnings, lambda file: file.rpartition(b"/")[0] not in dropped
@@ -148,7 +148,8 @@ class RootScope:
     def outdated(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether rules that no event announces may have changed.
 
-        A few `stat` calls for each repository. `outside` has what was read for other roots.
+        Some `stat` calls for each of the `checked` entries. `outside` has what was read for other
+        roots.
         """
         retry_due = self._failure is not None and self._failure.due
         return (
@@ -157,6 +158,11 @@ class RootScope:
             or self._ignore_files_changed(outside)
             or self._repository_completed()
         )
+
+    @property
+    def checked(self) -> int:
+        """The number of entries that `outdated` checks; the tree's author chooses it."""
+        return len(self._nested) + len(self._incomplete) + len(self._linked)
 
     def _ignore_files_changed(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether ignore files above the root, or with several names, have changed."""
@@ -196,11 +202,16 @@ class RootScope:
         return tuple(filter(None, dict.fromkeys((*git_warnings, *omissions, *file_warnings))))
 
     def _repository_completed(self) -> bool:
-        """Return whether `git init` has made progress: no event comes from inside of a `.git`."""
-        return any(
-            repository_at(os.path.join(self.root, directory))
-            for directory in list(self._incomplete)
-        )
+        """Return whether `git init` has ended: no event comes from inside of a `.git`."""
+        for directory, old in list(self._incomplete.items()):
+            if all(stamp(file) == old_stamp for file, old_stamp in old.items()):
+                continue
+            path = os.path.join(self.root, directory)
+            current = marker_stamps(path)
+            if repository_at(path):
+                return True
+            self._incomplete[directory] = current
+        return False
 
     def _read_stamps_outside(self, outside: OutsideStamps | None = None) -> Signature:
         """Return the stamps of the files outside of the root that shape its rules.
@@ -224,7 +235,7 @@ class RootScope:
             or self._repository_completed()
         ):
             return None
-        renewed._incomplete |= self._incomplete
+        renewed._incomplete = self._incomplete | renewed._incomplete
         renewed._linked = self._linked | renewed._linked
         renewed._warnings = self._warnings | renewed._warnings
         if not (
@@ -434,7 +445,9 @@ class RootScope:
         marker = os.path.join(directory, b".git")
         self._warnings.pop(marker, None)
         if repository is None and os.path.lexists(os.path.join(path, b".git")):
-            self._incomplete.add(directory)
+            # read before the last look at the repository, so that any later change is noticed
+            self._incomplete[directory] = marker_stamps(path)
+            repository = repository_at(path)
             if warning := marker_warning(path):
                 self._warnings[marker] = warning
         return repository

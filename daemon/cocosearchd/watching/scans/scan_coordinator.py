@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 # One in so many files is read again at each periodic scan, every 10 minutes: all within a day.
 AUDIT_SHARE = 144
+# Repositories, hard-linked ignore files and the like that are checked on the event loop: some 2 ms.
+# More are checked in a thread.
+MAX_CHECKED_AT_ONCE = 100
 MANY_TREES = 16  # more than that are compared with one reading of the whole store
 
 
@@ -184,18 +187,20 @@ class ScanCoordinator:
         A root that is not `local` may hang, so it is checked in a thread.
         """
         scope = self.scope
-        if scope is not None and (
-            scope.outdated() if local else await self._threads.run(scope.outdated)
-        ):
+        if scope is not None and await self._is_outdated(scope, local=local):
             # Only one check runs, to its end: a git that hangs holds one thread, however many
             # callers give up.
             if self._rule_check is None or self._rule_check.done():
-                self._rule_check = asyncio.create_task(self._check_rules())
+                self._rule_check = asyncio.create_task(self._check_rules(local=local))
             await asyncio.shield(self._rule_check)
 
-    async def _check_rules(self) -> None:
-        while self.scope is not None and self.scope.outdated():
-            scope = self.scope
+    async def _is_outdated(self, scope: RootScope, *, local: bool) -> bool:
+        if local and scope.checked <= MAX_CHECKED_AT_ONCE:
+            return scope.outdated()
+        return await self._threads.run(scope.outdated)
+
+    async def _check_rules(self, *, local: bool) -> None:
+        while (scope := self.scope) is not None and await self._is_outdated(scope, local=local):
             try:
                 renewed = await self._threads.run(scope.refresh_git)
             except OSError:
@@ -303,10 +308,12 @@ class ScanCoordinator:
     def has_unannounced(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether rules or files of a local root may have changed without an event.
 
-        `outside` has what was read for other roots.
+        True as well if it takes long to know. `outside` has what was read for other roots.
         """
         scope = self.scope
-        is_outdated = scope is None or scope.outdated(outside)
+        is_outdated = (
+            scope is None or scope.checked > MAX_CHECKED_AT_ONCE or scope.outdated(outside)
+        )
         return is_outdated or bool(self.mapped or self._links.elsewhere or self.unread.failed)
 
     async def check_unannounced(self, *, local: bool) -> None:
