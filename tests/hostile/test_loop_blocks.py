@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.hints.base import DirtyHint
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import QUICK, MemoryIndex, git
@@ -20,6 +21,9 @@ CHANGED_FILES = 5_000
 MAX_HINTS_S = 0.2
 MARKERS = 5_000
 MAX_CHECK_S = 0.05
+NAMES = 20_000
+BATCH = 128
+MAX_LINKS_S = 0.02
 
 
 async def root_with_rules(root: Path, sync_dir: Path) -> WatchedRoot:
@@ -85,3 +89,22 @@ async def test_many_empty_markers_do_not_block(tmp_path: Path) -> None:
     before = coordinator.scope
     await coordinator.check_rules(local=True)
     assert coordinator.scope is not before, "it is noticed all the same"
+
+
+def linked(number: int, written: int) -> LinkedName:
+    return LinkedName(f"d/{number}.py", (1, 2), (0, written, written), NAMES)
+
+
+def test_many_names_of_one_file_do_not_block() -> None:
+    """A batch is compared after each write: of all names or of one, to a file with many names."""
+    links = HardLinks()
+    links.record_scan(linked(number, 1) for number in range(NAMES))
+    times = list[float]()
+    for written in range(2, 7):
+        began = time.thread_time()
+        for number in range(BATCH):
+            links.remove(f"d/{number}.py", (1, 2))
+            links.update(linked(number, written))
+        times.append(time.thread_time() - began)
+        assert len(links.suspects()) < BATCH
+    assert min(times) < MAX_LINKS_S

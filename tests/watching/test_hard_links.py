@@ -145,6 +145,51 @@ async def test_one_question_looks_at_so_many_files_at_most(
     assert [path for path, _ in links.suspects()] == ["a.py", "b.py"]
 
 
+def linked(number: int, written: int, names: int) -> hard_links.LinkedName:
+    return hard_links.LinkedName(f"{number}.py", (1, 2), (0, written, written), names)
+
+
+def test_of_many_names_a_scan_decides_once_for_each_change() -> None:
+    links, names = hard_links.HardLinks(), hard_links.MAX_NAMES + 1
+    links.record_scan(linked(number, 1, names) for number in range(names))
+    assert links.update(linked(0, 1, names), since=5) == frozenset()
+    assert links.update(linked(0, 2, names), since=5) is None
+    assert links.update(linked(1, 2, names), since=6) == frozenset(), "the same scan covers it"
+    # a question between the two changes does not wait for the scan of the later one
+    assert links.update(linked(2, 2, names), since=4) is None
+    assert links.update(linked(2, 3, names), since=9) is None
+    links.record_scan(linked(number, 3, names) for number in range(names))
+    assert links.update(linked(3, 3, names), since=1) == frozenset()
+    # a scan of a directory alone says nothing of the names elsewhere
+    links.record_scan(linked(number, 4, names) for number in range(5))
+    assert links.update(linked(0, 4, names), since=12) is None
+
+
+def test_of_many_names_a_scan_decides_when_one_goes() -> None:
+    links, names = hard_links.HardLinks(), hard_links.MAX_NAMES + 2
+    links.record_scan(linked(number, 1, names) for number in range(names))
+    assert links.remove("0.py", None) is None
+    assert links.remove("1.py", None) == frozenset()
+    assert links.remove("2.py", None) == frozenset()
+
+
+async def test_a_write_to_a_file_with_many_names_is_in_the_next_answer(
+    root: Path, tmp_path: Path
+) -> None:
+    for number in range(hard_links.MAX_NAMES + 20):
+        (root / f"a{number}.py").hardlink_to(root / "a.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        for name in ("a.py", "a7.py"):
+            (root / name).write_text(f"# by {name}\n")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+        (root / "a3.py").write_text("# before it goes\n")
+        (root / "a3.py").unlink()
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
 class LateLook:
     """Looks at files with other names; the first look is as late with its answer as a busy machine
     may make it.

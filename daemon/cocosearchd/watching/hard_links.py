@@ -5,9 +5,11 @@ the files that have such a name. That a file gets such a name makes no event eit
 from the next scan on.
 """
 
+import math
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,8 +17,14 @@ from cocosearchd.model import path_bytes
 
 # files that each question checks; of more, scans and the audit notice the writes
 MAX_CHECKED = 5_000
+# Names of one file that are compared one by one: a batch of 128 paths may have as many other names
+# each. Of a file with more, a scan decides. Package managers link a file into some dozen projects.
+MAX_NAMES = 100
+# Names of a file that each question checks: a change shows at all of them, and one may be closed.
+MAX_CHECKED_NAMES = 4
 
 
+Inode = tuple[int, int]  # device, inode
 Stamp = tuple[int, int, int]  # size, mtime_ns, ctime_ns
 Suspect = tuple[str, Stamp]  # a path, and its stamp
 
@@ -25,7 +33,7 @@ class LinkedName(NamedTuple):
     """A name of a file that has several, as `lstat` saw it."""
 
     path: str
-    inode: tuple[int, int]  # (device, inode)
+    inode: Inode
     stamp: Stamp
     names: int
 
@@ -52,6 +60,51 @@ def changed_suspects(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
     return changed
 
 
+@dataclass(slots=True)
+class _LinkedFile:
+    """The names of a file, each with the stamp that it had when it was recorded.
+
+    `current` names have the `newest` stamp, in which a scan compared the others from the change
+    `scanned_since` on; infinity if none did.
+    """
+
+    newest: Stamp
+    name_count: int
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    current: int = 0
+    scanned_since: float = math.inf
+    reported: bool = False  # all names were returned by `remove`, without a new record since
+
+    def record(self, link: LinkedName) -> None:
+        """Record the stamp of a name."""
+        if link.stamp != self.newest:
+            self.newest = link.stamp
+            self.current = 0
+            self.scanned_since = math.inf
+        if self.current == 0 or self.stamps.get(link.path) != link.stamp:
+            self.current += 1
+        self.stamps[link.path] = link.stamp
+        self.name_count = link.names
+        self.reported = False
+
+    def remove(self, path: str) -> None:
+        """Forget a name."""
+        if self.stamps.pop(path) == self.newest and self.current:
+            self.current -= 1
+
+    @property
+    def has_many_names(self) -> bool:
+        """True if a scan has to compare the names."""
+        return len(self.stamps) > MAX_NAMES
+
+    def needs_scan(self, since: int) -> bool:
+        """Return whether names are not known to have been compared since a change; note that."""
+        if self.current >= len(self.stamps) or self.scanned_since <= since:
+            return False
+        self.scanned_since = since
+        return True
+
+
 class HardLinks:
     """The files with several names that scans and comparisons have met, and the stamp of each name.
 
@@ -59,12 +112,9 @@ class HardLinks:
     """
 
     def __init__(self) -> None:
-        self._stamps: dict[tuple[int, int], dict[str, Stamp]] = {}
-        self._name_counts: dict[tuple[int, int], int] = {}
-        self._inodes: dict[str, tuple[int, int]] = {}
-        # inodes without a new record since all their names were returned by `remove`
-        self._reported = set[tuple[int, int]]()
-        self.elsewhere = dict[tuple[int, int], None]()
+        self._files: dict[Inode, _LinkedFile] = {}
+        self._inodes: dict[str, Inode] = {}
+        self.elsewhere = dict[Inode, None]()
 
     def record_scan(self, links: Iterable[LinkedName]) -> None:
         """Record the names of a scan, which compares each name by itself.
@@ -76,24 +126,33 @@ class HardLinks:
             if self._inodes.get(link.path, link.inode) == link.inode:
                 self._record(link)
 
-    def update(self, link: LinkedName) -> frozenset[str] | None:
+    def update(self, link: LinkedName, since: int = 0) -> frozenset[str] | None:
         """Record a name, and return the other names whose recorded stamp differs.
 
         None if only a scan can tell which names there are: an event announced a new name, but none
-        announced the name that the file had before.
+        announced the name that the file had before, or there are too many names. `since` is the
+        number of the oldest change that the other names may show.
         """
-        new_name = link.names > self._name_counts.get(link.inode, 1)
-        stamps = self._stamps.get(link.inode, {})
-        changed = frozenset(
-            path for path, stamp in stamps.items() if path != link.path and stamp != link.stamp
-        )
+        file = self._files.get(link.inode)
+        new_name = link.names > (file.name_count if file else 1)
+        if file is None or not file.has_many_names:
+            stamps = file.stamps if file else {}
+            changed = frozenset(
+                path for path, stamp in stamps.items() if path != link.path and stamp != link.stamp
+            )
+            self._record(link)
+            return None if new_name else changed
         self._record(link)
-        return None if new_name else changed
+        return None if file.needs_scan(since) or new_name else frozenset()
 
     def suspects(self) -> list[Suspect]:
-        """Return the names here of files that have names elsewhere, with their stamps."""
+        """Return names here of files that have names elsewhere, with their stamps."""
         inodes = islice(self.elsewhere, MAX_CHECKED)
-        return [name for inode in inodes for name in self._stamps.get(inode, {}).items()]
+        return [
+            name
+            for inode in inodes
+            for name in islice(self._files[inode].stamps.items(), MAX_CHECKED_NAMES)
+        ]
 
     def not_recorded(self, names: Iterable[Suspect]) -> list[str]:
         """Return the paths of names whose stamps are not recorded yet.
@@ -106,35 +165,36 @@ class HardLinks:
 
     def _stamp_of(self, path: str) -> Stamp | None:
         inode = self._inodes.get(path)
-        return None if inode is None else self._stamps[inode][path]
+        return None if inode is None else self._files[inode].stamps[path]
 
-    def remove(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
+    def remove(self, path: str, inode: Inode | None) -> frozenset[str] | None:
         """Return the other names of the file recorded at a path, if it is not there any more.
 
         At the path is `inode` now, or nothing. The old file may have been written by this name just
-        before it lost it, and no event announces that for the other names.
+        before it lost it, and no event announces that for the other names. None if a scan has to
+        compare them, as they are too many.
         """
         old = self._inodes.get(path)
         if old is None or old == inode:
             return frozenset()
         del self._inodes[path]
-        stamps = self._stamps[old]
-        del stamps[path]
-        if not stamps:
-            del self._stamps[old], self._name_counts[old]
-            self._reported.discard(old)
+        file = self._files[old]
+        file.remove(path)
+        if not file.stamps:
+            del self._files[old]
             self.elsewhere.pop(old, None)
-        elif old not in self._reported:
-            self._reported.add(old)
-            return frozenset(stamps)
+        elif not file.reported:
+            file.reported = True
+            return None if file.has_many_names else frozenset(file.stamps)
         return frozenset()
 
     def _record(self, link: LinkedName) -> None:
-        self._stamps.setdefault(link.inode, {})[link.path] = link.stamp
-        self._name_counts[link.inode] = link.names
+        file = self._files.get(link.inode)
+        if file is None:
+            file = self._files[link.inode] = _LinkedFile(link.stamp, link.names)
+        file.record(link)
         self._inodes[link.path] = link.inode
-        self._reported.discard(link.inode)
-        if len(self._stamps[link.inode]) < link.names:
+        if len(file.stamps) < link.names:
             self.elsewhere[link.inode] = None
         else:
             self.elsewhere.pop(link.inode, None)

@@ -346,17 +346,22 @@ class ScanCoordinator:
         links = {link.path: link for link in compared.links}
         for path in [path for path in picked.seqs if path not in compared.closed]:
             since = self._dirty.since(path)
-            names = self._update_links(path, links.get(path))
+            names = self._update_links(path, links.get(path), since)
             if names is None:
                 self._dirty.mark_tree("", urgent=False, since=since)
             for name in names or ():
                 self._dirty.mark(name, urgent=picked.urgent, scanned=True, since=since)
 
-    def _update_links(self, path: str, link: LinkedName | None) -> frozenset[str] | None:
-        """Record the hard link of a path. Return the other names of the file, None if unknown."""
+    def _update_links(
+        self, path: str, link: LinkedName | None, since: int
+    ) -> frozenset[str] | None:
+        """Record the hard link of a path, which has been dirty since a change.
+
+        Return the other names of the file, None if only a scan can tell them.
+        """
         old_names = self._links.remove(path, link.inode if link else None)
-        new_names = self._links.update(link) if link else frozenset[str]()
-        return None if new_names is None else old_names | new_names
+        new_names = self._links.update(link, since) if link else frozenset[str]()
+        return None if old_names is None or new_names is None else old_names | new_names
 
     # -- scans
 
