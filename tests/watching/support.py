@@ -50,6 +50,7 @@ class MemoryIndex:
         self.files: dict[str, FileRecord] = {}
         self.batches: list[DirtyBatch] = []
         self.failing: dict[str, str] = {}  # path -> error
+        self.harmful = set[str]()  # of those that fail, the ones to be set aside
         self.damaged: tuple[str, ...] = ()
         self.delay_s = 0.0
         self.paused = asyncio.Event()
@@ -85,6 +86,8 @@ class MemoryIndex:
             for path in batch.gone:
                 self.files.pop(path, None)
             live.settle(batch, failed)
+            for path in self.harmful & failed.keys():
+                live.set_aside(path, failed[path])
 
     def read(self, path: str) -> bool:
         """Read a path into the index, or remove it if it is gone; return whether it could be read

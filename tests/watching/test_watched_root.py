@@ -202,12 +202,16 @@ async def test_a_quarantined_file_comes_back_when_it_changes(
     put(root, a="1")
     async with following(root, tmp_path / "sync", backend) as (live, index):
         await in_sync(live)
-        live.set_aside("a.py", "it kills")
+        index.failing["a.py"] = "it kills"
+        index.harmful.add("a.py")
+        put(root, a="2")
+        await live.sync(5)
         index.batches.clear()
         live.rescan("test", force=False)
         await live.sync(5)
         assert all("a.py" not in batch.paths for batch in index.batches)
         assert not (await live.sync(5)).fresh
+        index.failing.clear()
         put(root, a="22")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))

@@ -3,16 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# inode, size, mtime_ns, ctime_ns and mode; or the number of the error that `stat` ended with
+FileStamp = tuple[int, ...] | int | None
+
 
 @dataclass(frozen=True, slots=True)
 class DirtyBatch:
-    """Paths to bring to the index: `paths` are to be read, `gone` are to be deleted."""
+    """Paths to bring to the index: `paths` are to be read, `gone` are to be deleted.
+
+    `stamps` are from before the read, so a later change of a file makes another one.
+    """
 
     id: int
     paths: tuple[str, ...]
     gone: tuple[str, ...] = ()
     force: bool = False
     urgent: bool = False
+    stamps: Mapping[str, FileStamp] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -383,7 +383,14 @@ class WatchedRoot:
         if not compared.present and not gone:
             self._dirty.settle(picked.id, {}, time.monotonic())
             return None
-        return DirtyBatch(picked.id, tuple(compared.present), gone, picked.force, picked.urgent)
+        return DirtyBatch(
+            picked.id,
+            tuple(compared.present),
+            gone,
+            picked.force,
+            picked.urgent,
+            compared.stamps,
+        )
 
     def _hears_all(self) -> bool:
         """Return whether an event announces each change of a file."""
@@ -396,7 +403,7 @@ class WatchedRoot:
     def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
         """End a batch that was applied and announced, except for `failed` (path -> error)."""
         for path in failed:
-            self._coordinator.record_failure(path)
+            self._coordinator.record_failure(path, batch.stamps.get(path))
         self._dirty.settle(batch.id, failed, time.monotonic())
         # A number of its own, not those of the marks: a path that failed at first is applied after
         # clocks that count its mark.
@@ -405,8 +412,7 @@ class WatchedRoot:
         self.changes.record(number, (path for path in paths if path not in failed))
 
     def set_aside(self, path: str, error: str) -> None:
-        """Hold back a path that does harm when it is applied, until the file changes."""
-        self._coordinator.record_failure(path)
+        """Hold back a path that was settled as failed and does harm, until the file changes."""
         self._dirty.set_aside(path, error)
 
     # -- freshness

@@ -18,7 +18,7 @@ from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, path_bytes, path_text
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
-from cocosearchd.watching.dirty_records import DirtyDirectory, below
+from cocosearchd.watching.dirty_records import DirtyDirectory, FileStamp, below
 from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
@@ -282,6 +282,13 @@ class ComparedPaths:
     closed: list[str] = field(default_factory=list)  # not to be known
     links: list[LinkedName] = field(default_factory=list)
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
+    stamps: dict[str, FileStamp] = field(default_factory=dict)  # of all paths
+
+
+def file_stamp(status: os.stat_result) -> FileStamp:
+    """Return what changes with a file."""
+    s = status
+    return s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode
 
 
 def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
@@ -290,6 +297,7 @@ def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths
     for path, raw in paths.items():
         try:
             status = status_of(os.path.join(scope.root, raw))
+            compared.stamps[path] = file_stamp(status)
             is_file = stat.S_ISREG(status.st_mode)
             if is_file:
                 compared.ctimes[path] = status.st_ctime_ns
@@ -300,6 +308,7 @@ def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths
             continue
         except OSError as error:
             # Unreadable is not gone: its reader reports what is wrong.
+            compared.stamps[path] = error.errno
             is_file = error.errno not in ABSENT
         if not is_file:
             compared.gone.append(path)

@@ -11,7 +11,13 @@ from typing import Protocol
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import FileRecord, path_bytes, path_text
-from cocosearchd.watching.dirty_records import DirtyDirectory, PickedPaths, below
+from cocosearchd.runtime.files.nofollow import status_of
+from cocosearchd.watching.dirty_records import (
+    DirtyDirectory,
+    FileStamp,
+    PickedPaths,
+    below,
+)
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.git.repository import GitFailure
 from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_suspects
@@ -26,6 +32,7 @@ from cocosearchd.watching.scans.scan import (
     Scan,
     ScanResult,
     UnreadDirectories,
+    file_stamp,
 )
 
 log = logging.getLogger(__name__)
@@ -84,7 +91,7 @@ class ScanCoordinator:
         self._links = HardLinks()
         self._racy_files = RacyFiles()
         self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
-        self._failed_stamps: dict[str, object] = {}  # path -> its `lstat` when it failed
+        self._failed_stamps: dict[str, FileStamp] = {}  # of failed paths, before they were read
         self._invalidated = set[bytes]()  # directories whose rules changed since a scan began
         self._rule_check: asyncio.Task[None] | None = None
         self._logged_failures: dict[bytes, GitFailure] = {}
@@ -455,9 +462,9 @@ class ScanCoordinator:
 
     # -- files that failed
 
-    def record_failure(self, path: str) -> None:
-        """Leave a failed file out of scans until it changes."""
-        self._failed_stamps[path] = self._stamp(path)
+    def record_failure(self, path: str, stamp: FileStamp) -> None:
+        """Leave a failed file out of scans until its stamp is another."""
+        self._failed_stamps[path] = stamp
 
     def _still_failed(self, paths: Iterable[str]) -> frozenset[str]:
         """Return the failed paths that have not changed since. Blocking."""
@@ -466,15 +473,8 @@ class ScanCoordinator:
         ]
         return frozenset(path for path in failed if self._stamp(path) == self._failed_stamps[path])
 
-    def _stamp(self, path: str) -> object:
+    def _stamp(self, path: str) -> FileStamp:
         try:
-            status = os.lstat(os.path.join(self._root, path_bytes(path)))
+            return file_stamp(status_of(os.path.join(self._root, path_bytes(path))))
         except OSError as error:
             return error.errno
-        return (
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-            status.st_mode,
-        )
