@@ -4,6 +4,7 @@ disappearance.
 
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,21 +21,23 @@ Mount = Callable[[Path], contextlib.AbstractContextManager[None]]
 def mounted(tmp_path: Path) -> Mount:
     """Puts an empty file system on a directory; skips where that is not allowed."""
 
-    @contextlib.contextmanager
-    def put_on(directory: Path) -> Iterator[None]:
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", directory],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
-        try:
-            yield
-        finally:
-            subprocess.run(["umount", "--lazy", directory], check=True)
+    return lambda directory: mount(directory, "-t", "tmpfs", "-o", "size=1m", "none")
 
-    return put_on
+
+@contextlib.contextmanager
+def mount(directory: Path, *arguments: str) -> Iterator[None]:
+    done = subprocess.run(["mount", *arguments, directory], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def bind(source: Path, directory: Path) -> contextlib.AbstractContextManager[None]:
+    """Show a file or a directory at a second place as well."""
+    return mount(directory, "--bind", str(source))
 
 
 @linux
@@ -70,3 +73,34 @@ async def test_a_mount_elsewhere_is_no_reason_to_look(tmp_path: Path, mounted: M
             await in_sync(live)
         await in_sync(live)
         assert live.status().clock.epoch == epoch
+
+
+@linux
+@pytest.mark.parametrize("source", ["a", "outside"])
+async def test_a_directory_that_is_shown_twice_changes_at_both_places(
+    tmp_path: Path, source: str
+) -> None:
+    """The kernel has one watch for it, whatever its paths are."""
+    root = tmp_path / "root"
+    put(root, a__deep__m="1", a__n="1")
+    put(tmp_path / "outside", deep__m="1", n="1")
+    shown = root / "a" if source == "a" else tmp_path / "outside"
+    for name in ("b", "c"):
+        (root / name).mkdir()
+    with bind(shown, root / "b"), bind(shown, root / "c"):
+        async with following(root, tmp_path / "sync") as (live, index):
+            await in_sync(live)
+            for number, path in enumerate((shown, root / "b", root / "c", shown)):
+                put(path, deep__m=f"changed {number}", n=f"changed {number}")
+                await in_sync(live)
+                assert index.contents() == on_disk(os.fsencode(root))
+            (shown / "deep").rename(shown / "moved")
+            await in_sync(live)
+            put(shown, moved__m="2", later__m="2")
+            await in_sync(live)
+            put(root / "b", moved__m="3", later__m="3")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+            shutil.rmtree(root / "c" / "moved")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))

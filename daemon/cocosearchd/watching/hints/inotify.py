@@ -17,7 +17,13 @@ from array import array
 from collections.abc import Collection
 from pathlib import Path
 
-from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, open_absolute, without_links
+from cocosearchd.runtime.files.nofollow import (
+    ABSENT,
+    LOOKUP,
+    directory_identity,
+    open_absolute,
+    without_links,
+)
 from cocosearchd.watching.hints.base import (
     Cookie,
     DirtyHint,
@@ -105,6 +111,8 @@ class InotifyHints:
         self._budget = _default_budget() if budget is None else budget
         self._lock = threading.Lock()  # guards the maps, and the calls that change the watches
         self._path_of: dict[int, bytes] = {}
+        # of directories that a bind mount shows at several places: the kernel counts them as one
+        self._other_paths: dict[int, set[bytes]] = {}
         self._descriptor_of: dict[bytes, int] = {}
         self._children: dict[bytes, set[bytes]] = {}
         self._blind: set[bytes] = set()
@@ -270,14 +278,41 @@ class InotifyHints:
         self.trouble = f"directories that are polled: {len(self._blind)}, as {reason}; {advice}"
 
     def _enter(self, directory: bytes, descriptor: int) -> None:
-        # A moved directory keeps its descriptor, so its old name is not trusted.
-        old = self._path_of.get(descriptor)
-        if old is not None and old != directory and self._descriptor_of.get(old) == descriptor:
-            del self._descriptor_of[old]
-        self._path_of[descriptor] = directory
+        # A moved directory keeps its descriptor, so its old names are not trusted.
+        for old in self._paths_of(descriptor):
+            if old != directory and not self._is_same_directory(old, directory):
+                self._forget_path(descriptor, old)
+                if self._descriptor_of.get(old) == descriptor:
+                    del self._descriptor_of[old]
+        if self._path_of.setdefault(descriptor, directory) != directory:
+            self._other_paths.setdefault(descriptor, set()).add(directory)
         self._descriptor_of[directory] = descriptor
         if directory:
             self._children.setdefault(directory.rpartition(b"/")[0], set()).add(directory)
+
+    def _paths_of(self, descriptor: int) -> tuple[bytes, ...]:
+        """Return the paths of a watched directory; several only with bind mounts."""
+        first = self._path_of.get(descriptor)
+        return () if first is None else (first, *self._other_paths.get(descriptor, ()))
+
+    def _is_same_directory(self, directory: bytes, other: bytes) -> bool:
+        identity = directory_identity(self._absolute(directory))
+        return identity is not None and identity == directory_identity(self._absolute(other))
+
+    def _absolute(self, directory: bytes) -> bytes:
+        return os.path.join(self._root, directory).rstrip(b"/") or b"/"
+
+    def _forget_path(self, descriptor: int, directory: bytes) -> bool:
+        """Forget a path of a watched directory. Return whether it was the last one."""
+        paths = [path for path in self._paths_of(descriptor) if path != directory]
+        self._other_paths.pop(descriptor, None)
+        if not paths:
+            self._path_of.pop(descriptor, None)
+            return True
+        self._path_of[descriptor] = paths[0]
+        if len(paths) > 1:
+            self._other_paths[descriptor] = set(paths[1:])
+        return False
 
     def _drain(self, sink: Sink) -> None:
         poller = select.poll()
@@ -314,14 +349,16 @@ class InotifyHints:
         elif event.wd == self._sync:
             self._translate_sync(event, hints)
         elif event.wd in self._ancestors:
-            if event.mask & flags.MOVE_SELF:
-                hints[HintsLost("a directory above the root was moved")] = None
-            elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(
-                self._root
-            ):
-                hints[HintsLost("the root was replaced")] = None
-        elif event.wd in self._path_of:
-            self._translate_directory(event, self._path_of[event.wd], hints)
+            self._translate_ancestor(event, hints)
+        # A bind mount may show any of these in the root as well.
+        for directory in self._paths_of(event.wd):
+            self._translate_directory(event, directory, hints)
+
+    def _translate_ancestor(self, event: "Event", hints: dict[Hint, None]) -> None:
+        if event.mask & flags.MOVE_SELF:
+            hints[HintsLost("a directory above the root was moved")] = None
+        elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(self._root):
+            hints[HintsLost("the root was replaced")] = None
 
     def _translate_sync(self, event: "Event", hints: dict[Hint, None]) -> None:
         if event.mask & flags.CREATE:
@@ -363,7 +400,7 @@ class InotifyHints:
 
     def _drop_watch(self, descriptor: int, directory: bytes) -> None:
         """Forget a watch that the kernel has removed, as the directory is gone."""
-        del self._path_of[descriptor]
+        self._forget_path(descriptor, directory)
         if self._descriptor_of.get(directory) == descriptor:
             del self._descriptor_of[directory]
             self._children.get(directory.rpartition(b"/")[0], set()).discard(directory)
@@ -379,8 +416,11 @@ class InotifyHints:
             stack.extend(self._children.pop(directory, ()))
             self._blind.discard(directory)
             descriptor = self._descriptor_of.pop(directory, None)
-            if descriptor is not None and self._path_of.get(descriptor) == directory:
-                del self._path_of[descriptor]
+            if (
+                descriptor is not None
+                and directory in self._paths_of(descriptor)
+                and self._forget_path(descriptor, directory)
+            ):
                 try:
                     self._inotify.rm_watch(descriptor)
                 except OSError:
