@@ -16,7 +16,7 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
-from cocosearchd.watching.hints import inotify
+from cocosearchd.watching.hints import backend_choice, inotify
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import (
     Cookie,
@@ -28,7 +28,7 @@ from cocosearchd.watching.hints.base import (
     HintsUnavailable,
 )
 from cocosearchd.watching.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
-from cocosearchd.watching.hints.mounts import file_system, remote_below
+from cocosearchd.watching.hints.mounts import file_system, inexact_below
 from cocosearchd.watching.hints.watchfiles import PROBE
 from tests.watching.support import BACKENDS, QUICK
 
@@ -503,13 +503,62 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
     assert file_system(b"/srv/my/project", mounts) == "tmpfs"
     assert file_system(b"/srv/other", mounts) == "ext4"
     assert file_system(b"/x", tmp_path / "none") == ""
-    assert remote_below(b"/srv", mounts) == (b"my share",)
-    assert remote_below(b"/srv/my share", mounts) == ()
+    assert inexact_below(b"/srv", mounts) == (b"my share",)
+    assert inexact_below(b"/srv/my share", mounts) == ()
     monkeypatch.setattr("cocosearchd.watching.hints.backend_choice.file_system", lambda _: "nfs4")
     hints, reason = open_hints(
         os.fsencode(tmp_path), os.fsencode(tmp_path / "sync"), WatchingSettings(), Heard()
     )
-    assert (hints.name, reason) == ("polling", "nfs4 does not report changes made elsewhere")
+    assert (hints.name, reason) == ("polling", "nfs4 may not report changes made elsewhere")
+
+
+UNKNOWN = [
+    "9p",
+    "beegfs",
+    "fakeowner",
+    "fuse",
+    "fuse.ceph-fuse",
+    "fuse.juicefs",
+    "fuse.mergerfs",
+    "fuse.mountpoint-s3",
+    "gfs2",
+    "gpfs",
+    "nfs",
+    "ocfs2",
+    "of-tomorrow",
+    "wekafs",
+]
+LOCAL = ["btrfs", "ext4", "fuseblk", "overlay", "tmpfs", "vfat", "xfs", "zfs"]
+
+
+@linux
+@pytest.mark.parametrize(
+    ("kind", "backend", "expected"),
+    [
+        *[(kind, "auto", "polling") for kind in UNKNOWN],
+        *[(kind, "auto", "inotify") for kind in LOCAL],
+        ("of-tomorrow", "inotify", "inotify"),
+    ],
+)
+def test_a_file_system_is_polled_unless_it_is_known_to_report_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, backend: str, expected: str
+) -> None:
+    """At and below a root; the setting `inotify` says that it does."""
+    mounts = tmp_path / "mountinfo"
+    root = os.fsencode(tmp_path / "root")
+    (tmp_path / "root").mkdir()
+    mounts.write_text(
+        f"21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:40 / {os.fsdecode(root)} rw - {kind} x rw\n"
+    )
+    monkeypatch.setattr(
+        backend_choice, "file_system", lambda path: file_system(path, mounts=mounts)
+    )
+    settings = WatchingSettings(backend=backend)  # type: ignore[arg-type]
+    hints, _ = open_hints(root, os.fsencode(tmp_path / "sync"), settings, Heard())
+    hints.close()
+    assert hints.name == expected
+    unheard = (b"root",) if kind in (*UNKNOWN, "of-tomorrow") else ()
+    assert inexact_below(os.fsencode(tmp_path), mounts) == unheard
 
 
 @linux

@@ -8,7 +8,7 @@ from dataclasses import replace
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.hints.base import Hints, HintsUnavailable, Sink
 from cocosearchd.watching.hints.inotify import InotifyHints
-from cocosearchd.watching.hints.mounts import REMOTE, file_system, remote_below
+from cocosearchd.watching.hints.mounts import EXACT, file_system, inexact_below
 from cocosearchd.watching.hints.polling import PollingHints
 from cocosearchd.watching.hints.watchfiles import WatchfilesHints
 
@@ -41,11 +41,12 @@ def _candidates(
     root: bytes, sync_dir: bytes, settings: WatchingSettings, reasons: list[str]
 ) -> Iterable[Callable[[], Hints]]:
     kind = settings.backend
-    if kind == "auto" and (remote := file_system(root)) in REMOTE:
-        reasons.append(f"{remote} does not report changes made elsewhere")
+    # "" where there is no table of mounts, as on macOS
+    if kind == "auto" and (mounted := file_system(root)) not in EXACT | {""}:
+        reasons.append(f"{mounted} may not report changes made elsewhere")
         kind = "polling"
     if kind in ("auto", "inotify") and sys.platform == "linux":
-        yield lambda: InotifyHints(root, sync_dir, unseen=remote_below(root))
+        yield lambda: InotifyHints(root, sync_dir, unseen=inexact_below(root))
     elif kind == "inotify":
         reasons.append("inotify: exists on Linux only")
     # On Linux watchfiles is built on inotify too: where inotify fails, so does watchfiles, with a

@@ -1,40 +1,51 @@
-"""Mounts (Linux): file systems without events, and changes of mounts below a root."""
+"""Mounts (Linux): file systems that report every change, and changes of mounts below a root."""
 
 import os
 import select
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# File systems without events for changes by other machines (inotify(7), "Limitations"; containers'
-# shared mounts).
-REMOTE = frozenset(
+# File systems whose every change goes through this kernel, which reports it (inotify(7),
+# "Limitations"). Of all others, known or not, some changes come from elsewhere: another machine, a
+# server in user space, the branches of a union. `overlay` and `ecryptfs` are documented to be changed
+# through themselves only while they are mounted.
+EXACT = frozenset(
     [
-        "9p",
-        "afs",
-        "afpfs",
-        "ceph",
-        "cifs",
-        "drvfs",
-        "fuse.glusterfs",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "gcsfuse",
-        "glusterfs",
-        "grpcfuse",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "osxfs",
-        "prl_fs",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-        "virtiofs",
-        "vmhgfs",
-        "fuse.vmhgfs-fuse",
+        "apfs",
+        "autofs",
+        "bcachefs",
+        "btrfs",
+        "cramfs",
+        "ecryptfs",
+        "erofs",
+        "exfat",
+        "ext2",
+        "ext3",
+        "ext4",
+        "f2fs",
+        "fuseblk",
+        "hfs",
+        "hfsplus",
+        "iso9660",
+        "jffs2",
+        "jfs",
+        "minix",
+        "msdos",
+        "nilfs2",
+        "ntfs",
+        "ntfs3",
+        "overlay",
+        "ramfs",
+        "reiserfs",
+        "romfs",
+        "rootfs",
+        "squashfs",
+        "tmpfs",
+        "ubifs",
+        "udf",
+        "vfat",
+        "xfs",
+        "zfs",
     ]
 )
 # File systems of the kernel and its devices (filesystems(5)): their entries are no real files.
@@ -125,23 +136,21 @@ def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
     return kind
 
 
-def remote_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
-    """Return mount points inside of a root whose changes make no events, relative to it."""
-    return _below(root, REMOTE, mounts)
+def inexact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
+    """Return mount points inside of a root that may change without an event, relative to it."""
+    return _below(root, lambda kind: kind not in EXACT and kind not in KERNEL, mounts)
 
 
 def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     """Return mount points of the kernel's file systems inside of a root, relative to it."""
-    return _below(root, KERNEL, mounts)
+    return _below(root, KERNEL.__contains__, mounts)
 
 
-def _below(root: bytes, kinds: Collection[str], mounts: Path) -> tuple[bytes, ...]:
+def _below(root: bytes, is_wanted: Callable[[str], bool], mounts: Path) -> tuple[bytes, ...]:
     prefix = root.rstrip(b"/") + b"/"
-    return tuple(
-        point.removeprefix(prefix)
-        for point, kind in _read_mounts(mounts)
-        if kind in kinds and point.startswith(prefix)
-    )
+    # of two mounts on one point the later one is on top
+    kinds = {point: kind for point, kind in _read_mounts(mounts) if point.startswith(prefix)}
+    return tuple(point.removeprefix(prefix) for point, kind in kinds.items() if is_wanted(kind))
 
 
 def _read_mounts(mounts: Path) -> Iterator[tuple[bytes, str]]:
