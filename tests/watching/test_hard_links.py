@@ -70,7 +70,7 @@ async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
         await in_sync(live)
         change(outside)
         monkeypatch.setattr(scan_coordinator, "changed_suspects", late.written)
-        look = asyncio.ensure_future(live._coordinator.check_links(local=True))
+        look = asyncio.ensure_future(live._coordinator.check_stamps(local=True))
         await asyncio.to_thread(late.seen.wait, 10)
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))

@@ -1,10 +1,17 @@
 """Records of the dirty set: dirty paths, batches of them, and directories to be scanned."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # inode, size, mtime_ns, ctime_ns and mode; or the number of the error that `stat` ended with
 FileStamp = tuple[int, ...] | int | None
+
+
+def file_stamp(status: os.stat_result) -> FileStamp:
+    """Return what changes with a file."""
+    s = status
+    return s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,7 @@ class WatchedRoot:
             self._dirty.retry_due(time.monotonic())
             await self._check_root()
             await self._coordinator.check_rules(local=self.local)
-            await self._coordinator.check_links(local=self.local)
+            await self._coordinator.check_stamps(local=self.local)
             self._rescan_if_due()
 
     def _rescan_if_due(self) -> None:

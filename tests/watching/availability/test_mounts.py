@@ -104,3 +104,41 @@ async def test_a_directory_that_is_shown_twice_changes_at_both_places(
             shutil.rmtree(root / "c" / "moved")
             await in_sync(live)
             assert index.contents() == on_disk(os.fsencode(root))
+
+
+@linux
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_mounted_file_that_is_written_by_its_other_path_is_in_the_next_answer(
+    tmp_path: Path, at_once: bool
+) -> None:
+    """No event names the path below the root."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    put(root, f="0", sub__g="0", h="0")
+    put(outside, f="1", g="1")
+    with bind(outside / "f.py", root / "f.py"), bind(outside / "g.py", root / "sub" / "g.py"):
+        async with following(root, tmp_path / "sync") as (live, index):
+            await in_sync(live)
+            for number in range(3):
+                (outside / "f.py").write_text(f"{number}")  # of one size
+                (outside / "g.py").write_text(f"changed {number}")
+                if not at_once or live.sync_at_once() is None:
+                    await in_sync(live)
+                assert index.contents() == on_disk(os.fsencode(root))
+
+
+@linux
+async def test_a_mounted_file_that_rests_costs_no_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    put(root, f="0")
+    put(outside, f="1")
+    monkeypatch.setattr("cocosearchd.watching.mounted_paths.RACY_NS", 0)
+    with bind(outside / "f.py", root / "f.py"):
+        async with following(root, tmp_path / "sync") as (live, index):
+            await in_sync(live)
+            index.batches.clear()
+            assert (answer := live.sync_at_once()) is not None
+            assert answer.fresh
+            await in_sync(live)
+            assert not index.batches

@@ -141,6 +141,13 @@ def inexact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     return _below(root, lambda kind: kind not in EXACT and kind not in KERNEL, mounts)
 
 
+def exact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
+    """Return the other mount points inside of a root: of file systems that report every change."""
+    inexact = tuple(point + b"/" for point in inexact_below(root, mounts))
+    points = _below(root, EXACT.__contains__, mounts)
+    return tuple(point for point in points if not point.startswith(inexact))
+
+
 def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     """Return mount points of the kernel's file systems inside of a root, relative to it."""
     return _below(root, KERNEL.__contains__, mounts)

@@ -18,7 +18,7 @@ from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, path_bytes, path_text
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
-from cocosearchd.watching.dirty_records import DirtyDirectory, FileStamp, below
+from cocosearchd.watching.dirty_records import DirtyDirectory, FileStamp, below, file_stamp
 from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
@@ -283,12 +283,6 @@ class ComparedPaths:
     links: list[LinkedName] = field(default_factory=list)
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
     stamps: dict[str, FileStamp] = field(default_factory=dict)  # of all paths
-
-
-def file_stamp(status: os.stat_result) -> FileStamp:
-    """Return what changes with a file."""
-    s = status
-    return s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode
 
 
 def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:

@@ -17,6 +17,7 @@ from cocosearchd.watching.dirty_records import (
     FileStamp,
     PickedPaths,
     below,
+    file_stamp,
 )
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.git.repository import GitFailure
@@ -25,6 +26,7 @@ from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.ignore_files import IGNORE_FILES
+from cocosearchd.watching.mounted_paths import MountedPath, MountedPaths, find_mounted
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scans.scan import (
     ComparedPaths,
@@ -32,7 +34,6 @@ from cocosearchd.watching.scans.scan import (
     Scan,
     ScanResult,
     UnreadDirectories,
-    file_stamp,
 )
 
 log = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class ScanCoordinator:
         self._audit_at = 0
         self._damage_checked = False
         self._links = HardLinks()
+        self._mounted = MountedPaths(root)
         self._racy_files = RacyFiles()
         self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
         self._failed_stamps: dict[str, FileStamp] = {}  # of failed paths, before they were read
@@ -321,16 +323,17 @@ class ScanCoordinator:
         is_outdated = (
             scope is None or scope.checked > MAX_CHECKED_AT_ONCE or scope.outdated(outside)
         )
-        return is_outdated or bool(self.mapped or self._links.elsewhere or self.unread.failed)
+        unannounced = self.mapped or self._links.elsewhere or self.unread.failed
+        return is_outdated or bool(unannounced or self._mounted.changed())
 
     async def check_unannounced(self, *, local: bool) -> None:
         """Mark what may have changed without an event; each waiting question does so."""
-        await self.check_links(local=local)
+        await self.check_stamps(local=local)
         for path in self.mapped:
             self._dirty.mark(path, scanned=True)
 
-    async def check_links(self, *, local: bool) -> None:
-        """Mark files that were written by a name outside of the index.
+    async def check_stamps(self, *, local: bool) -> None:
+        """Mark what was written by a name outside of the index, or is mounted and has changed.
 
         A root that is not `local` is scanned for each question anyway.
         """
@@ -338,6 +341,15 @@ class ScanCoordinator:
             names = await self._threads.run(changed_suspects, self._root, self._links.suspects())
             for path in self._links.not_recorded(names):
                 self._dirty.mark(path, scanned=True)
+        if local and self._mounted:
+            self._mark_mounted(await self._threads.run(self._mounted.changed))
+
+    def _mark_mounted(self, changed: Iterable[MountedPath]) -> None:
+        for entry in self._mounted.record(changed):
+            if entry.is_directory:
+                self._dirty.mark_tree(entry.path)
+            else:
+                self._dirty.mark(entry.path, scanned=True)
 
     def record_compared(
         self, compared: ComparedPaths, picked: PickedPaths, *, announced: bool
@@ -388,6 +400,8 @@ class ScanCoordinator:
         full = any(not tree.path for tree in trees)
         scope = await self._renew_scope() if full else self._reread_trees(trees)
         force = full and self.force
+        if full:
+            self._mounted.replace(await self._threads.run(find_mounted, self._root))
         damaged = await self._damaged_files(full=full)
         stored = {record.path: record for record in await self._stored(trees)}
         scan = Scan(scope, stored, watch, force=force, racy_files=self._racy_files)

@@ -1,0 +1,82 @@
+"""Mounted files and directories below a root, whose changes are not all announced (Linux).
+
+An event names the path that a file was written by. Of a file that is mounted by itself (`docker -v
+x.py:/app/x.py`), that is its other path. And a directory announces the mode of a directory in it,
+but not of one that is mounted on that. So each question compares the stamps of these paths.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cocosearchd.model import RACY_NS, path_bytes, path_text
+from cocosearchd.runtime.files.nofollow import status_of
+from cocosearchd.watching.dirty_records import FileStamp, file_stamp
+from cocosearchd.watching.hints.mounts import exact_below
+
+
+@dataclass(frozen=True, slots=True)
+class MountedPath:
+    """A mount point, and its stamp. A `young` stamp may stay the same with the next change."""
+
+    path: str
+    is_directory: bool
+    stamp: FileStamp
+    young: bool
+
+
+def find_mounted(root: bytes) -> list[MountedPath]:
+    """Return the mounted paths below a root, without those that only scans know. Blocking."""
+    entries = (_stamped(root, path) for path in exact_below(root))
+    return [entry for entry in entries if entry is not None]
+
+
+def _stamped(root: bytes, path: bytes) -> MountedPath | None:
+    try:
+        status = status_of(os.path.join(root, path))
+    except OSError:  # unmounted, which begins another epoch, or behind a closed directory
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        permissions = (status.st_mode, status.st_uid, status.st_gid)
+        return MountedPath(path_text(path), True, permissions, young=False)
+    young = status.st_ctime_ns >= time.time_ns() - RACY_NS
+    return MountedPath(path_text(path), False, file_stamp(status), young)
+
+
+class MountedPaths:
+    """The stamps of the mounted paths of a root, as of its last scan and all checks since."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._mounted: dict[str, MountedPath] = {}
+
+    def replace(self, mounted: Iterable[MountedPath]) -> None:
+        """Record what was mounted when a scan of the root began."""
+        self._mounted = {entry.path: entry for entry in mounted}
+
+    def __len__(self) -> int:
+        return len(self._mounted)
+
+    def changed(self) -> list[MountedPath]:
+        """Return the paths that may not be as they were, as they are now. Blocking."""
+        entries = [
+            (old, _stamped(self._root, path_bytes(old.path)))
+            for old in list(self._mounted.values())
+        ]
+        return [new for old, new in entries if new is not None and _may_differ(old, new)]
+
+    def record(self, mounted: Iterable[MountedPath]) -> list[MountedPath]:
+        """Record a result of `changed`. Return what another result has not said before."""
+        unrecorded = list[MountedPath]()
+        for new in mounted:
+            old = self._mounted.get(new.path)
+            if old is not None and _may_differ(old, new):
+                self._mounted[new.path] = new
+                unrecorded.append(new)
+        return unrecorded
+
+
+def _may_differ(old: MountedPath, new: MountedPath) -> bool:
+    return old.young or new.stamp != old.stamp
