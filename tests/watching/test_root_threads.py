@@ -36,3 +36,21 @@ async def test_an_error_reaches_who_asked() -> None:
 
 def raises() -> None:
     raise OSError("no such thing")
+
+
+async def test_a_thread_that_cannot_be_started_holds_no_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with ThreadPoolExecutor(4) as executor:
+        threads = RootThreads(executor, 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(3):
+                with pytest.raises(RuntimeError, match="can't start"):
+                    async with asyncio.timeout(5):
+                        await threads.run(int)
+        async with asyncio.timeout(5):
+            assert await threads.run(int) == 0

@@ -29,11 +29,16 @@ class RootThreads:
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Call `work` in a thread.
 
-        A cancelled caller leaves the call to its end, and its thread counts until then.
+        A cancelled caller leaves the call to its end, and its thread counts until then. Raises
+        `RuntimeError` if no thread can be started.
         """
         await self._free.acquire()
         call = partial(contextvars.copy_context().run, work, *arguments)
-        future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        except BaseException:  # no thread can be started, say
+            self._free.release()
+            raise
         future.add_done_callback(self._release)
         return await asyncio.shield(future)
 
