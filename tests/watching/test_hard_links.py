@@ -5,6 +5,7 @@ makes no event.
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching import hard_links
+from cocosearchd.watching import hard_links, watched_root
 from cocosearchd.watching.scans import scan_coordinator
 from tests.watching.support import BACKENDS, following, in_sync, on_disk
 
@@ -129,20 +130,53 @@ async def test_a_write_through_another_name_is_seen_without_a_question(
                 await anyio.sleep(0.05)
 
 
-async def test_one_question_looks_at_so_many_files_at_most(
+async def test_a_tick_looks_at_so_many_files_at_most_and_a_question_at_all(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hard_links, "MAX_CHECKED", 2)
-    for name in ("a", "b", "c"):
-        (tmp_path / f"{name}.py").hardlink_to(root / f"{name}.py")
-    links = hard_links.HardLinks()
-    links.record_scan(
-        filter(
-            None,
-            (hard_links.linked_name(path.name, path.lstat()) for path in sorted(root.iterdir())),
-        )
-    )
-    assert [path for path, _ in links.suspects()] == ["a.py", "b.py"]
+    monkeypatch.setattr(watched_root, "MAX_CHECKED", 2)
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
+    outside = [tmp_path / f"{name}.py" for name in ("a", "b", "c")]
+    for path in outside:
+        path.hardlink_to(root / path.name)
+    checked = list[list[str]]()
+
+    def look(raw_root: bytes, suspects: Iterable[hard_links.Suspect]) -> list[hard_links.Suspect]:
+        names = list(suspects)
+        checked.append([path for path, _ in names])
+        return hard_links.changed_suspects(raw_root, names)
+
+    monkeypatch.setattr(scan_coordinator, "changed_suspects", look)
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        checked.clear()
+        live._schedule.record_activity(time.monotonic())
+        with anyio.fail_after(10):
+            while not checked:
+                await anyio.sleep(0.01)
+        assert len(checked[0]) == 2
+        for path in outside:
+            path.write_text("# written by its other name\n")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_a_name_made_outside_is_known_from_an_answer_or_a_scan_on(
+    root: Path, tmp_path: Path
+) -> None:
+    """The kernel tells nobody of a link: one of the two exceptions of docs/design/freshness.md."""
+    shown, scanned = tmp_path / "a.py", tmp_path / "b.py"
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        shown.hardlink_to(root / "a.py")
+        scanned.hardlink_to(root / "b.py")
+        shown.write_text("# written outside\n")
+        live.suspect(["a.py"])  # as an answer does whose file is not as it was indexed
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        for path in (shown, scanned):
+            path.write_text("# and again\n")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
 
 
 def linked(number: int, written: int, names: int) -> hard_links.LinkedName:

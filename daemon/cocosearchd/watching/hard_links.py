@@ -2,7 +2,7 @@
 
 A write by a name outside of the root, or outside of the scope, makes no event: each question checks
 the files that have such a name. That a file gets such a name makes no event either, so it is known
-from the next scan on.
+from the next scan on, or from the first answer that shows the file and finds it changed.
 """
 
 import math
@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from cocosearchd.model import path_bytes
 
-# files that each question checks; of more, scans and the audit notice the writes
+# Files that a tick checks. A question checks all of them, at a third of the CPU time of a scan that
+# would notice as much.
 MAX_CHECKED = 5_000
 # Names of one file that are compared one by one: a batch of 128 paths may have as many other names
 # each. Of a file with more, a scan decides. Package managers link a file into some dozen projects.
@@ -145,12 +146,14 @@ class HardLinks:
         self._record(link)
         return None if file.needs_scan(since) or new_name else frozenset()
 
-    def suspects(self) -> list[Suspect]:
-        """Return names here of files that have names elsewhere, with their stamps."""
-        inodes = islice(self.elsewhere, MAX_CHECKED)
+    def suspects(self, limit: int | None = None) -> list[Suspect]:
+        """Return names here of files that have names elsewhere, with their stamps.
+
+        Of at most `limit` files; None: of all.
+        """
         return [
             name
-            for inode in inodes
+            for inode in islice(self.elsewhere, limit)
             for name in islice(self._files[inode].stamps.items(), MAX_CHECKED_NAMES)
         ]
 

@@ -30,6 +30,7 @@ from cocosearchd.watching.dirty_records import DirtyBatch, DirtyDirectory, Picke
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
+from cocosearchd.watching.hard_links import MAX_CHECKED
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import (
     Cookie,
@@ -300,7 +301,7 @@ class WatchedRoot:
             self._dirty.retry_due(time.monotonic())
             await self._check_root()
             await self._coordinator.check_rules(local=self.local)
-            await self._coordinator.check_stamps(local=self.local)
+            await self._coordinator.check_stamps(local=self.local, max_links=MAX_CHECKED)
             self._rescan_if_due()
 
     def _rescan_if_due(self) -> None:

@@ -332,13 +332,15 @@ class ScanCoordinator:
         for path in self.mapped:
             self._dirty.mark(path, scanned=True)
 
-    async def check_stamps(self, *, local: bool) -> None:
+    async def check_stamps(self, *, local: bool, max_links: int | None = None) -> None:
         """Mark what was written by a name outside of the index, or is mounted and has changed.
 
-        A root that is not `local` is scanned for each question anyway.
+        A root that is not `local` is scanned for each question anyway. `max_links` bounds the files
+        with such names; None: all.
         """
         if local and self._links.elsewhere:
-            names = await self._threads.run(changed_suspects, self._root, self._links.suspects())
+            suspects = self._links.suspects(max_links)
+            names = await self._threads.run(changed_suspects, self._root, suspects)
             for path in self._links.not_recorded(names):
                 self._dirty.mark(path, scanned=True)
         if local and self._mounted:
