@@ -27,14 +27,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class UnresponsiveFileSystem:
-    """Holds `files` (name -> content), all in its root. While `answers` is clear, whoever asks it
-    anything waits.
-    """
+    """Holds `files` (path -> content). While `answers` is clear, whoever asks it anything waits."""
 
     def __init__(self, files: Mapping[bytes, bytes]) -> None:
         self.answers = threading.Event()
         self.answers.set()
-        self._files, self._names = files, list(files)
+        self._paths = [b""]  # by node, less one; a path keeps its node
+        self.replace(files)
         self._does: dict[int, Callable[[int, bytes], bytes]] = {
             INIT: lambda _, body: struct.pack(
                 "<IIIIHHIIHHI28x", 7, 31, *struct.unpack_from("<8xI", body), *[0] * 8
@@ -48,6 +47,12 @@ class UnresponsiveFileSystem:
             STATFS: lambda _node, _body: struct.pack("<5Q4I24x", 1, 1, 1, 1, 1, 4096, 255, 4096, 0),
             **dict.fromkeys((RELEASE, FLUSH, RELEASEDIR, ACCESS), lambda _node, _body: b""),
         }
+
+    def replace(self, files: Mapping[bytes, bytes]) -> None:
+        """Hold these files and no others."""
+        directories = {path.rpartition(b"/")[0] for path in files} - {b""}
+        self._files, self._entries = files, {*files, *directories}
+        self._paths += [path for path in sorted(self._entries) if path not in self._paths]
 
     @contextlib.contextmanager
     def mounted(self, directory: Path) -> Iterator[None]:
@@ -95,32 +100,42 @@ class UnresponsiveFileSystem:
         with contextlib.suppress(FileNotFoundError):  # who asked has given up
             os.write(device, REPLY.pack(REPLY.size + len(data), -failed, number) + data)
 
-    def _lookup(self, _: int, body: bytes) -> bytes:
-        name = body.rstrip(b"\0")
-        if name not in self._files:
+    def _lookup(self, parent: int, body: bytes) -> bytes:
+        path = self._find(self._below(parent, body.rstrip(b"\0")))
+        if path not in self._entries:
             raise FileNotFoundError
-        node = self._names.index(name) + ROOT + 1
+        node = self._paths.index(path) + ROOT
         return struct.pack("<Q32x", node) + self._attributes(node)
 
-    def _attributes(self, node: int) -> bytes:
-        size = 0 if node == ROOT else len(self._content(node))
-        mode = stat.S_IFDIR | 0o755 if node == ROOT else stat.S_IFREG | 0o644
-        return ATTRIBUTES.pack(node, size, 1, *[CHANGED_S] * 3, *[0] * 3, mode, 1, 0, 0, 0, 4096, 0)
+    def _find(self, path: bytes) -> bytes:
+        """Return the path that is found by another; here it is the same."""
+        return path
 
-    def _content(self, node: int) -> bytes:
-        return self._files[self._names[node - ROOT - 1]]
+    def _below(self, parent: int, name: bytes) -> bytes:
+        directory = self._paths[parent - ROOT]
+        return directory + b"/" + name if directory else name
+
+    def _attributes(self, node: int) -> bytes:
+        content = self._files.get(self._paths[node - ROOT])
+        mode = stat.S_IFDIR | 0o755 if content is None else stat.S_IFREG | 0o644
+        size = len(content or b"")
+        return ATTRIBUTES.pack(node, size, 1, *[CHANGED_S] * 3, *[0] * 3, mode, 1, 0, 0, 0, 4096, 0)
 
     def _read(self, node: int, body: bytes) -> bytes:
         _, offset, size = struct.unpack_from("<QQI", body)
-        return self._content(node)[offset : offset + size]
+        return self._files[self._paths[node - ROOT]][offset : offset + size]
 
-    def _list(self, _: int, body: bytes) -> bytes:
+    def _list(self, parent: int, body: bytes) -> bytes:
         _, offset, _ = struct.unpack_from("<QQI", body)
+        directory = self._paths[parent - ROOT]
+        paths = sorted(
+            path for path in self._entries if path.rpartition(b"/")[0] == directory and path
+        )
         entries = b""
-        for number, name in list(enumerate(self._names))[offset:]:
-            entry = (
-                struct.pack("<QQII", number + ROOT + 1, number + 1, len(name), stat.S_IFREG >> 12)
-                + name
-            )
+        for number, path in list(enumerate(paths))[offset:]:
+            name = path.rpartition(b"/")[2]
+            kind = stat.S_IFREG if path in self._files else stat.S_IFDIR
+            node = self._paths.index(path) + ROOT
+            entry = struct.pack("<QQII", node, number + 1, len(name), kind >> 12) + name
             entries += entry + bytes(-len(entry) % 8)
         return entries

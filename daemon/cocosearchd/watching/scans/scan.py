@@ -23,6 +23,7 @@ from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.scans.exact_names import ExactNames
 
 # This user cannot look into such a directory, so nothing in it is missed. Other errors (of a disk,
 # of a network, no file handles left) say nothing of its content.
@@ -158,6 +159,8 @@ class Scan:
     def _scan_tree(self, tree: bytes) -> None:
         try:
             status = status_of(os.path.join(self._scope.root, tree))
+            if tree and ExactNames(self._scope.root).find(tree, status) != tree:
+                return  # another tree has this name now, and a hint of its own
             if not tree or stat.S_ISDIR(status.st_mode):
                 in_scope = self._can_enter(tree)
             else:
@@ -283,20 +286,19 @@ class ComparedPaths:
     links: list[LinkedName] = field(default_factory=list)
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
     stamps: dict[str, FileStamp] = field(default_factory=dict)  # of all paths
+    respelled: dict[str, str] = field(default_factory=dict)  # path of `gone` -> the listed path
 
 
 def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
-    """Return the state of each path (text form -> bytes) on the disk. Blocking."""
+    """Return the state of each path (text form -> bytes) on the disk. Blocking.
+
+    A file that its directory lists by another name, in upper case say, is gone from this path.
+    """
     compared = ComparedPaths()
+    names = ExactNames(scope.root)
     for path, raw in paths.items():
         try:
-            status = status_of(os.path.join(scope.root, raw))
-            compared.stamps[path] = file_stamp(status)
-            is_file = stat.S_ISREG(status.st_mode)
-            if is_file:
-                compared.ctimes[path] = status.st_ctime_ns
-                if link := linked_name(path, status):
-                    compared.links.append(link)
+            is_file = _record_status(path, raw, names, compared)
         except PermissionError:
             compared.closed.append(path)
             continue
@@ -312,6 +314,23 @@ def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths
         except OSError:
             compared.closed.append(path)  # its rules cannot be read now
     return compared
+
+
+def _record_status(path: str, raw: bytes, names: ExactNames, compared: ComparedPaths) -> bool:
+    """Return whether a path is that of a regular file. Raises `OSError`."""
+    status = status_of(os.path.join(names.root, raw))
+    compared.stamps[path] = file_stamp(status)
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    listed_path = names.find(raw, status)
+    if listed_path != raw:
+        if listed_path is not None:
+            compared.respelled[path] = path_text(listed_path)
+        return False
+    compared.ctimes[path] = status.st_ctime_ns
+    if link := linked_name(path, status):
+        compared.links.append(link)
+    return True
 
 
 class UnreadDirectories:

@@ -364,6 +364,8 @@ class ScanCoordinator:
             self._racy_files.forget(picked.seqs)
         else:
             self._racy_files.record(picked.seqs, compared.ctimes)
+        for path, listed_path in compared.respelled.items():
+            self._dirty.mark(listed_path, urgent=picked.urgent, since=self._dirty.since(path))
         links = {link.path: link for link in compared.links}
         for path in [path for path in picked.seqs if path not in compared.closed]:
             since = self._dirty.since(path)
