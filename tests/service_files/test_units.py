@@ -26,6 +26,7 @@ from cocosearchd.indexing.indexer import indexer
 from cocosearchd.indexing.pool.boxed_parser import POOL_SIZE
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.store.server import embedded
+from cocosearchd.watching import watched_root
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = sorted((ROOT / "systemd" / "user").iterdir())
@@ -69,6 +70,7 @@ def test_a_stop_ends_before_those_who_wait_for_it_kill_the_daemon() -> None:
     longest_stop = (
         serve.GRACE_S
         + indexer_process.STOP_S
+        + watched_root.CLOSE_S
         + embedded.STOP_LIMIT_S
         + embedded.QUIT_LIMIT_S
         + daemon_main.LEAVE_S

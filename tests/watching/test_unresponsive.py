@@ -6,12 +6,18 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching import watched_root
+from cocosearchd.watching.hints.backend_choice import open_hints
+from cocosearchd.watching.hints.base import Hints
+from cocosearchd.watching.root_threads import THREADS_PER_ROOT
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.unresponsive_files import UnresponsiveFileSystem
 from tests.watching.support import QUICK, MemoryIndex
@@ -68,3 +74,42 @@ async def test_a_batch_that_fails_never_stops_the_event_loop(
         rescue.cancel()
         server.answers.set()
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("while_opening", [False, True])
+async def test_a_root_ends_while_all_its_threads_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, while_opening: bool
+) -> None:
+    (tmp_path / "root").mkdir()
+    raw = os.fsencode(tmp_path / "root")
+    answer, opening, opened = threading.Event(), threading.Event(), list[Hints]()
+
+    def open_slowly(*arguments: Any) -> tuple[Hints, str | None]:
+        opening.set()
+        if while_opening:
+            answer.wait(20)
+        hints, reason = open_hints(*arguments)
+        opened.append(hints)
+        return hints, reason
+
+    monkeypatch.setattr(watched_root, "open_hints", open_slowly)
+    with ThreadPoolExecutor(2 * THREADS_PER_ROOT) as executor:
+        live = WatchedRoot(
+            raw, MemoryIndex(raw), IndexingSettings(), QUICK, tmp_path / "sync", executor
+        )
+        running = asyncio.ensure_future(live.run())
+        await asyncio.to_thread(opening.wait, 10)
+        if not while_opening:
+            await live.sync(10)
+        waiting = [
+            asyncio.ensure_future(live.threads.run(answer.wait)) for _ in range(THREADS_PER_ROOT)
+        ]
+        await asyncio.sleep(0.2)
+        running.cancel()
+        ended, _ = await asyncio.wait({running}, timeout=watched_root.CLOSE_S + 3)
+        answer.set()
+        assert ended
+        await asyncio.gather(*waiting)
+        with anyio.fail_after(10):
+            while not (opened and opened[0].batches_sent() is None):  # it is closed
+                await asyncio.sleep(0.01)

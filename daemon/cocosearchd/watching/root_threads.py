@@ -33,16 +33,25 @@ class RootThreads:
         `RuntimeError` if no thread can be started.
         """
         await self._free.acquire()
-        call = partial(contextvars.copy_context().run, work, *arguments)
         try:
-            future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+            future = self.start_beside(partial(work, *arguments))
         except BaseException:  # no thread can be started, say
             self._free.release()
             raise
-        future.add_done_callback(self._release)
+        future.add_done_callback(lambda _: self._free.release())
         return await asyncio.shield(future)
 
-    def _release(self, future: "asyncio.Future[Any]") -> None:
-        self._free.release()
-        if not future.cancelled():
-            future.exception()  # a cancelled caller does not ask for it
+    def start_beside(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
+        """Call `work` in a thread beside the limit, which calls that hang may have used up.
+
+        Raises `RuntimeError` if no thread can be started.
+        """
+        call = partial(contextvars.copy_context().run, work)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        future.add_done_callback(_forget_error)
+        return future
+
+
+def _forget_error(future: "asyncio.Future[Any]") -> None:
+    if not future.cancelled():
+        future.exception()  # a cancelled caller does not ask for it

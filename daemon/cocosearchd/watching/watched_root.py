@@ -39,6 +39,7 @@ from cocosearchd.watching.hints.base import (
     Hint,
     Hints,
     HintsLost,
+    Sink,
 )
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_status import (
@@ -67,6 +68,8 @@ STEADY_S = 30.0
 # A save is a truncation, some writes and a close, within microseconds: indexing the empty file
 # between them is waste.
 DEBOUNCE_S = 0.003
+# The longest wait for the end of a backend's threads: the file system may not answer.
+CLOSE_S = 1.0
 # A root without events is scanned again after `watching.poll_s` seconds. After a long scan, it rests
 # for this many times the length of the scan, so that scans take at most a twentieth of the time.
 POLL_REST = 20
@@ -163,10 +166,7 @@ class WatchedRoot:
         sink = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
         if error := await self._coordinator.open():
             return self._lose(error)
-        with anyio.CancelScope(shield=True):  # what has been opened must be closed
-            hints, reason = await self.threads.run(
-                open_hints, self.path, self._sync_dir, self._watching, sink
-            )
+        hints, reason = await self._open_hints(sink)
         self._begin_epoch(hints, reason)
         try:
             async with anyio.create_task_group() as tasks:
@@ -179,8 +179,23 @@ class WatchedRoot:
             self._open.clear()
             lost.set()
             self._cookies.void()
-            with anyio.CancelScope(shield=True):
-                await self.threads.run(hints.close)
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await asyncio.shield(self.threads.start_beside(hints.close))
+
+    async def _open_hints(self, sink: Sink) -> tuple[Hints, str | None]:
+        """Return a started backend. One that has started after a cancellation is closed."""
+        opening = asyncio.ensure_future(
+            self.threads.run(open_hints, self.path, self._sync_dir, self._watching, sink)
+        )
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._close_late)
+            raise
+
+    def _close_late(self, opening: "asyncio.Future[tuple[Hints, str | None]]") -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self.threads.start_beside(opening.result()[0].close)
 
     def _begin_epoch(self, hints: Hints, fallback_reason: str | None) -> None:
         self._watcher = f"{hints.name} ({fallback_reason})" if fallback_reason else hints.name
