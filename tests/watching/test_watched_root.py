@@ -206,10 +206,13 @@ async def test_a_quarantined_file_comes_back_when_it_changes(
         index.harmful.add("a.py")
         put(root, a="2")
         await live.sync(5)
-        index.batches.clear()
-        live.rescan("test", force=False)
-        await live.sync(5)
-        assert all("a.py" not in batch.paths for batch in index.batches)
+        with anyio.fail_after(20):  # a late event of the write has the file tried once more
+            while True:
+                index.batches.clear()
+                live.rescan("test", force=False)
+                await live.sync(5)
+                if all("a.py" not in batch.paths for batch in index.batches):
+                    break
         assert not (await live.sync(5)).fresh
         index.failing.clear()
         put(root, a="22")
