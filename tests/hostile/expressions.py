@@ -148,24 +148,17 @@ def _parts(value: object, module: str) -> Iterable[object]:
 
 
 @functools.cache
-def methods_by_name() -> dict[tuple[str, str], frozenset[str]]:
-    """By file and name: which methods of it are called there; "" where it is used in another
-    way.
-    """
-    uses = defaultdict[tuple[str, str], set[str]](set)
-    for root in ROOTS:
-        for path in root.rglob("*.py"):
-            _note_uses(ast.parse(path.read_text("utf-8")), str(path), uses)
-    return {name: frozenset(methods) for name, methods in uses.items()}
-
-
-def _note_uses(tree: ast.AST, file: str, uses: dict[tuple[str, str], set[str]]) -> None:
-    owners = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
+def methods_by_name(file: str) -> dict[str, frozenset[str]]:
+    """By name: which methods of it are called in a module; "" where it is used in another way."""
+    uses = defaultdict[str, set[str]](set)
+    nodes = list(ast.walk(ast.parse(Path(file).read_text("utf-8"))))
+    owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            uses[file, node.value.id].add(node.attr)
+            uses[node.value.id].add(node.attr)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in owners:
-            uses[file, node.id].add("")
+            uses[node.id].add("")
+    return {name: frozenset(methods) for name, methods in uses.items()}
 
 
 def runners(name: str, pattern: re.Pattern[Any]) -> list[Callable[[Any], object]]:
@@ -174,7 +167,7 @@ def runners(name: str, pattern: re.Pattern[Any]) -> list[Callable[[Any], object]
     """
     module, _, variable = name.rpartition(".")
     file = str(sys.modules[module].__file__)
-    methods = methods_by_name().get((file, variable), frozenset({""}))
+    methods = methods_by_name(file).get(variable, frozenset({""}))
     if name in MATCHED or (variable.startswith("_") and methods <= {"match", "fullmatch"}):
         return [getattr(pattern, method) for method in sorted(methods - {""}) or ["match"]]
     return [lambda text: sum(1 for _ in pattern.finditer(text))]

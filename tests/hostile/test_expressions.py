@@ -146,8 +146,8 @@ def _is_listed(file: str, name: str, places: set[tuple[str, ...]]) -> bool:
 def _functions_with_expressions() -> Iterator[tuple[str, str]]:
     for root in expressions.ROOTS:
         for path in root.rglob("*.py"):
-            tree = ast.parse(path.read_text("utf-8"))
-            for function in ast.walk(tree):
+            text = path.read_text("utf-8")
+            for function in ast.walk(ast.parse(text)) if "re." in text else ():
                 if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and any(
                     map(_uses_re, ast.walk(function))
                 ):
