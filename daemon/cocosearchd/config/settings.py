@@ -13,6 +13,7 @@ import typing
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -290,6 +291,7 @@ def unknown_setting(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadS
     return BadSettings(f"unknown setting {key!r} in {origin.location}", hint)
 
 
+@cache
 def setting_keys() -> tuple[str, ...]:
     """Every `section.field`, in the order of the tree."""
     return tuple(

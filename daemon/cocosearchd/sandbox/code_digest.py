@@ -8,16 +8,18 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGES = ("numpy", "tree_sitter", "tree_sitter_language_pack")  # beside our own
 
 
+@cache
 def installed_code_digest() -> str:
     """Return a digest of sizes and times of our files and of `_PACKAGES`, loaded or not.
 
-    It takes some 3 ms.
+    It takes some 3 ms, once in a process: the code that counts is that of its begin.
     """
     package_folder = Path(__file__).parents[1]
     specs = (find_spec(name) for name in _PACKAGES)

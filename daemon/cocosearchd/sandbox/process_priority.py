@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import platform
 import signal
 import sys
 from pathlib import Path
@@ -45,7 +44,7 @@ def offer_to_oom_killer() -> None:
 
 def lower_io_priority() -> None:
     """Give this thread the lowest best-effort I/O priority (`ionice -c2 -n7`); only on Linux."""
-    number = IOPRIO_SET.get(platform.machine())
+    number = IOPRIO_SET.get(os.uname().machine)
     if number is not None and sys.platform == "linux":
         # 1: IOPRIO_WHO_PROCESS with 0: this thread. Class 2 is best effort, 7 its lowest level.
         ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)
