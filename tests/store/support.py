@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,7 +193,7 @@ async def unpack_rows(db: Database, record: IndexRecord) -> None:
     )
     async with db.connection() as connection, connection.transaction():
         for path, number, packed in await (await connection.execute(read)).fetchall():
-            texts = astuple(unpack_texts(path, packed))
+            texts = unpack_texts(path, packed)
             await connection.execute(write, (*texts, path, number))
 
 

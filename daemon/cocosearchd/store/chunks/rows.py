@@ -374,15 +374,13 @@ def stored_chunk_from_row(path: str, row: Sequence[Any]) -> StoredChunk:
 
 def _texts(chunk: Chunk) -> ChunkTexts:
     """Collect the texts of a chunk. NULs are dropped, since PostgreSQL's texts hold none."""
-    names = (chunk.symbol_type, chunk.symbol_name, chunk.symbol_signature)
-    symbol_type, symbol_name, signature = (name if name is None else _clean(name) for name in names)
     return ChunkTexts(
         header=_clean(chunk.header),
         block_type=_clean(chunk.block_type),
         hierarchy=_clean(chunk.hierarchy),
-        symbol_type=symbol_type,
-        symbol_name=symbol_name,
-        symbol_signature=signature,
+        symbol_type=_clean_optional(chunk.symbol_type),
+        symbol_name=_clean_optional(chunk.symbol_name),
+        symbol_signature=_clean_optional(chunk.symbol_signature),
         definitions=[_clean(name) for name in chunk.definitions],
         content=_clean(chunk.text),
     )
@@ -395,6 +393,10 @@ def _columns(chunk: Chunk, size: int) -> Row:
     names = [_clean(name) for _, name in pairs]
     lines = chunk.end_line - chunk.start_line + 1
     return (_clean(chunk.language), size, lines, kinds, names)
+
+
+def _clean_optional(text: str | None) -> str | None:
+    return None if text is None else _clean(text)
 
 
 def _clean(text: str) -> str:
