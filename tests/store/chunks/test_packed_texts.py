@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from cocosearchd.store.chunks.packed_texts import (
     ChunkTexts,
     pack_texts,
+    phrase_bits,
     unpack_content,
     unpack_texts,
 )
 
+BLOOM_BYTES = 64
 # PostgreSQL's texts have no NUL, and no surrogates.
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=200)
 optional = st.none() | texts
@@ -38,6 +40,30 @@ def test_texts_come_back(path: str, values: ChunkTexts) -> None:
     assert unpack_content(path, packed) == values.content
 
 
+def holds(packed: bytes, bit: int) -> bool:
+    """Tell whether a bit is set, as get_bit of PostgreSQL counts them."""
+    return bool(packed[bit // 8] >> bit % 8 & 1)
+
+
+@given(before=texts, phrase=texts, after=texts)
+def test_the_bits_of_a_phrase_are_set_where_a_text_has_it(
+    before: str, phrase: str, after: str
+) -> None:
+    content = f"{before}{phrase}{after}"
+    packed = pack_texts("a.py", texts_of("a.py", content))
+    if phrase.lower() in content.lower():
+        assert all(holds(packed, bit) for bit in phrase_bits(phrase))
+
+
+def test_most_texts_without_a_phrase_lack_a_bit() -> None:
+    phrase = "dependency injection"
+    contents = [f"{CODE}\n# number {n * n} of {n}" for n in range(400)]
+    packed = [pack_texts("a.py", texts_of("a.py", content)) for content in contents]
+    passing = [row for row in packed if all(holds(row, bit) for bit in phrase_bits(phrase))]
+    assert len(passing) < 8
+    assert phrase_bits("ab") == []
+
+
 def texts_of(path: str, content: str) -> ChunkTexts:
     return ChunkTexts(
         header=f"{path} Users find",
@@ -56,7 +82,7 @@ def test_names_cost_little_beside_their_text(path: str) -> None:
     """The path is the dictionary, also where it is longer than the window."""
     packed = pack_texts(path, texts_of(path, CODE))
     assert unpack_texts(path, packed) == texts_of(path, CODE)
-    assert len(packed) < len(zlib.compress(CODE.encode(), 1)) + 120
+    assert len(packed) < len(zlib.compress(CODE.encode(), 1)) + 120 + BLOOM_BYTES
 
 
 def test_a_long_text_comes_back() -> None:
@@ -79,7 +105,7 @@ def test_an_older_row_is_plain() -> None:
     )
 
 
-@pytest.mark.parametrize("packed", [b"", b"\x02abc"])
+@pytest.mark.parametrize("packed", [b"", b"\x03abc"])
 def test_an_unknown_layout_is_an_error(packed: bytes) -> None:
     with pytest.raises(ValueError, match="unknown layout"):
         unpack_texts("a.py", packed)
@@ -87,7 +113,7 @@ def test_an_unknown_layout_is_an_error(packed: bytes) -> None:
 
 def test_damaged_texts_are_an_error() -> None:
     packed = bytearray(pack_texts("a.py", texts_of("a.py", CODE)))
-    packed[1] ^= 0xFF
+    packed[1 + BLOOM_BYTES] ^= 0xFF
     with pytest.raises((ValueError, zlib.error)):
         unpack_texts("a.py", bytes(packed))
     with pytest.raises(ValueError, match="end too early"):

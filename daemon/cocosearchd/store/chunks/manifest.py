@@ -21,7 +21,7 @@ from cocosearchd.store.chunks.chunk_numbers import assign_numbers
 # A part of each chunk's digest. Raise it when rows get a column, or texts are split into other words:
 # rows of the previous version are then rewritten with the next change of their file. To rewrite all
 # rows at once, raise `chunker.HEADER_VERSION` as well. `tests/versions.py` notices a forgotten raise.
-ROW_VERSION = 6
+ROW_VERSION = 7
 
 Content = tuple[int, bytes]  # length in bytes, digest: all of a chunk but its position
 # A stored row as the statement stored_files packs it: chunk number, length in bytes, digest.

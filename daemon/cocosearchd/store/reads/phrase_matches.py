@@ -22,6 +22,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filter_sql import Condition, chunk_filter_sql
 from cocosearchd.store.reads.candidate_reads import search_condition
+from cocosearchd.store.reads.text_scan import narrow_by_trigrams
 
 # path -> first bytes of the chunks that contain the phrases, ascending
 Starts = dict[str, NDArray[np.int64]]
@@ -87,7 +88,8 @@ def _starts_of(packed: bytes) -> NDArray[np.int64]:
 async def _read(
     db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]
 ) -> StoredPhraseMatches:
-    rows = await _rows(db, record, name, chunk_filter_sql(where), values)
+    condition = narrow_by_trigrams(where, chunk_filter_sql(where))
+    rows = await _rows(db, record, name, condition, values)
     matches = PhraseCondition(where.phrases).matcher()
     starts = await asyncio.to_thread(_matching_starts, rows, matches)
     return StoredPhraseMatches(starts, {path: generation for path, generation, *_ in rows})

@@ -11,8 +11,13 @@ from psycopg import sql
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
 from cocosearchd.filters.conditions import PhraseCondition
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.packed_texts import ChunkTexts, unpack_content, unpack_texts
+from cocosearchd.model import IndexRecord, spellings
+from cocosearchd.store.chunks.packed_texts import (
+    ChunkTexts,
+    phrase_bits,
+    unpack_content,
+    unpack_texts,
+)
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import compose, named_statements, statement
@@ -20,6 +25,8 @@ from cocosearchd.store.file_groups import file_groups
 from cocosearchd.store.filter_sql import Condition, filter_sql, phrase_words_sql
 
 TEXTS_AT_ONCE = 500
+# Bits of a phrase that are tested: these leave a few texts in a thousand, or there are fewer.
+_MAX_BITS = 16
 RawRow = tuple[str, int, bytes, bytes]  # path, chunk number, digest, packed texts
 
 
@@ -75,7 +82,7 @@ async def resolve_filter(
     without_phrases = replace(where, phrases=())
     if not where.phrases:
         return filter_sql(where)
-    condition = filter_sql(without_phrases)
+    condition = narrow_by_trigrams(where, filter_sql(without_phrases))
     if paths is not None:
         condition = _of_files(record, condition, paths)
     if has_words:
@@ -119,6 +126,39 @@ def _of_files(record: IndexRecord, condition: Condition, paths: Sequence[str]) -
     """Restrict a condition to the chunks of some files."""
     grouped = compose(named_statements()["filter_group"], record, filter=condition[0])
     return grouped, condition[1] | {"group": list(paths)}
+
+
+def narrow_by_trigrams(where: Filter, condition: Condition) -> Condition:
+    """Add the weaker condition on a row that its texts have the trigrams of all phrases."""
+    parts = [condition[0]]
+    for phrase in where.phrases:
+        choices = [phrase_bits(spelling.replace("\0", "")) for spelling in spellings(phrase)]
+        if all(choices):
+            any_spelling = sql.SQL(" or ").join(map(_has_bits, choices))
+            parts.append(sql.SQL("(packed_texts is null or {})").format(any_spelling))
+    return sql.SQL(" and ").join(parts), condition[1]
+
+
+def narrow_by_terms(terms: Sequence[str], condition: Condition) -> Condition:
+    """Add the weaker condition on a row that its texts have the trigrams of all terms.
+
+    Texts that are not plain ASCII pass (layout 2 of `packed_texts`): characters may become others
+    in a word.
+    """
+    bits = sorted({bit for term in terms for bit in phrase_bits(term)})
+    if not bits:
+        return condition
+    text = "{} and (packed_texts is null or get_byte(packed_texts, 0) = 2 or {})"
+    return sql.SQL(text).format(condition[0], _has_bits(bits)), condition[1]
+
+
+def _has_bits(bits: Sequence[int]) -> sql.Composed:
+    """Compose a condition on packed texts that bits are set."""
+    tests = (
+        sql.SQL("get_bit(packed_texts, {}) = 1").format(sql.Literal(bit))
+        for bit in bits[:_MAX_BITS]
+    )
+    return sql.SQL("({})").format(sql.SQL(" and ").join(tests))
 
 
 def _narrow_by_words(record: IndexRecord, where: Filter, condition: Condition) -> Condition:

@@ -26,7 +26,7 @@ from cocosearchd.store.reads.candidate_reads import (
     read_candidates,
     search_condition,
 )
-from cocosearchd.store.reads.text_scan import matching_texts
+from cocosearchd.store.reads.text_scan import matching_texts, narrow_by_terms
 from cocosearchd.store.words.words_table import SplitTexts, read_words_state
 
 ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow
@@ -134,7 +134,7 @@ async def _read_and_rank(
         async with connection.transaction():
             limit_ms = sql.Literal(int(READING_S * 1000))
             await connection.execute(statement("set_text_scan", limit_ms=limit_ms))
-            condition = (search.condition, search.values)
+            condition = narrow_by_terms(terms, (search.condition, search.values))
             pages = matching_texts(connection, record, condition, partial(_may_have_terms, terms))
             async with aclosing(pages):
                 async for chunks in pages:
