@@ -1,9 +1,10 @@
 """Measure questions about random definitions of a directory, in one process without a database.
 
 `python -m benchmarks.graph.question_cost DIRECTORY` parses all files, asks for the references and
-the impact of random definitions, each with files that are unpacked anew or cached as in the daemon,
-and prints the CPU time. `--answers FILE` writes the answers: run it in two versions and compare the
-files. An answer with `unread_files` has counted fewer uses; its places are comparable.
+the impact of random definitions, each with files that are unpacked anew or cached and with uses
+that are resolved anew or known from earlier questions, as in the daemon, and prints the CPU time.
+`--answers FILE` writes the answers: run it in two versions and compare the files. An answer with
+`unread_files` has counted fewer uses; its places are comparable.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.questions.time_limit import TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.graph.use_cache import UseCache
 from cocosearchd.languages import detect
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
@@ -45,6 +47,7 @@ class PackedFiles:
     def __init__(self, root: Path) -> None:
         self._rows = dict[str, StoredCode]()
         self._cache = CodeFileCache()
+        self.use_cache = UseCache()
         names = list[StoredNames]()
         definitions = set[str]()
         for path, text in read_texts(root).items():
@@ -93,7 +96,7 @@ def measure(packed: PackedFiles, question: Question, names: Sequence[str]) -> di
     for name in names:
         began = time.process_time()
         files = packed.view()
-        resolver = Resolver(files)
+        resolver = Resolver(files, packed.use_cache)
         try:
             keys = find_target_definitions(files, resolver, parse_target(name)).keys
             answers[name] = question(files, resolver, keys)

@@ -196,6 +196,31 @@ async def test_unsaved_text_stands_in_place_of_files(db: Database) -> None:
     assert await graph.ask(defining("run")) == ["a.py"]
 
 
+async def test_questions_of_one_moment_share_resolved_uses(db: Database) -> None:
+    indexed = await new_graph(db)
+    graph = indexed.graph
+    await indexed.write("a.py", ["run"], ["stop"])
+    cache = await graph.ask(lambda files: files.use_cache)
+    assert await graph.ask(lambda files: files.use_cache) is cache
+    unsaved = UnsavedFile(CodeFile("b.py", "python", (), CodeFacts()), name_hashes.pack([], []))
+    assert await graph.ask(lambda files: files.use_cache, [unsaved]) is not cache
+    graph.forget_files()
+    assert await graph.ask(lambda files: files.use_cache) is not cache
+
+
+async def test_resolved_uses_are_dropped_with_the_first_question_after_a_commit(
+    db: Database,
+) -> None:
+    indexed = await new_graph(db)
+    await indexed.write("a.py", ["run"], ["stop"])
+    cache = await indexed.graph.ask(lambda files: files.use_cache)
+    names = frozenset({"stop"})
+    cache.add(names, cache.of_names(names), "a.py", ())
+    await indexed.write("b.py", ["stop"])
+    assert await indexed.graph.ask(lambda files: files.use_cache) is not cache
+    assert cache.nbytes == 0
+
+
 async def test_memory_is_returned_after_a_while_without_questions(db: Database) -> None:
     indexed = await new_graph(db, idle_s=0.05)
     await indexed.write("a.py", ["run"])

@@ -8,6 +8,7 @@ from cocosearchd.graph.code_file_cache import CodeFileCache
 from cocosearchd.graph.code_files import CodeFile, NameGraph
 from cocosearchd.graph.name_table import NameTable
 from cocosearchd.graph.scip import precise_uses
+from cocosearchd.graph.use_cache import UseCache
 from cocosearchd.languages import symbol_table
 from cocosearchd.languages.code_facts import NO_FACTS, CodeFacts
 from cocosearchd.languages.references import fact_table
@@ -51,9 +52,10 @@ class CodeFilesView:
         table: NameTable,
         read: ReadCode,
         cache: CodeFileCache,
-        unsaved: Iterable[UnsavedFile] = (),
+        unsaved: Sequence[UnsavedFile] = (),
+        uses: UseCache | None = None,
     ) -> None:
-        """`read` may wait for the store."""
+        """`read` may wait for the store. `uses` are resolved ones of this table."""
         self._unsaved = {overlay.file.path: overlay.file for overlay in unsaved}
         names = [
             StoredNames(overlay.file.path, _UNSAVED, overlay.name_hashes) for overlay in unsaved
@@ -61,6 +63,8 @@ class CodeFilesView:
         self._table = table.replace(self._unsaved, names) if names else table
         self._read = read
         self._cache = cache
+        # with unsaved text, other files may mean something else
+        self.use_cache = UseCache() if uses is None or unsaved else uses
 
     def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
         """See `CodeFiles`. Raises `FilesChanged`, and the errors of the store."""

@@ -16,9 +16,9 @@ import anyio.from_thread
 import anyio.to_thread
 
 from cocosearchd.graph.code_file_cache import CodeFileCache
-from cocosearchd.graph.code_files import CodeFiles
 from cocosearchd.graph.code_files_view import CodeFilesView, FilesChanged, UnsavedFile
 from cocosearchd.graph.name_table import NameTable, split_files
+from cocosearchd.graph.use_cache import UseCache
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.interpreter import return_memory
 from cocosearchd.store.connection.database import Database
@@ -53,19 +53,25 @@ class CodeGraph:
         self._noted = set[str]()  # paths whose names have to be read again
         self._lock = asyncio.Lock()
         self._cache = CodeFileCache()
+        self._uses = UseCache()  # resolved uses of `_uses_table`
+        self._uses_table: NameTable | None = None
         self._used = asyncio.Event()
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory, about."""
-        return self._cache.nbytes + (self._table.nbytes if self._table is not None else 0)
+        return (
+            self._cache.nbytes
+            + self._uses.nbytes
+            + (self._table.nbytes if self._table is not None else 0)
+        )
 
     def note(self, commit: Commit) -> None:
         """Note the files of a commit: the next question reads their names."""
         self._note(commit.paths)
 
     async def ask(
-        self, question: Callable[[CodeFiles], T], unsaved: Sequence[UnsavedFile] = ()
+        self, question: Callable[[CodeFilesView], T], unsaved: Sequence[UnsavedFile] = ()
     ) -> T:
         """Answer a question in a thread, as of one moment after all commits that are noted.
 
@@ -80,7 +86,7 @@ class CodeGraph:
             self._used.set()  # a long question filled the memory after the first note
 
     async def _answer(
-        self, question: Callable[[CodeFiles], T], unsaved: Sequence[UnsavedFile]
+        self, question: Callable[[CodeFilesView], T], unsaved: Sequence[UnsavedFile]
     ) -> T:
         table = await self._catch_up()
         try:
@@ -110,11 +116,12 @@ class CodeGraph:
             await anyio.to_thread.run_sync(return_memory)
 
     def forget_files(self) -> None:
-        """Drop the unpacked files: they have other precise uses now, at the same generations.
+        """Drop files and resolved uses: there are other precise uses now, at the same generations.
 
         Questions that run keep the files that they have.
         """
         self._cache = CodeFileCache()
+        self._uses_table = None
 
     async def discard(self) -> None:
         """Drop all that is in memory; the next question reads it again."""
@@ -122,6 +129,8 @@ class CodeGraph:
             self._table = None
             self._noted.clear()
             self._cache.clear()
+            self._uses_table = None
+            self._uses.clear()
 
     def _note(self, paths: Iterable[str]) -> None:
         if self._table is None and not self._lock.locked():
@@ -169,12 +178,25 @@ class CodeGraph:
         self,
         db: Database,
         table: NameTable,
-        question: Callable[[CodeFiles], T],
+        question: Callable[[CodeFilesView], T],
         unsaved: Sequence[UnsavedFile],
     ) -> T:
         def read(paths: Sequence[str]) -> Sequence[StoredCode]:
             return anyio.from_thread.run(file_code, db, self._record, paths)
 
-        return await anyio.to_thread.run_sync(
-            lambda: question(CodeFilesView(table, read, self._cache, unsaved))
-        )
+        cache, (uses, outdated) = self._cache, self._uses_at(table)
+
+        def answer() -> T:
+            if outdated is not None:
+                outdated.clear()
+            return question(CodeFilesView(table, read, cache, unsaved, uses))
+
+        return await anyio.to_thread.run_sync(answer)
+
+    def _uses_at(self, table: NameTable) -> tuple[UseCache, UseCache | None]:
+        """Return the resolved uses of a table, and those of another one, which are outdated."""
+        if self._uses_table is table:
+            return self._uses, None
+        outdated = self._uses
+        self._uses_table, self._uses = table, UseCache()
+        return self._uses, outdated

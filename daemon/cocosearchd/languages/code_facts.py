@@ -200,10 +200,12 @@ class ValuePositions:
         ordered = list(values)
         self._firsts: dict[Any, int] = {}
         self._following = array("i", bytes(4 * len(ordered)))
-        for position in range(len(ordered) - 1, -1, -1):
-            value = ordered[position]
-            self._following[position] = self._firsts.get(value, -1)
-            self._firsts[value] = position
+        firsts, following = self._firsts, self._following
+        position = len(ordered)
+        for value in reversed(ordered):
+            position -= 1
+            following[position] = firsts.get(value, -1)
+            firsts[value] = position
 
     def __contains__(self, value: object) -> bool:
         return value in self._firsts

@@ -20,6 +20,7 @@ from cocosearchd.errors import TIMED_OUT, InvalidInput, NotFound
 from cocosearchd.filters.filter_fields import Filter, make_filter, make_relative
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.graph.code_files import WHOLE_FILE, CodeFiles, DefinitionKey
+from cocosearchd.graph.code_files_view import CodeFilesView
 from cocosearchd.graph.questions.target import Target, parse_target
 from cocosearchd.graph.questions.target_search import UnknownName
 from cocosearchd.graph.questions.time_limit import IsOver, OutOfTime, TimedFiles
@@ -129,9 +130,10 @@ class GraphQuestions:
         def is_over() -> bool:
             return monotonic() > end
 
-        def answer(files: CodeFiles) -> T:
+        def answer(files: CodeFilesView) -> T:
             timed = TimedFiles(files, is_over)
-            return question(GraphMoment(timed, Resolver(timed), target, where, is_over))
+            resolver = Resolver(timed, files.use_cache)
+            return question(GraphMoment(timed, resolver, target, where, is_over))
 
         try:
             return await index.graph.ask(answer, unsaved_files(overlay))

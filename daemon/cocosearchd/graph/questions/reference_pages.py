@@ -39,6 +39,9 @@ class ReferenceResolver(Protocol):
     def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
         """Return the paths of all files that may use or import a definition."""
 
+    def may_mention(self, definition: DefinitionKey, path: str) -> bool:
+        """Return False if a file is known to have no use of a definition, and no import of it."""
+
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file of a definition with its overloads."""
 
@@ -161,11 +164,21 @@ class _PageSearch:
             if first >= COUNTED_FILES and self._has_enough():
                 return
             batch = paths[first : first + _BATCH]
-            loaded = self._files.load(batch)
+            loaded = self._load_users(firsts, batch)
             for path in batch:
                 if path in loaded and file_passes(self._query.where, loaded[path]):
                     yield from self._in_file(firsts, loaded[path])
                 self.unread_files -= 1
+
+    def _load_users(
+        self, firsts: Sequence[DefinitionKey], batch: Sequence[str]
+    ) -> Mapping[str, CodeFile]:
+        """Load those of some files that are not known to have no reference."""
+        paths = [path for path in batch if self._may_mention(firsts, path)]
+        return self._files.load(paths) if paths else {}
+
+    def _may_mention(self, firsts: Iterable[DefinitionKey], path: str) -> bool:
+        return any(self._resolver.may_mention(key, path) for key in firsts)
 
     def _has_enough(self) -> bool:
         return len(self.page) > self._query.limit and not self._query.counts_all

@@ -20,6 +20,7 @@ from cocosearchd.graph.resolution.precise_resolution import PreciseResolver
 from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
 from cocosearchd.graph.resolution.type_inference import TypeInference
 from cocosearchd.graph.resolution.use_search import UseSearch
+from cocosearchd.graph.use_cache import UseCache
 from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.references.chain_text import first_name
 from cocosearchd.languages.symbols import TYPE_KINDS
@@ -33,13 +34,14 @@ _MAX_CLASSES = 8
 class Resolver:
     """Resolves uses of one moment. Make one for a question: it keeps what it has looked up."""
 
-    def __init__(self, files: CodeFiles) -> None:
+    def __init__(self, files: CodeFiles, cache: UseCache | None = None) -> None:
+        """`cache` is of the moment of the files; None to start without resolved uses."""
         self._precise = PreciseResolver(files)
         self._names = ScopeLookup(files)
         self._types = TypeInference(self._names)
         self._candidates = NameCandidates(self._names)
         self._overrides = OverrideLookup(self._names, self._types)
-        self._search = UseSearch(files, self)
+        self._search = UseSearch(files, self, cache or UseCache())
         self._resolutions: dict[tuple[str, int, str, str, str, bool, int], Resolution] = {}
 
     def resolve(self, file: CodeFile, use: Use) -> Resolution:
@@ -97,6 +99,10 @@ class Resolver:
     def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
         """Return the paths of all files that may use or import a definition, sorted."""
         return self._search.mentioning_paths(definition)
+
+    def may_mention(self, definition: DefinitionKey, path: str) -> bool:
+        """Return False if a file is known to have no use of a definition, and no import of it."""
+        return self._search.may_mention(definition, path)
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""

@@ -17,6 +17,7 @@ from cocosearchd.graph.resolution.candidates import resolution
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.overrides import OverriddenMembers
+from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
@@ -25,8 +26,9 @@ from cocosearchd.model import Symbol
 MAX_ALIASES = 100
 # Files with a name that are looked at for its declaration and its definitions.
 _MAX_DECLARING = 200
-# Uses and imports, by definition, that a question remembers: some 100 MB.
-MAX_REMEMBERED = 1_000_000
+# Bytes of resolved uses and imports that a question remembers.
+MAX_REMEMBERED = 100 << 20
+_IMPORT_BYTES = 300
 # Files that are loaded at once: one exchange with the store, and some 40 ms of unpacking.
 _BATCH = 256
 # Names of files that stand for their directory.
@@ -59,39 +61,24 @@ class _UseTarget(NamedTuple):
     is_imported: bool  # some import may mean it
     is_local: bool  # a function of a function: nothing outside of its file can use it
 
-
-class _UsesByMeaning:
-    """The uses of some names, in order, by the definitions that they may mean."""
-
-    def __init__(self) -> None:
-        self._uses: list[ResolvedUse] = []
-        self._numbers: dict[DefinitionKey, list[int]] = {}  # of uses, ascending
-
-    def add(self, use: ResolvedUse) -> int:
-        """Add a use; return how many definitions it is remembered for."""
-        number = len(self._uses)
-        if use.resolution.definitions:
-            self._uses.append(use)
-        for key in use.resolution.definitions:
-            self._numbers.setdefault(key, []).append(number)
-        return len(use.resolution.definitions)
-
-    def find(self, meanings: Iterable[DefinitionKey]) -> Iterator[ResolvedUse]:
-        """Yield the uses that mean one of some definitions, each once, in order."""
-        numbers = {number for key in meanings for number in self._numbers.get(key, ())}
-        return map(self._uses.__getitem__, sorted(numbers))
+    @property
+    def candidates(self) -> frozenset[DefinitionKey]:
+        """The definitions whose uses may be uses of the target."""
+        return self.meanings | self.overridden.members
 
 
 class UseSearch:
     """Searches files that mention a definition's names, and resolves each mention there."""
 
-    def __init__(self, files: CodeFiles, resolver: ForwardResolver) -> None:
+    def __init__(self, files: CodeFiles, resolver: ForwardResolver, cache: UseCache) -> None:
+        """`cache` is of the moment of the files."""
         self._files = files
         self._resolver = resolver
+        self._cache = cache
         # Definitions often share their names: the uses of each set of names are resolved once.
-        self._uses: dict[frozenset[str], _UsesByMeaning] = {}
+        self._uses: dict[frozenset[str], NameUses] = {}
         self._imports: dict[str, list[ResolvedImport]] = {}  # that mention a name
-        self._remembered = 0  # uses and imports, by definition
+        self._remembered = 0  # bytes
         self._targets: dict[DefinitionKey, _UseTarget] = {}
 
     def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
@@ -99,22 +86,27 @@ class UseSearch:
         target = self._make_target(definition)
         return [definition.path] if target.is_local else self._mentioning_paths(target.names)
 
+    def may_mention(self, definition: DefinitionKey, path: str) -> bool:
+        """Return False if a file is known to have no use of a definition, and no import of it."""
+        target = self._make_target(definition)
+        uses = self._uses_of(target.names)
+        return target.is_imported or path not in uses or bool(uses.find(path, target.candidates))
+
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
         target = self._make_target(definition)
-        yield from self._select(target, self._resolve_uses_in(file, target.names))
+        for meaning in self._find_uses(file, target.names, target.candidates):
+            if not target.meanings.isdisjoint(meaning.resolution.definitions):
+                yield ResolvedUse(file, meaning.use, meaning.resolution)
+            elif self._may_run_override(target, file, meaning.use):
+                yield ResolvedUse(
+                    file, meaning.use, resolution(sorted(target.meanings), "through_base")
+                )
 
-    def _select(self, target: _UseTarget, uses: Iterable[ResolvedUse]) -> Iterator[ResolvedUse]:
-        """Yield the uses that mean a target, and those through a base class that may."""
-        overridden = target.overridden
-        for use in uses:
-            keys = use.resolution.definitions
-            if not target.meanings.isdisjoint(keys):
-                yield use
-            elif not overridden.members.isdisjoint(keys):
-                classes = self._resolver.classes_of_receiver(use.file, use.use)
-                if not overridden.classes.isdisjoint(classes):
-                    yield use._replace(resolution=resolution(target.meanings, "through_base"))
+    def _may_run_override(self, target: _UseTarget, file: CodeFile, use: Use) -> bool:
+        """Return True for a use of an overridden member by a receiver of one of its base classes."""
+        classes = self._resolver.classes_of_receiver(file, use)
+        return not target.overridden.classes.isdisjoint(classes)
 
     def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
         """Yield the imports in a file that mean a definition."""
@@ -129,26 +121,17 @@ class UseSearch:
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
         target = self._make_target(definition)
-        if target.is_local:
-            for file in self._files.load([definition.path]).values():
+        for batch in _batches(self.mentioning_paths(definition)):
+            for file in self._load_users(batch, target):
                 yield from self.uses_in(definition, file)
-            return
-        known_uses = self._uses.get(target.names)
-        if known_uses is None:
-            yield from self._select(target, self._remember(target.names))
-        else:
-            meanings = target.meanings | target.overridden.members
-            yield from self._select(target, known_uses.find(meanings))
 
-    def _remember(self, names: frozenset[str]) -> Iterator[ResolvedUse]:
-        """Yield the uses of some names, and remember them once all have been asked for."""
-        uses = _UsesByMeaning()
-        for use in self._resolve_uses(names):
-            if self._remembered < MAX_REMEMBERED:
-                self._remembered += uses.add(use)
-            yield use
-        if self._remembered < MAX_REMEMBERED:
-            self._uses[names] = uses
+    def _load_users(self, batch: Sequence[str], target: _UseTarget) -> Iterator[CodeFile]:
+        """Yield those of some files that are not known to have no use of a target, in order."""
+        uses = self._uses_of(target.names)
+        users = uses.using_paths(target.candidates)
+        paths = [path for path in batch if path in users or path not in uses]
+        code_files = self._files.load(paths) if paths else {}
+        yield from (code_files[path] for path in paths if path in code_files)
 
     def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, by path."""
@@ -156,14 +139,33 @@ class UseSearch:
         for file in self._mentioning(target.names) if target.is_imported else ():
             yield from self.imports_in(definition, file)
 
-    def _resolve_uses(self, names: frozenset[str]) -> Iterator[ResolvedUse]:
-        """Yield the uses of some names, by path."""
-        for file in self._mentioning(names):
-            yield from self._resolve_uses_in(file, names)
+    def _uses_of(self, names: frozenset[str]) -> NameUses:
+        """Return the uses of some names that this question and earlier ones have resolved."""
+        uses = self._uses.get(names)
+        if uses is None:
+            uses = self._uses[names] = self._cache.of_names(names)
+        return uses
 
-    def _resolve_uses_in(self, file: CodeFile, names: frozenset[str]) -> Iterator[ResolvedUse]:
-        for use in file.facts.uses_named(names):
-            yield ResolvedUse(file, use, self._resolver.resolve(file, use))
+    def _find_uses(
+        self, file: CodeFile, names: frozenset[str], definitions: frozenset[DefinitionKey]
+    ) -> Iterable[UseMeaning]:
+        """Return the uses of some names in a file that may mean one of some definitions."""
+        uses = self._uses_of(names)
+        if file.path in uses:
+            return uses.find(file.path, definitions)
+        meanings = [
+            UseMeaning(use, self._resolver.resolve(file, use))
+            for use in file.facts.uses_named(names)
+        ]
+        # Raises if the time is over: what the resolver has looked up since then is not complete.
+        self._files.load(())
+        if self._remembered < MAX_REMEMBERED:
+            self._remembered += self._cache.add(names, uses, file.path, meanings)
+        return (
+            meaning
+            for meaning in meanings
+            if not definitions.isdisjoint(meaning.resolution.definitions)
+        )
 
     def _make_target(self, definition: DefinitionKey) -> _UseTarget:
         if definition not in self._targets:
@@ -269,7 +271,7 @@ class UseSearch:
         ]
         if self._remembered < MAX_REMEMBERED:
             self._imports[name] = imports
-            self._remembered += len(imports)
+            self._remembered += _IMPORT_BYTES * len(imports)
         return imports
 
     def _mentioning(self, names: Iterable[str]) -> Iterator[CodeFile]:
@@ -297,7 +299,7 @@ def module_name(path: str) -> str:
     return parts[-2] if stem in _INDEX_STEMS and len(parts) > 1 else stem
 
 
-def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
+def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
     items = iter(paths)
     while batch := list(islice(items, _BATCH)):
         yield batch

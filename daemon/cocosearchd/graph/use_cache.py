@@ -1,0 +1,107 @@
+"""Resolved uses of names, as of one moment: a bounded cache that questions share. For any thread.
+
+A meaning of a use depends on all files, so a cache is of one table of names, and never outlives it.
+A file whose uses of a name are resolved is not read again to find that none of them matters.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence, Set
+from threading import Lock
+from typing import NamedTuple
+
+from cocosearchd.graph.code_files import DefinitionKey, Resolution
+from cocosearchd.languages.code_facts import Use
+
+# Limit of one index: some 100,000 uses.
+MAX_CACHED_BYTES = 32 << 20
+# Measured with `tracemalloc`: a use with its resolution, and a file that may use a definition.
+_USE_BYTES = 300
+_PATH_BYTES = 24
+
+
+class UseMeaning(NamedTuple):
+    """A use, and the definitions that it may mean."""
+
+    use: Use
+    resolution: Resolution
+
+
+class NameUses:
+    """The uses of some names in the files that were read, by the definitions that they may mean."""
+
+    def __init__(self) -> None:
+        self._uses: dict[str, Sequence[UseMeaning]] = {}  # by path, without those that mean nothing
+        self._paths: dict[DefinitionKey, list[str]] = {}  # of files that may use a definition
+        self.nbytes = 0  # estimated
+
+    def __contains__(self, path: str) -> bool:
+        """Return True if all uses in a file are there."""
+        return path in self._uses
+
+    def add(self, path: str, meanings: Sequence[UseMeaning]) -> int:
+        """Add all uses in a file, in their order; return by how many bytes this has grown."""
+        if path in self._uses:  # another thread was faster
+            return 0
+        uses = tuple(meaning for meaning in meanings if meaning.resolution.definitions)
+        keys = {key for meaning in uses for key in meaning.resolution.definitions}
+        for key in keys:
+            self._paths.setdefault(key, []).append(path)
+        self._uses[path] = uses
+        growth = _USE_BYTES * (1 + len(uses)) + _PATH_BYTES * len(keys)
+        self.nbytes += growth
+        return growth
+
+    def find(self, path: str, definitions: Set[DefinitionKey]) -> Sequence[UseMeaning]:
+        """Return the uses in a file that may mean one of some definitions, in order."""
+        return [
+            meaning
+            for meaning in self._uses.get(path, ())
+            if not definitions.isdisjoint(meaning.resolution.definitions)
+        ]
+
+    def using_paths(self, definitions: Set[DefinitionKey]) -> Set[str]:
+        """Return the files with uses that may mean one of some definitions."""
+        return {path for key in definitions for path in tuple(self._paths.get(key, ()))}
+
+
+class UseCache:
+    """The resolved uses of the names that questions asked for last."""
+
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._uses: OrderedDict[frozenset[str], NameUses] = OrderedDict()
+        self._lock = Lock()
+        self.nbytes = 0  # estimated
+
+    def of_names(self, names: frozenset[str]) -> NameUses:
+        """Return the uses of some names; none are resolved in the beginning."""
+        with self._lock:
+            uses = self._uses.setdefault(names, NameUses())
+            self._uses.move_to_end(names)
+            return uses
+
+    def add(
+        self, names: frozenset[str], uses: NameUses, path: str, meanings: Sequence[UseMeaning]
+    ) -> int:
+        """Add all uses of some names in a file to those of `of_names`; return the growth in bytes.
+
+        Names that were asked for long ago go.
+        """
+        with self._lock:
+            growth = uses.add(path, meanings)
+            if self._uses.get(names) is uses:
+                self.nbytes += growth
+            while self.nbytes > self._max_bytes:
+                _, dropped = self._uses.popitem(last=False)
+                self.nbytes -= dropped.nbytes
+            return growth
+
+    def clear(self) -> None:
+        """Drop all uses, those of a name at a time: other threads wait for no longer."""
+        while True:
+            with self._lock:
+                if not self._uses:
+                    return
+                _, dropped = self._uses.popitem()
+                self.nbytes -= dropped.nbytes
+            del dropped

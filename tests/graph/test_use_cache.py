@@ -1,0 +1,124 @@
+"""Resolved uses that questions of one moment share: bounded, complete by file, and equal to new ones."""
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from benchmarks.graph.parsed_files import parse_texts
+from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey, Resolution
+from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
+from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
+from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
+from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning
+from cocosearchd.languages.code_facts import Use
+
+NAMES = frozenset({"run"})
+SOURCES = {
+    "a.py": "class A:\n    def run(self): ...\n\n    def go(self):\n        self.run()\n",
+    "b.py": "class B:\n    def run(self): ...\n",
+    "c.py": "from a import A\n\ndef first(b):\n    A().run()\n    b.run()\n",
+    "d.py": "from b import B\n\ndef second():\n    B().run()\n",
+}
+A_RUN, B_RUN = DefinitionKey("a.py", 1), DefinitionKey("b.py", 1)
+
+
+class LoadedPaths(TimedFiles):
+    """Files that note which of them were loaded."""
+
+    def __init__(self, files: CodeFiles) -> None:
+        super().__init__(files, lambda: False)
+        self.loaded = set[str]()
+
+    def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
+        requested = list(paths)
+        self.loaded.update(requested)
+        return super().load(requested)
+
+
+def meaning(line: int, *definitions: DefinitionKey) -> UseMeaning:
+    use = Use("call", "run", "", False, line, 1, -1)
+    return UseMeaning(use, Resolution(definitions, "certain", "import"))
+
+
+def answers(files: CodeFiles, cache: UseCache, key: DefinitionKey) -> tuple[object, object]:
+    """Return the references and the impact of a definition, by two questions."""
+    page = find_references(files, Resolver(files, cache), [key], ReferenceQuery(), lambda: False)
+    bounds = ImpactBounds(3, "possible", lambda: False)
+    return page, find_impact(files, Resolver(files, cache), [key], bounds)
+
+
+def test_uses_of_a_file_are_found_by_what_they_may_mean_in_order() -> None:
+    uses = NameUses()
+    uses.add("c.py", [meaning(1, A_RUN), meaning(2), meaning(3, A_RUN, B_RUN), meaning(4, B_RUN)])
+    uses.add("d.py", [])
+    assert [item.use.line for item in uses.find("c.py", {A_RUN})] == [1, 3]
+    assert [item.use.line for item in uses.find("c.py", {A_RUN, B_RUN})] == [1, 3, 4]
+    assert uses.using_paths({B_RUN}) == {"c.py"}
+    assert "d.py" in uses
+    assert not uses.find("d.py", {A_RUN})
+
+
+def test_a_file_is_added_once() -> None:
+    uses = NameUses()
+    assert uses.add("c.py", [meaning(1, A_RUN)]) == uses.nbytes > 0
+    assert uses.add("c.py", [meaning(1, A_RUN)]) == 0
+    assert len(uses.find("c.py", {A_RUN})) == 1
+
+
+def test_names_that_were_asked_for_long_ago_are_dropped() -> None:
+    cache = UseCache(max_bytes=10_000)
+    for number in range(100):
+        names = frozenset({f"name{number}"})
+        cache.add(names, cache.of_names(names), "a.py", [meaning(1, A_RUN)])
+        assert cache.nbytes <= 10_000
+    assert "a.py" in cache.of_names(frozenset({"name99"}))
+    assert "a.py" not in cache.of_names(frozenset({"name0"}))
+
+
+def test_a_question_keeps_uses_that_the_cache_has_dropped() -> None:
+    cache = UseCache(max_bytes=0)
+    uses = cache.of_names(NAMES)
+    cache.add(NAMES, uses, "a.py", [meaning(1, A_RUN)])
+    cache.add(NAMES, uses, "b.py", [meaning(1, A_RUN)])
+    assert uses.using_paths({A_RUN}) == {"a.py", "b.py"}
+    assert cache.nbytes == 0
+
+
+def test_a_cleared_cache_is_empty() -> None:
+    cache = UseCache()
+    cache.add(NAMES, cache.of_names(NAMES), "a.py", [meaning(1, A_RUN)])
+    cache.clear()
+    assert cache.nbytes == 0
+    assert "a.py" not in cache.of_names(NAMES)
+
+
+def test_answers_with_the_uses_of_earlier_questions_are_those_without() -> None:
+    files = parse_texts(SOURCES, {"python"})
+    cache = UseCache()
+    for key in (A_RUN, B_RUN, A_RUN, DefinitionKey("a.py", 0)):
+        assert answers(files, cache, key) == answers(files, UseCache(), key)
+
+
+def test_a_file_without_uses_of_a_definition_is_not_read_again() -> None:
+    parsed, cache = parse_texts(SOURCES, {"python"}), UseCache()
+    answers(parsed, cache, A_RUN)
+    files = LoadedPaths(parsed)
+    page = find_references(files, Resolver(files, cache), [A_RUN], ReferenceQuery(), lambda: False)
+    assert [item.position.path for item in page.references] == ["a.py", "c.py", "c.py"]
+    assert page.unread_files == 0
+    assert files.loaded == {"a.py", "c.py"}
+
+
+def test_uses_that_were_resolved_after_the_time_was_over_are_not_shared() -> None:
+    """Look-ups that the end of the time has cut off leave guesses behind."""
+    over = list[bool]()
+    files = TimedFiles(parse_texts(SOURCES, {"python"}), lambda: bool(over))
+    cache = UseCache()
+    resolver = Resolver(files, cache)
+    file = files.load(["c.py"])["c.py"]
+    assert list(resolver.mentioning_paths(A_RUN)) == ["a.py", "c.py", "d.py"]
+    over.append(True)
+    with pytest.raises(OutOfTime):
+        list(resolver.uses_in(A_RUN, file))
+    assert "c.py" not in cache.of_names(NAMES)
