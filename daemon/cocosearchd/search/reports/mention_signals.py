@@ -10,7 +10,7 @@ from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.features import file_stem
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.name_scores import find_defining_files
-from cocosearchd.search.reports.mentions import GROUPS, Frame, Mentions
+from cocosearchd.search.reports.mentions import GROUPS, Frame, Group, Mentions
 
 # Files that define a name, or have a name of a file: more say nothing about the question.
 MAX_DEFINING = 30
@@ -87,8 +87,14 @@ class MentionedFiles:
 
 def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
     """Return the signals `MENTION_SIGNALS` of all live files, each (F,), 0 where nothing is said."""
+    stems = corpus.live.stem_set
+    # Most names are those of no file: each of many indexes looks up the others only.
+    names_by_group = {
+        group: [name for name in mentions.names[group] if not stems.isdisjoint((name, f"_{name}"))]
+        for group in GROUPS.values()
+    }
     by_index = [
-        _mention_signals_of_paths(mentions, MentionedFiles(corpus.live.paths[rows]))
+        _mention_signals_of_paths(mentions, names_by_group, MentionedFiles(corpus.live.paths[rows]))
         for rows in map(corpus.file_groups.rows, range(len(corpus.file_groups)))
     ]
     signals = _definition_signals(mentions, corpus)
@@ -97,8 +103,13 @@ def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
     return signals
 
 
-def _mention_signals_of_paths(mentions: Mentions, names: MentionedFiles) -> dict[str, Floats]:
-    """Return the signals of the paths of the files of one index, each (F,)."""
+def _mention_signals_of_paths(
+    mentions: Mentions, names_by_group: Mapping[Group, Sequence[str]], names: MentionedFiles
+) -> dict[str, Floats]:
+    """Return the signals of the paths of the files of one index, each (F,).
+
+    `names_by_group`: names that files may have, of each group.
+    """
     count = len(names.paths)
     signals = dict[str, Floats]()
     for group in GROUPS.values():
@@ -110,7 +121,7 @@ def _mention_signals_of_paths(mentions: Mentions, names: MentionedFiles) -> dict
             count,
         )
         signals[f"stem_{group}"] = _share_signal(
-            (names.of_stem(name) for name in mentions.names[group]), count
+            (names.of_stem(name) for name in names_by_group[group]), count
         )
     signals["frame"] = _frame_signal(mentions.frames, names, count)
     return signals

@@ -66,6 +66,11 @@ class LiveDocuments:
         """The paths as a set, made when a name is first looked up: some 10 ms for 100,000."""
         return frozenset(self.paths)
 
+    @cached_property
+    def stem_set(self) -> frozenset[str]:
+        """The names of the files without suffix, made when a long question first asks for them."""
+        return frozenset(map(features.file_stem, self.paths))
+
     def by_segment(self, files: Ints) -> list[Ints]:
         """Convert ascending numbers of live files to numbers in the segment of each view."""
         cuts = np.searchsorted(files, self.ends[:-1])
