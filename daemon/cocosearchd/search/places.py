@@ -65,7 +65,7 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
         )
         return tuple(map(ScoredResult, ordered[: plan.limit]))
     files = choose_files(plan, scored)
-    return make_results(plan, scored, files, len(files))
+    return make_results(plan, scored, files, files)
 
 
 def _relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
@@ -96,9 +96,12 @@ def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenF
 
 
 def make_results(
-    plan: Plan, scored: Sequence[ScoredCandidate], files: Sequence[ChosenFile], count: int
+    plan: Plan,
+    scored: Sequence[ScoredCandidate],
+    files: Sequence[ChosenFile],
+    shown: Sequence[ChosenFile],
 ) -> tuple[ScoredResult, ...]:
-    """Make the results of the first `count` of the chosen files, in their order.
+    """Make the results of those of the chosen files that are shown, in their order.
 
     With `plan.collapse`, one place stands for all that are nearly equal in a file.
 
@@ -113,11 +116,11 @@ def make_results(
     threshold = _threshold(places_by_file.values(), plan.limit)
     results = [
         _make_result(places_by_file[file.best.candidate.path], threshold, collapse=plan.collapse)
-        for file in files[:count]
+        for file in shown
     ]
     return tuple(
         replace(result, similar_paths=file.similar_paths) if file.similar_paths else result
-        for result, file in zip(results, files, strict=False)
+        for result, file in zip(results, shown, strict=True)
     )
 
 

@@ -320,9 +320,8 @@ class Retriever:
             )
 
 
-def make_attempt(ranked: RankedIndex, count: int) -> RetrievalAttempt:
-    """Make the results of the first `count` files of an index, which has not changed."""
-    candidates = ranked.select(count)
+def make_attempt(candidates: RankedCandidates) -> RetrievalAttempt:
+    """Make the attempt of candidates that a snapshot ranked, and whose files have not changed."""
     states, selected, generation = candidates.states, candidates.selected, candidates.generation
     assert states is not None, "its rows are read"
     assert selected is not None, "its results are made"

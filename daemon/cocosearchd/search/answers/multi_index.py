@@ -19,7 +19,7 @@ from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
 from cocosearchd.search.joint.hit_order import order_hits
 from cocosearchd.search.joint.index_sentences import group_sentences
-from cocosearchd.search.joint.joint_ranking import Outcome
+from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline, make_answer
@@ -103,7 +103,7 @@ async def search_several(
     """
     check_same_embedder(records)
     traces = {record.name: Trace(explain=explain) for record in records}
-    outcomes = await _rank_all(pipeline, records, query, traces, overlays or {})
+    joint, outcomes = await _rank_all(pipeline, records, query, traces, overlays or {})
     ranked_answers = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
     failed_indexes = tuple(
         FailedIndex(record.name, outcome)
@@ -112,8 +112,11 @@ async def search_several(
     )
     if failed_indexes and not ranked_answers:
         raise failed_indexes[0].error
-    merge = _merge_ranked if query.words else _merge_listed
-    merged = await merge(pipeline, ranked_answers, query, traces)
+    merged = await (
+        _merge_ranked(pipeline, joint, ranked_answers, query, traces)
+        if query.words
+        else _merge_listed(pipeline, ranked_answers, query, traces)
+    )
     return replace(merged, failed=failed_indexes)
 
 
@@ -134,6 +137,7 @@ async def _merge_listed(
 
 async def _merge_ranked(
     pipeline: Pipeline,
+    joint: JointRanking,
     ranked_answers: Sequence[RankedAnswer],
     query: Query,
     traces: dict[str, Trace],
@@ -148,12 +152,15 @@ async def _merge_ranked(
         if _collapses(query)
         else [SelectedHit(*chosen) for chosen in ordered[:limit]]
     )
-    ranked_hits = (hits_by_index[entry.number][entry.rank - 1] for entry in selected)
+    completed = await joint.complete(
+        deduplicated, [(entry.number, entry.rank) for entry in selected]
+    )
+    ranked_hits = (completed[entry.number].ranked_hits.hits[entry.rank - 1] for entry in selected)
     if is_bundled(ranked_hits, query.view):
-        bundle = await _bundle(pipeline, deduplicated, selected, query.view, traces)
+        bundle = await _bundle(pipeline, completed, selected, query.view, traces)
         if bundle.hits:
             return bundle
-    answers = await _expand_selected(pipeline, deduplicated, selected, traces)
+    answers = await _expand_selected(pipeline, completed, selected, traces)
     fitting = _fit_budget(merge_hits(answers, selected), query)
     omitted = len(selected) - len(fitting)
     return MergedAnswer(fitting, answers, (), traces, omitted=omitted)
@@ -278,7 +285,7 @@ async def _rank_all(
     query: Query,
     traces: Mapping[str, Trace],
     overlays: Mapping[str, Overlay],
-) -> list[Outcome]:
+) -> tuple[JointRanking, list[Outcome]]:
     """Rank the hits of every index that may add some; an outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
     # A budget is for the merged answer, so it is spent after merging.
@@ -291,7 +298,7 @@ async def _rank_all(
     # With nested roots, all hits of all indexes count: which index shows a file depends on its rank.
     limit = None if _are_nested(_slashed_roots(records)) else compared
     await joint.rank_scored(limit)
-    return await joint.finish(limit)
+    return joint, await joint.finish(limit)
 
 
 def _collapses(query: Query) -> bool:

@@ -3,7 +3,7 @@
 The indexes that cannot add a hit are never ranked: neither their rows nor their files are read.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from cocosearchd.search.answers.ranked_answer import (
     RankedAnswer,
     make_ranked_hits,
 )
+from cocosearchd.search.code.code_candidates import RankedCandidates
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.joint.hit_order import (
     HitRelevances,
@@ -110,18 +111,78 @@ class JointRanking:
     async def finish(self, compared: int | None) -> list[Outcome]:
         """Return the outcome of each index, with the hits that are among the first `compared`.
 
-        None: with all hits. Indexes that are scored, and not ranked, add nothing.
+        None: with all hits. Otherwise `complete` makes those that are shown. Indexes that are scored,
+        and not ranked, add nothing.
         """
+        if compared is None:
+            await anyio.to_thread.run_sync(self._complete_ranked)
         hit_counts = Counter(number for number, _ in order_hits(self._relevances)[:compared])
-        if self._ranked:
-            await anyio.to_thread.run_sync(self._make_answers, hit_counts)
-        for number in self._ranked:
-            self._cache_answer(number)
+        for number, ranked in self._ranked.items():
+            self._cache.count_miss()
+            self._outcomes[number] = self._compare(number, ranked, hit_counts[number])
         self._skip(self._scored, "miss")
-        self._cache_joint()
         outcomes = [outcome for outcome in self._outcomes if outcome is not None]
         assert len(outcomes) == len(self._prepared), "an index was forgotten"
         return outcomes
+
+    async def complete(
+        self, answers: Sequence[RankedAnswer], hits: Iterable[tuple[int, int]]
+    ) -> tuple[RankedAnswer, ...]:
+        """Return the answers with whole hits where these are shown: (position of the answer, rank).
+
+        The answers are those of `finish`, without any that have failed.
+        """
+        ranks = defaultdict[int, list[int]](list)
+        for position, rank in hits:
+            ranks[position].append(rank)
+        completed = await anyio.to_thread.run_sync(self._complete_all, answers, ranks)
+        self._cache_joint()
+        return completed
+
+    def _complete_all(
+        self, answers: Sequence[RankedAnswer], ranks: Mapping[int, Sequence[int]]
+    ) -> tuple[RankedAnswer, ...]:
+        numbers = {self._prepared[number].record.key: number for number in self._ranked}
+        completed = list(answers)
+        for position, ranks_of_answer in ranks.items():
+            number = numbers.get(answers[position].record.key)
+            if number is not None:
+                completed[position] = self._complete(number, answers[position], ranks_of_answer)
+                self._outcomes[number] = completed[position]
+        return tuple(completed)
+
+    def _complete_ranked(self) -> None:
+        """Answer with all hits of each ranked index."""
+        for number, ranked in self._ranked.items():
+            self._cache.count_miss()
+            ranked_hits = self._make_hits(number, ranked.complete(range(1, len(ranked.files) + 1)))
+            self._outcomes[number] = self._prepared[number].answer(ranked_hits, "miss")
+        self._ranked.clear()
+
+    def _compare(self, number: int, ranked: RankedIndex, count: int) -> RankedAnswer:
+        """Make the answer of a ranked index with its first hits, as they are compared."""
+        ranked_hits = self._make_hits(number, ranked.compare(count))
+        return self._prepared[number].answer(
+            replace(ranked_hits, relevances=ranked.relevances), "miss"
+        )
+
+    def _complete(self, number: int, answer: RankedAnswer, ranks: Sequence[int]) -> RankedAnswer:
+        """Make whole hits of these ranks."""
+        completed = self._make_hits(number, self._ranked[number].complete(ranks))
+        hits = list(answer.ranked_hits.hits)
+        for rank, hit in zip(ranks, completed.hits, strict=True):
+            hits[rank - 1] = hit
+        return replace(answer, ranked_hits=replace(answer.ranked_hits, hits=tuple(hits)))
+
+    def _make_hits(self, number: int, candidates: RankedCandidates) -> RankedHits:
+        prepared = self._prepared[number]
+        return make_ranked_hits(
+            prepared.record,
+            prepared.plan,
+            make_attempt(candidates),
+            self._query_vector,
+            prepared.state,
+        )
 
     def _choose_indexes(self, compared: int | None) -> list[int]:
         bounds = [
@@ -235,31 +296,10 @@ class JointRanking:
             for number in numbers:
                 tasks.start_soon(rank, number)
 
-    def _make_answers(self, hit_counts: Mapping[int, int]) -> None:
-        """Make the answers of the ranked indexes, with so many of the hits of each. For a thread."""
-        for number, ranked in self._ranked.items():
-            prepared = self._prepared[number]
-            attempt = make_attempt(ranked, hit_counts.get(number, 0))
-            ranked_hits = make_ranked_hits(
-                prepared.record, prepared.plan, attempt, self._query_vector, prepared.state
-            )
-            if len(ranked_hits.hits) < len(ranked.files):
-                ranked_hits = replace(ranked_hits, relevances=ranked.relevances)
-            self._outcomes[number] = prepared.answer(ranked_hits, "miss")
-
-    def _cache_answer(self, number: int) -> None:
-        """Cache the answer of a ranked index, if it has all hits."""
-        self._cache.count_miss()
-        prepared = self._prepared[number]
-        answer = self._outcomes[number]
-        assert isinstance(answer, RankedAnswer)
-        if self._is_cacheable and answer.ranked_hits.relevances is None:
-            vector = self._query_vector.vector
-            self._cache.put(prepared.record.key, prepared.plan, vector, answer.ranked_hits)
-
     def _cache_joint(self) -> None:
         """Cache the first hits of the ranked indexes, and which indexes add nothing."""
-        if not self._is_cacheable or not self._scored.keys() | self._ranked.keys():
+        is_cacheable = self._query.use_cache and self._query_vector.cacheable
+        if not is_cacheable or not self._scored.keys() | self._ranked.keys():
             return
         first_hits = dict[IndexKey, RankedHits]()
         for outcome in self._outcomes:
@@ -270,7 +310,3 @@ class JointRanking:
         skipped = frozenset(self._prepared[number].record.key for number in self._scored)
         joint = JointHits(first_hits, skipped)
         self._cache.put_joint(self._prepared[0].plan, self._states(), joint)
-
-    @property
-    def _is_cacheable(self) -> bool:
-        return self._query.use_cache and self._query_vector.cacheable

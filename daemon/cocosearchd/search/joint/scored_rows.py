@@ -17,7 +17,7 @@ from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.phrase_filter import PhraseMatches
 from cocosearchd.search.joint.hit_order import HitRelevances
 from cocosearchd.search.joint.joint_query import ScoredIndex
-from cocosearchd.search.places import ChosenFile, choose_files, make_results
+from cocosearchd.search.places import ChosenFile, ScoredResult, choose_files, make_results
 from cocosearchd.store.chunks.rows import Candidate, Key
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads import chunk_reads
@@ -42,10 +42,19 @@ class RankedIndex:
             tuple(entry.relevance for entry in best), any(entry.every_word for entry in best)
         )
 
-    def select(self, count: int) -> RankedCandidates:
-        """Return the candidates with the results of the first `count` files."""
+    def compare(self, count: int) -> RankedCandidates:
+        """Return the candidates with the results of the first `count` files, by their best places.
+
+        Hits of several indexes are compared by these; only those that are shown need the others.
+        """
+        results = (ScoredResult(file.best, (), file.similar_paths) for file in self.files[:count])
+        return replace(self.candidates, selected=tuple(results))
+
+    def complete(self, ranks: Sequence[int]) -> RankedCandidates:
+        """Return the candidates with the results of these ranks, from 1."""
+        shown = [self.files[rank - 1] for rank in ranks]
         plan = self.code_query.plan
-        results = make_results(plan, self.candidates.scored, self.files, count)
+        results = make_results(plan, self.candidates.scored, self.files, shown)
         return replace(self.candidates, selected=add_counterparts(self.code_query, results))
 
 
