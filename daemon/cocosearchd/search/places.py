@@ -99,7 +99,7 @@ def make_results(
     plan: Plan,
     scored: Sequence[ScoredCandidate],
     files: Sequence[ChosenFile],
-    shown: Sequence[ChosenFile],
+    shown_files: Sequence[ChosenFile],
 ) -> tuple[ScoredResult, ...]:
     """Make the results of those of the chosen files that are shown, in their order.
 
@@ -116,11 +116,11 @@ def make_results(
     threshold = _threshold(places_by_file.values(), plan.limit)
     results = [
         _make_result(places_by_file[file.best.candidate.path], threshold, collapse=plan.collapse)
-        for file in shown
+        for file in shown_files
     ]
     return tuple(
         replace(result, similar_paths=file.similar_paths) if file.similar_paths else result
-        for result, file in zip(results, shown, strict=True)
+        for result, file in zip(results, shown_files, strict=True)
     )
 
 

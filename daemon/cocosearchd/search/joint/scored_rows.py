@@ -52,9 +52,9 @@ class RankedIndex:
 
     def complete(self, ranks: Sequence[int]) -> RankedCandidates:
         """Return the candidates with the results of these ranks, from 1."""
-        shown = [self.files[rank - 1] for rank in ranks]
+        shown_files = [self.files[rank - 1] for rank in ranks]
         plan = self.code_query.plan
-        results = make_results(plan, self.candidates.scored, self.files, shown)
+        results = make_results(plan, self.candidates.scored, self.files, shown_files)
         return replace(self.candidates, selected=add_counterparts(self.code_query, results))
 
 
