@@ -266,6 +266,8 @@ async def _expand_selected(
     return tuple(
         [
             await pipeline.expand(ranked, traces[ranked.record.name], counts[number])
+            if counts[number]
+            else make_answer(ranked, (), (), omitted=0)
             for number, ranked in enumerate(ranked_answers)
         ]
     )
