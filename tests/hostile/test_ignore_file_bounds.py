@@ -1,8 +1,10 @@
 """Many and large ignore files take bounded memory and time, and it is said what is not used."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,15 +12,27 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching import exclusion_report
 from cocosearchd.watching.ignore import ignore_layers, pattern_cache
 from cocosearchd.watching.ignore.ignore_layers import MAX_LAYERS
-from cocosearchd.watching.ignore.patterns import MAX_WILDCARDS_BYTES, parse
+from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
+from cocosearchd.watching.ignore.missing_files import why_absent
+from cocosearchd.watching.ignore.patterns import (
+    MAX_WILDCARDS,
+    MAX_WILDCARDS_BYTES,
+    deciding_line,
+    parse,
+)
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.ignore_files import MAX_IGNORE_BYTES
+from cocosearchd.watching.watched_root import WatchedRoot
+from tests.watching.support import QUICK, MemoryIndex
 
 DEPTH = 50
 MAX_GROWTH_MB = 200
 MAX_DECISION_S = 0.05
+MAX_COUNT_S = 1.0
+MAX_REASON_S = 5.0
 
 # The growth is that of a process of its own: what other tests have freed would hide it. The limit
 # ends a process that takes what the daemon must not.
@@ -147,3 +161,57 @@ def test_no_more_than_so_many_files_are_in_effect(tmp_path: Path) -> None:
     assert scope.is_in_scope(last + b"%d.py" % (MAX_LAYERS + 4))
     assert len(scope._folder(last.rstrip(b"/")).git_layers) == ignore_layers.MAX_LAYERS
     assert str(MAX_LAYERS) in scope.warnings()[0]
+
+
+def test_left_out_files_are_counted_soon_whatever_leaves_them_out(tmp_path: Path) -> None:
+    lines = b"".join(b"*a%d\n" % number for number in range(120_000))[:MAX_IGNORE_BYTES]
+    (tmp_path / ".gitignore").write_bytes(b"*.py\n" + lines)
+    for number in range(20):
+        (tmp_path / f"{number}.py").touch()
+    settings = IndexingSettings()
+    scope = RootScope(os.fsencode(tmp_path), settings)
+    began = time.thread_time()
+    left_out = count_left_out(scope, settings)
+    assert time.thread_time() - began < MAX_COUNT_S
+    assert left_out.counts["gitignore"] == 20
+    began = time.thread_time()
+    reason = why_absent(scope, settings, b"7.py")
+    assert reason == "it is left out by .gitignore:1: *.py"
+    assert time.thread_time() - began < MAX_REASON_S
+
+
+def test_a_line_that_is_not_used_decides_nothing() -> None:
+    text = b"\n".join(b"*.%d" % number for number in range(MAX_WILDCARDS)) + b"\n*.py\nb.go\n"
+    assert deciding_line(text, b"a.py", b"a.py") is None
+    assert deciding_line(text, b"a.7", b"a.7") == (8, b"*.7")
+    assert deciding_line(text, b"b.go", b"b.go") == (MAX_WILDCARDS + 2, b"b.go")
+
+
+async def test_questions_that_give_up_do_not_pile_up_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    counts = list[RootScope]()
+
+    def slow(scope: RootScope, settings: IndexingSettings) -> LeftOutFiles:
+        counts.append(scope)
+        assert goes_on.wait(10)
+        return LeftOutFiles({"gitignore": len(counts)}, is_complete=True)
+
+    # Patched, because no ignore file is slow enough to be given up.
+    monkeypatch.setattr(exclusion_report, "count_left_out", slow)
+    root = os.fsencode(tmp_path)
+    live = WatchedRoot(root, MemoryIndex(root), IndexingSettings(), QUICK, tmp_path / "sync")
+    await live._coordinator.open()
+    for _ in range(5):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(live.exclusions.left_out_files(), 0.01)
+    questions = [asyncio.ensure_future(live.exclusions.left_out_files()) for _ in range(5)]
+    await asyncio.sleep(0)
+    goes_on.set()
+    expected = LeftOutFiles({"gitignore": 1}, is_complete=True)
+    assert await asyncio.gather(*questions) == [expected] * 5
+    assert await live.exclusions.left_out_files() == expected
+    assert len(counts) == 1
+    live._coordinator.invalidate_rules(b"")
+    assert await live.exclusions.left_out_files() != expected

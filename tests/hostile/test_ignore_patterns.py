@@ -16,6 +16,7 @@ from cocosearchd.watching.ignore.patterns import (
     MAX_WILDCARDS,
     MAX_WILDCARDS_BYTES,
     Patterns,
+    deciding_line,
     parse,
 )
 from cocosearchd.watching.ignore.root_scope import RootScope
@@ -154,6 +155,34 @@ def test_patterns_with_many_wildcards_decide_as_git_does(repository: Path, line:
         "x/a/q/b",
     ]
     compare(repository, [line], paths, ignore_case=False)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(PATTERN, min_size=1, max_size=12),
+    st.lists(PART, min_size=12, unique=True),
+    st.booleans(),
+)
+def test_the_line_that_decides_is_the_one_that_git_names(
+    repository: Path, lines: list[str], names: list[str], ignore_case: bool
+) -> None:
+    text = "\n".join(lines).encode()
+    (repository / ".gitignore").write_bytes(text)
+    git(repository, "config", "core.ignoreCase", str(ignore_case).lower())
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin", "-z", "-v"],
+        cwd=repository,
+        input=b"".join(name.encode() + b"\0" for name in names),
+        capture_output=True,
+        check=False,
+    )
+    fields = done.stdout.split(b"\0")
+    by_git = {name: int(line) for line, name in zip(fields[1::4], fields[3::4], strict=False)}
+    decided = {
+        name: deciding_line(text, name, name, ignore_case=ignore_case)
+        for name in (name.encode() for name in names)
+    }
+    assert {name: line[0] for name, line in decided.items() if line} == by_git
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a repository holds in great number does not block the event loop, which serves every root.
+"""Large numbers of anything in a repository do not block the event loop, which serves every root.
 
 Times are those of the thread of the event loop, so that a busy machine does not matter.
 """
@@ -86,9 +86,9 @@ async def test_many_empty_markers_do_not_block(tmp_path: Path) -> None:
     repository = tmp_path / f"{MARKERS - 1}"
     (repository / ".git").unlink()
     git(repository, "init", "-q")
-    before = coordinator.scope
+    incomplete_scope = coordinator.scope
     await coordinator.check_rules(local=True)
-    assert coordinator.scope is not before, "it is noticed all the same"
+    assert coordinator.scope is not incomplete_scope, "it is noticed all the same"
 
 
 def linked(number: int, written: int) -> LinkedName:

@@ -1,6 +1,8 @@
 """Reports why files of a watched root are not in its index."""
 
+import asyncio
 import time
+import weakref
 from collections.abc import Callable
 
 from cocosearchd.exclusion import find_exclusion
@@ -8,6 +10,7 @@ from cocosearchd.model import path_bytes
 from cocosearchd.watching.dirty_set import FailedPaths
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
 from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
+from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.root_status import FailedPath
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scans.scan_coordinator import ScanCoordinator
@@ -28,6 +31,8 @@ class ExclusionReport:
         self._failures = failures
         self._threads = threads
         self._lag_reason = lag_reason
+        self._counting: asyncio.Future[LeftOutFiles | None] | None = None
+        self._counted: tuple[weakref.ref[RootScope], LeftOutFiles] | None = None
 
     async def reason(self, path: str) -> str:
         """Say why a file is not in the index."""
@@ -42,14 +47,27 @@ class ExclusionReport:
         return reason or f"it is to be indexed, and not yet: {self._lag_reason()}"
 
     async def left_out_files(self) -> LeftOutFiles | None:
-        """Count the files that the rules leave out; None if the rules are not known now."""
+        """Count the files that the rules leave out; None if the rules are not known now.
+
+        One count runs at a time, to its end, and its result holds until the next scope: callers
+        that give up do not pile up threads.
+        """
         scope = self._coordinator.scope
         if scope is None:
             return None
+        if self._counted is not None and self._counted[0]() is scope:
+            return self._counted[1]
+        if self._counting is None or self._counting.done():
+            self._counting = asyncio.ensure_future(self._count_left_out(scope))
+        return await asyncio.shield(self._counting)
+
+    async def _count_left_out(self, scope: RootScope) -> LeftOutFiles | None:
         try:
-            return await self._threads.run(count_left_out, scope, self._coordinator.indexing)
+            left_out = await self._threads.run(count_left_out, scope, self._coordinator.indexing)
         except OSError:  # an ignore file cannot be read now: the status of the root says so
             return None
+        self._counted = (weakref.ref(scope), left_out)
+        return left_out
 
     def failed(self) -> tuple[FailedPath, ...]:
         """Return every file that could not be indexed yet, by path.

@@ -98,6 +98,12 @@ class _LinkedFile:
         """True if a scan has to compare the names."""
         return len(self.stamps) > MAX_NAMES
 
+    def other_names(self, link: LinkedName) -> frozenset[str]:
+        """Return the names whose stamp differs from that of a name."""
+        return frozenset(
+            path for path, stamp in self.stamps.items() if path != link.path and stamp != link.stamp
+        )
+
     def needs_scan(self, since: int) -> bool:
         """Return whether names are not known to have been compared since a change; note that."""
         if self.current >= len(self.stamps) or self.scanned_since <= since:
@@ -136,15 +142,12 @@ class HardLinks:
         """
         file = self._files.get(link.inode)
         new_name = link.names > (file.name_count if file else 1)
-        if file is None or not file.has_many_names:
-            stamps = file.stamps if file else {}
-            changed = frozenset(
-                path for path, stamp in stamps.items() if path != link.path and stamp != link.stamp
-            )
+        if file is not None and file.has_many_names:
             self._record(link)
-            return None if new_name else changed
+            return None if file.needs_scan(since) or new_name else frozenset()
+        changed = file.other_names(link) if file else frozenset[str]()
         self._record(link)
-        return None if file.needs_scan(since) or new_name else frozenset()
+        return None if new_name else changed
 
     def suspects(self, limit: int | None = None) -> list[Suspect]:
         """Return names here of files that have names elsewhere, with their stamps.

@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cocosearchd.model import RACY_NS, path_text
@@ -142,6 +142,11 @@ def repository_at(directory: bytes) -> Repository | None:
     common = _pointer(os.path.join(git_dir, b"commondir"), git_dir) or git_dir
     complete = all(map(os.path.exists, _required_files(git_dir, common)))
     return Repository(directory, git_dir, common) if complete else None
+
+
+def uncertain_directories(failures: Mapping[bytes, GitFailure]) -> tuple[bytes, ...]:
+    """Return the directories for which git fails now: exclusions in them may be wrong."""
+    return tuple(directory for directory, failure in failures.items() if failure.transient)
 
 
 def marker_stamps(directory: bytes) -> MarkerStamps:

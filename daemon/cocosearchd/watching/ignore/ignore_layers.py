@@ -18,11 +18,26 @@ class IgnoreLayer:
 
     `base` is the length of its directory in paths relative to the root, with `/`. For a file above
     the root, `outer` is the prefix that makes a path of the root relative to the file's directory.
+    `file` is absolute; b"" for files of git that are in no tree.
     """
 
     patterns: Patterns
     base: int
     outer: bytes = b""
+    file: bytes = b""
+
+    def relative(self, path: bytes) -> bytes:
+        """Return a path of the root relative to the directory of the file."""
+        return self.outer + path[self.base :]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludingRules:
+    """The patterns that leave an entry out, by source: several may."""
+
+    by_settings: bool
+    own_layer: IgnoreLayer | None  # a `.cocosearchignore`
+    git_layer: IgnoreLayer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,21 @@ def is_left_out_unless_tracked(folder: DirectoryRules, path: bytes, name: bytes)
         or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True
         or first_decision(folder.git_layers, path, name) is True
     )
+
+
+def excluding_layer(layers: Iterable[IgnoreLayer], entry: bytes) -> IgnoreLayer | None:
+    """Return the layer that leaves an entry out; a directory ends in `/`. None if none does."""
+    name = last_part(entry)
+    for layer in layers:
+        decision = layer.patterns.ignores(layer.relative(entry), name)
+        if decision is not None:
+            return layer if decision else None
+    return None
+
+
+def last_part(entry: bytes) -> bytes:
+    """Return the name of an entry, with the `/` at the end of a directory."""
+    return entry[entry.rstrip(b"/").rfind(b"/") + 1 :]
 
 
 def first_decision(layers: Iterable[IgnoreLayer], path: bytes, name: bytes) -> bool | None:

@@ -1,30 +1,33 @@
 """Explains in one sentence why a file is not in an index: its state on disk, else the rule.
 
-For questions of people, so it need not be fast: ignore files are read again, to name the line that
-decides.
+For questions of people: the ignore file that decides is read again, to name its line.
 """
 
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.exclusion import SCOPE_EXCLUSIONS, ScopeCode
 from cocosearchd.languages.detect import is_supported
 from cocosearchd.model import path_text
-from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.ignore import default_patterns, patterns
+from cocosearchd.watching.ignore.ignore_layers import IgnoreLayer, last_part
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.ignore_files import COCOSEARCHIGNORE, GITIGNORE, read_ignore_file
+from cocosearchd.watching.ignore_files import read_ignore_file
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that leaves an entry out; `detail` makes its row of `SCOPE_EXCLUSIONS` exact."""
+    """A rule that leaves an entry out; `detail` makes its row of `SCOPE_EXCLUSIONS` exact.
+
+    `layer` is the ignore file that has it: to name the line takes time.
+    """
 
     code: ScopeCode
     detail: str = ""
+    layer: IgnoreLayer | None = None
 
     @property
     def name(self) -> str:
@@ -89,9 +92,10 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
 def _by_rules(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
     for directory in _above(path):
         if (rule := deciding_rule(scope, settings, directory + b"/")) is not None:
-            return f"its directory {path_text(directory)}/ is left out by {rule.name}"
+            name = _with_line(scope.root, directory + b"/", rule).name
+            return f"its directory {path_text(directory)}/ is left out by {name}"
     rule = deciding_rule(scope, settings, path)
-    return None if rule is None else rule.sentence
+    return None if rule is None else _with_line(scope.root, path, rule).sentence
 
 
 def deciding_rule(scope: RootScope, settings: IndexingSettings, entry: bytes) -> Rule | None:
@@ -101,7 +105,7 @@ def deciding_rule(scope: RootScope, settings: IndexingSettings, entry: bytes) ->
     """
     path = entry.rstrip(b"/")
     if scope.is_left_out(path, directory=entry != path):
-        return _rule(scope, settings, entry)
+        return _rule(scope, entry)
     if entry != path or scope.is_in_scope(path):
         return None
     name = path.rpartition(b"/")[2]
@@ -118,50 +122,38 @@ def _above(path: bytes) -> Iterator[bytes]:
     return (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
-def _rule(scope: RootScope, settings: IndexingSettings, entry: bytes) -> Rule:
+def _rule(scope: RootScope, entry: bytes) -> Rule:
     """Return the rule that excludes an excluded entry; a directory ends in `/`.
 
     The order is that of `RootScope`.
     """
     if default_patterns.too_long(entry):
         return _LENGTH
-    name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
-    settings_patterns = patterns.parse(
-        "\n".join((*settings.exclude, *settings.extend_exclude)).encode()
-    )
-    if name.rstrip(b"/") != b".git" and settings_patterns.ignores(entry, name):
+    name = last_part(entry)
+    rules = scope.excluding_rules(entry)
+    if name.rstrip(b"/") != b".git" and rules.by_settings:
         return Rule("exclude")
-    line = _deciding_line(scope.root, entry, name, COCOSEARCHIGNORE, above_root=False)
-    if line:
-        return Rule("cocosearchignore", line)
+    if rules.own_layer is not None:
+        return Rule("cocosearchignore", layer=rules.own_layer)
     if default_patterns.TOOL_FILES.ignores(entry, name):
         return Rule("built_in", default_patterns.TOOL_FILES_RULE)
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
         return Rule("built_in", default_patterns.OUTPUT_RULE)
-    line = _deciding_line(scope.root, entry, name, GITIGNORE, above_root=True)
-    return Rule("gitignore", line) if line else Rule("git_excludes")
+    layer = rules.git_layer
+    return Rule("gitignore", layer=layer) if layer and layer.file else Rule("git_excludes")
 
 
-def _deciding_line(
-    root: bytes, entry: bytes, name: bytes, file_name: bytes, *, above_root: bool
-) -> str | None:
-    """Return file, number and text of the line that decides, in the nearest file of this name.
-
-    With `above_root` also in files of a repository above the root.
-    """
-    path = os.path.join(root, entry.rstrip(b"/"))
-    end = b"/" if entry.endswith(b"/") else b""
-    directory = os.path.dirname(path)
-    while True:
-        file = os.path.join(directory, file_name)
-        text = read_ignore_file(file, follow_links=False).content
-        match = patterns.deciding_line(text, os.path.relpath(path, directory) + end, name)
-        if match is not None:
-            number, line = match
-            in_root = not above_root or file.startswith(root.rstrip(b"/") + b"/")
-            label = os.path.relpath(file, root) if in_root else file
-            return f"{path_text(label)}:{number}: {path_text(line)}"
-        top = repository_at(directory) is not None if above_root else directory == root
-        if top or os.path.dirname(directory) == directory:
-            return None
-        directory = os.path.dirname(directory)
+def _with_line(root: bytes, entry: bytes, rule: Rule) -> Rule:
+    """Return the rule with file, number and text of the line that decides, if it is of a file."""
+    layer = rule.layer
+    if layer is None:
+        return rule
+    in_root = layer.file.startswith(root.rstrip(b"/") + b"/")
+    label = path_text(os.path.relpath(layer.file, root) if in_root else layer.file)
+    text = read_ignore_file(layer.file, follow_links=False).content
+    line = patterns.deciding_line(
+        text, layer.relative(entry), last_part(entry), ignore_case=layer.patterns.ignore_case
+    )
+    # None if the file has just changed
+    detail = label if line is None else f"{label}:{line[0]}: {path_text(line[1])}"
+    return replace(rule, detail=detail)

@@ -113,9 +113,33 @@ EMPTY = Patterns()
 def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
     """Return the patterns of an ignore file with this content."""
     parser = _Parser(ignore_case)
-    for line in _lines(text):
+    for _, line in _numbered_lines(text):
         parser.add(line)
     return parser.patterns(text)
+
+
+class _WildcardBounds:
+    """Counts the patterns with wildcards of one file, and omits those beyond the bounds."""
+
+    def __init__(self) -> None:
+        self.wildcards = 0
+        self.size = 0  # bytes
+        self.omitted = 0
+
+    def admit(self, line: bytes) -> bool:
+        """Count a pattern. Return whether it is used."""
+        if not _SPECIAL.search(line):
+            return True
+        if (
+            self.wildcards == MAX_WILDCARDS
+            or len(line) > MAX_WILDCARD_BYTES
+            or self.size + len(line) > MAX_WILDCARDS_BYTES
+        ):
+            self.omitted += 1
+            return False
+        self.wildcards += 1
+        self.size += len(line)
+        return True
 
 
 class _Parser:
@@ -128,42 +152,24 @@ class _Parser:
         self._number = 0  # of the current run
         # by run, the expressions for names and those for paths
         self._rules: dict[int, tuple[list[bytes], list[bytes]]] = {}
-        self._wildcards = 0
-        self._wildcard_size = 0
-        self._omitted = 0
+        self._bounds = _WildcardBounds()
 
     def add(self, line: bytes) -> None:
         """Add a line that is neither empty nor a comment."""
-        is_wildcard = _SPECIAL.search(line) is not None
-        if is_wildcard and not self._fits(line):
-            self._omitted += 1
+        if not self._bounds.admit(line):
             return
         ignored = not line.startswith(b"!")
         if not self._number:
             self._number = 1 if ignored else 2
         elif self._number % 2 != ignored:
             self._number += 1
-        self._add_pattern(line if ignored else line[1:], is_wildcard=is_wildcard)
+        self._add_pattern(line if ignored else line[1:])
 
-    def _fits(self, line: bytes) -> bool:
-        """Count a pattern with wildcards. Return whether it is within the bounds."""
-        wildcards = self._wildcards + 1
-        size = self._wildcard_size + len(line)
-        if (
-            wildcards > MAX_WILDCARDS
-            or len(line) > MAX_WILDCARD_BYTES
-            or size > MAX_WILDCARDS_BYTES
-        ):
-            return False
-        self._wildcards = wildcards
-        self._wildcard_size = size
-        return True
-
-    def _add_pattern(self, line: bytes, *, is_wildcard: bool) -> None:
+    def _add_pattern(self, line: bytes) -> None:
         directory = line.endswith(b"/")
         pattern = line[:-1] if directory else line
         in_names = b"/" not in pattern
-        if is_wildcard:
+        if _SPECIAL.search(pattern):
             rules = self._rules.setdefault(self._number, ([], []))
             rules[0 if in_names else 1].append(
                 _wildcard_rule(pattern, self._ignore_case, in_names=in_names, directory=directory)
@@ -188,26 +194,46 @@ class _Parser:
             ignore_case=self._ignore_case,
             lines=text.count(b"\n") + 1,
             size=len(text),
-            wildcards=self._wildcards,
-            wildcard_size=self._wildcard_size,
-            omitted=self._omitted,
+            wildcards=self._bounds.wildcards,
+            wildcard_size=self._bounds.size,
+            omitted=self._bounds.omitted,
         )
 
 
-def deciding_line(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
-    """Return number (from 1) and text of the line that decides on a path; None if none does."""
-    match = None
-    for number, line in enumerate(text.removeprefix(_BOM).split(b"\n"), 1):
-        if parse(line).ignores(path, name) is not None:
-            match = (number, line.strip())
-    return match
+def deciding_line(
+    text: bytes, path: bytes, name: bytes, *, ignore_case: bool = False
+) -> tuple[int, bytes] | None:
+    """Return number (from 1) and text of the line that decides on a path; None if none does.
+
+    It parses at most twice as much as the text, within the same bounds.
+    """
+    bounds = _WildcardBounds()
+    lines = [(number, line) for number, line in _numbered_lines(text) if bounds.admit(line)]
+    if not _match_any(lines, path, name, ignore_case):
+        return None
+    while len(lines) > 1:
+        half = len(lines) // 2
+        later = lines[half:]
+        lines = later if _match_any(later, path, name, ignore_case) else lines[:half]
+    number = lines[0][0]
+    return number, text.removeprefix(_BOM).split(b"\n")[number - 1].strip()
 
 
-def _lines(text: bytes) -> Iterator[bytes]:
-    for raw in text.removeprefix(_BOM).split(b"\n"):
+def _match_any(
+    lines: Iterable[tuple[int, bytes]], path: bytes, name: bytes, ignore_case: bool
+) -> bool:
+    parser = _Parser(ignore_case)
+    for _, line in lines:
+        parser.add(line)
+    return parser.patterns(b"").ignores(path, name) is not None
+
+
+def _numbered_lines(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with patterns, each with its number from 1."""
+    for number, raw in enumerate(text.removeprefix(_BOM).split(b"\n"), 1):
         line = _without_trailing_spaces(raw.removesuffix(b"\r").partition(b"\0")[0])
         if line and not line.startswith(b"#"):
-            yield line
+            yield number, line
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:

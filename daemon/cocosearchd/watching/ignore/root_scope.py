@@ -34,15 +34,19 @@ from cocosearchd.watching.git.repository import (
     rules_outdated,
     stamp,
     stamp_of,
+    uncertain_directories,
 )
 from cocosearchd.watching.git.rule_cache import GitRuleCache
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.ignore_layers import (
     DirectoryRules,
+    ExcludingRules,
     IgnoreLayer,
+    excluding_layer,
     first_decision,
     fits,
     is_left_out_unless_tracked,
+    last_part,
     omission_warning,
     parts_below,
     patterns_of_settings,
@@ -145,12 +149,18 @@ class RootScope:
         if directory:
             self._folders.pop(directory, None)
 
-    def outdated(self, outside: OutsideStamps | None = None) -> bool:
+    def outdated(
+        self, limit: int | None = None, outside: OutsideStamps | None = None
+    ) -> bool | None:
         """Return whether rules that no event announces may have changed.
 
-        Some `stat` calls for each of the `checked` entries. `outside` has what was read for other
-        roots.
+        Some `stat` calls for each entry: a repository below the root, a `.git` that is none, an
+        ignore file with several names. None, without a call, if there are more than `limit`.
+        `outside` has what was read for other roots.
         """
+        entries = len(self._nested) + len(self._incomplete) + len(self._linked)
+        if limit is not None and entries > limit:
+            return None
         retry_due = self._failure is not None and self._failure.due
         return (
             retry_due
@@ -158,11 +168,6 @@ class RootScope:
             or self._ignore_files_changed(outside)
             or self._repository_completed()
         )
-
-    @property
-    def checked(self) -> int:
-        """The number of entries that `outdated` checks; the tree's author chooses it."""
-        return len(self._nested) + len(self._incomplete) + len(self._linked)
 
     def _ignore_files_changed(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether ignore files above the root, or with several names, have changed."""
@@ -181,11 +186,6 @@ class RootScope:
         return {
             directory: failure for directory, failure in ({b"": around} | nested).items() if failure
         }
-
-    def uncertain_directories(self) -> tuple[bytes, ...]:
-        """Return the directories for which git fails now: exclusions in them may be wrong."""
-        failures = self.git_failures()
-        return tuple(directory for directory, failure in failures.items() if failure.transient)
 
     def warnings(self) -> tuple[str, ...]:
         """Say in a sentence each what of ignore files and repositories is not used, and why."""
@@ -242,7 +242,9 @@ class RootScope:
             self._is_harmless(b"", self._around, renewed._around) and self._refresh_nested(renewed)
         ):
             return None
-        recovered = set(self.uncertain_directories()) - set(renewed.uncertain_directories())
+        recovered = set(uncertain_directories(self.git_failures())) - set(
+            uncertain_directories(renewed.git_failures())
+        )
         return None if recovered else renewed  # files kept while git failed may have to go
 
     def _refresh_nested(self, renewed: "RootScope") -> bool:
@@ -325,6 +327,15 @@ class RootScope:
         end = b"/" if directory else b""
         folder = self._folder(above)
         return folder.left_out or self._is_left_out_in(folder, path + end, name + end)
+
+    def excluding_rules(self, entry: bytes) -> ExcludingRules:
+        """Return the patterns that leave an entry out, by source; a directory ends in `/`."""
+        folder = self._folder(entry.rstrip(b"/").rpartition(b"/")[0])
+        return ExcludingRules(
+            by_settings=self._exclude.ignores(entry, last_part(entry)) is True,
+            own_layer=excluding_layer(folder.own_layers, entry),
+            git_layer=excluding_layer(folder.git_layers, entry),
+        )
 
     def _is_in_scope_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
         """Return whether a file of a folder is in scope, without `may_be_in_scope` first.
@@ -480,7 +491,7 @@ class RootScope:
             file = os.path.join(top, *parts[:depth], GITIGNORE)
             patterns = self._patterns(file, ignore_case=around.ignore_case)
             below = b"".join(part + b"/" for part in parts[depth:])
-            layers.insert(0, IgnoreLayer(patterns, 0, below))
+            layers.insert(0, IgnoreLayer(patterns, 0, below, file))
         return DirectoryRules(left_out=False, git_layers=tuple(layers), rules=around, outer=outer)
 
     def _with_files(self, folder: DirectoryRules, path: bytes, base: int) -> DirectoryRules:
@@ -503,7 +514,7 @@ class RootScope:
         if text.status is not None and text.status.st_nlink > 1:
             self._linked[os.path.relpath(file, self.root)] = stamp_of(text.status)
         patterns = self._parsed(file, text, ignore_case=ignore_case, layers=layers)
-        return (IgnoreLayer(patterns, base), *layers) if patterns.is_used else layers
+        return (IgnoreLayer(patterns, base, file=file), *layers) if patterns.is_used else layers
 
     def _patterns(self, file: bytes, *, ignore_case: bool, follow_links: bool = False) -> Patterns:
         """Return the patterns of a file above or beside the tree. Raises `OSError`."""

@@ -20,7 +20,7 @@ from cocosearchd.watching.dirty_records import (
     file_stamp,
 )
 from cocosearchd.watching.dirty_set import DirtySet
-from cocosearchd.watching.git.repository import GitFailure
+from cocosearchd.watching.git.repository import GitFailure, uncertain_directories
 from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_suspects
 from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
@@ -103,7 +103,7 @@ class ScanCoordinator:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Directories whose content, or whose ignore rules of git, are not known."""
-        uncertain = self.scope.uncertain_directories() if self.scope is not None else ()
+        uncertain = uncertain_directories(self.scope.git_failures()) if self.scope else ()
         return tuple({**self.unread.failed, **dict.fromkeys(map(path_text, uncertain))})
 
     def unknown_reason(self) -> StaleReason | None:
@@ -204,9 +204,10 @@ class ScanCoordinator:
             await asyncio.shield(self._rule_check)
 
     async def _is_outdated(self, scope: RootScope, *, local: bool) -> bool:
-        if local and scope.checked <= MAX_CHECKED_AT_ONCE:
-            return scope.outdated()
-        return await self._threads.run(scope.outdated)
+        outdated = scope.outdated(MAX_CHECKED_AT_ONCE) if local else None
+        if outdated is None:
+            outdated = await self._threads.run(scope.outdated)
+        return outdated is not False
 
     async def _check_rules(self, *, local: bool) -> None:
         while (scope := self.scope) is not None and await self._is_outdated(scope, local=local):
@@ -309,7 +310,7 @@ class ScanCoordinator:
         outside = [path for path in compared.outside if path in picked.stored]
         if not outside or self.scope is None:
             return outside
-        uncertain = [path_text(path) for path in self.scope.uncertain_directories()]
+        uncertain = map(path_text, uncertain_directories(self.scope.git_failures()))
         return [
             path for path in outside if not any(below(path, directory) for directory in uncertain)
         ]
@@ -320,9 +321,7 @@ class ScanCoordinator:
         True as well if it takes long to know. `outside` has what was read for other roots.
         """
         scope = self.scope
-        is_outdated = (
-            scope is None or scope.checked > MAX_CHECKED_AT_ONCE or scope.outdated(outside)
-        )
+        is_outdated = scope is None or scope.outdated(MAX_CHECKED_AT_ONCE, outside) is not False
         unannounced = self.mapped or self._links.elsewhere or self.unread.failed
         return is_outdated or bool(unannounced or self._mounted.changed())
 
