@@ -5,10 +5,12 @@ import concurrent.futures.thread  # noqa: F401 - asyncio imports it when it is u
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -170,3 +172,55 @@ async def test_a_file_that_may_not_be_read_is_named_after_the_next_scan(
         live.rescan("test")
         await in_sync(live)
         assert live.status().unreadable == ("b.py",)
+
+
+@pytest.fixture
+def mounted(root: Path) -> Iterator[Path]:
+    """A directory of the root on which a file system is mounted, of the same account."""
+    directory = root / "b"
+    directory.mkdir()
+    account = os.geteuid()
+    with as_root():
+        options = f"size=1m,mode=700,uid={account}"
+        command = ["mount", "-t", "tmpfs", "-o", options, "none", directory]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    yield directory
+    with as_root():
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+@contextmanager
+def as_root() -> Iterator[None]:
+    """Run as the user that started the tests, if that is root."""
+    account = os.geteuid()
+    if os.getuid() == 0:
+        os.seteuid(0)
+    try:
+        yield
+    finally:
+        os.seteuid(account)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts on Linux")
+@pytest.mark.parametrize("closed_at_first", [False, True])
+async def test_a_mounted_directory_that_opens_is_in_the_next_answer(
+    root: Path, home: Path, mounted: Path, closed_at_first: bool
+) -> None:
+    """Its mode makes no event in the directory that it is mounted in."""
+    put(root, a="1", b__c="1")
+    if closed_at_first:
+        mounted.chmod(0)
+    async with following(root, home / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"a.py"} | (set() if closed_at_first else {"b/c.py"})
+        mounted.chmod(0)
+        await in_sync(live)
+        assert live.status().unreadable == ("b/",)
+        mounted.chmod(0o700)
+        await in_sync(live)
+        assert live.status().unreadable == ()
+        put(root, b__c="2", b__sub__d="1")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))

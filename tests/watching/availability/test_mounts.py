@@ -6,11 +6,14 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 
+from cocosearchd.watching.hints.base import DirtyTreeHint, Hint
+from cocosearchd.watching.hints.inotify import InotifyHints
 from tests.watching.support import following, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
 
@@ -142,3 +145,24 @@ async def test_a_mounted_file_that_rests_costs_no_reading(
             assert answer.fresh
             await in_sync(live)
             assert not index.batches
+
+
+@linux
+async def test_the_mode_of_a_mounted_directory_is_heard_without_a_question(
+    tmp_path: Path, mounted: Mount
+) -> None:
+    """Its mode makes no event in the directory that it is mounted in."""
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    batches = list[Sequence[Hint]]()
+    with mounted(root / "sub"):
+        hints = InotifyHints(os.fsencode(root), os.fsencode(tmp_path))
+        hints.start(batches.append)
+        for directory in (b"", b"sub"):
+            hints.watch(directory)
+        (root / "sub").chmod(0o700)
+        with anyio.fail_after(10):
+            while not batches:
+                await anyio.sleep(0.01)
+        hints.close()
+    assert set(batches[0]) == {DirtyTreeHint(b"sub")}

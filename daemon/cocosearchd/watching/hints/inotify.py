@@ -382,12 +382,10 @@ class InotifyHints:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
             hints[self._translate_entry(event, path)] = None
-        elif directory:
-            return  # the watch of its parent announces it
-        elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
+        elif event.mask & flags.ATTRIB:  # of a mount point, its parent does not hear
+            hints[DirtyTreeHint(directory)] = None
+        elif not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
             hints[HintsLost("the root was moved or removed")] = None
-        elif event.mask & flags.ATTRIB:
-            hints[DirtyTreeHint(b"")] = None
 
     def _translate_entry(self, event: "Event", path: bytes) -> Hint:
         if not event.mask & flags.ISDIR:
