@@ -1,8 +1,11 @@
 """The whole read flow over real PostgreSQL and real files."""
 
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cocosearchd.config.settings import DatabaseSettings, Profile, SearchSettings
@@ -457,6 +460,25 @@ async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
     )
     await corpus.ask(parse_query("x", why_not="later.py"), trace)
     assert trace.details["why_not"]["on_disk"] is True
+
+
+async def test_why_not_a_file_on_a_file_server_that_hangs(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, lexists = threading.Event(), os.path.lexists
+
+    def hang(path: bytes) -> bool:
+        return answers.wait(20) if os.fsencode(path).endswith(b"/hung.py") else lexists(path)
+
+    monkeypatch.setattr(os.path, "lexists", hang)
+    trace = Trace(explain=True)
+    try:
+        with anyio.fail_after(15):
+            await corpus.ask(parse_query("x", why_not="hung.py"), trace)
+    finally:
+        answers.set()
+    assert trace.details["why_not"]["on_disk"] is None
+    assert "does not answer" in trace.details["why_not"]["reason"]
 
 
 async def test_rerankers_reorder_and_show_their_features(shared: Corpus) -> None:

@@ -396,7 +396,13 @@ class Pipeline:
         )
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
-                self._db, record, request, query.why_not, attempt.scored, self._split
+                self._db,
+                record,
+                request,
+                query.why_not,
+                attempt.scored,
+                self._split,
+                self.disk,
             )
         return ranked_hits
 

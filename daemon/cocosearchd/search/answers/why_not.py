@@ -5,15 +5,15 @@ It may be not indexed, filtered out, not retrieved, or ranked too low.
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Any
-
-import anyio
 
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.filters.filter_fields import Filter, active_fields, select_fields
 from cocosearchd.filters.globs import exact_glob
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, IndexRecord, path_bytes
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe_candidate
 from cocosearchd.search.classic.retrievers import drop_stop_words
 from cocosearchd.search.overlay import Overlay
@@ -35,6 +35,7 @@ async def why_not(
     path: str,
     scored: list[ScoredCandidate],
     split: SplitTexts,
+    disk: VerifiedFiles,
 ) -> dict[str, Any]:
     """Explain the absence of a file, as JSON-able values.
 
@@ -50,8 +51,10 @@ async def why_not(
         (row for row in await index_records.file_records(db, record, path) if row.path == path),
         None,
     )
-    if row is None or row.skip_reason is not None or row.chunk_count == 0:
-        return {"path": path} | await anyio.to_thread.run_sync(_explain_missing, record, path, row)
+    if row is None:
+        return {"path": path} | await _explain_missing(disk, record, path)
+    if row.skip_reason is not None or row.chunk_count == 0:
+        return {"path": path} | _explain_empty(row)
     ranks = [rank for rank, entry in enumerate(scored, 1) if entry.candidate.path == path]
     if ranks:
         return {"path": path} | _explain_rank(plan, scored, ranks[0])
@@ -79,23 +82,26 @@ def _explain_unsaved(
     }
 
 
-def _explain_missing(
-    record: IndexRecord, path: str, record_of_file: FileRecord | None
-) -> dict[str, Any]:
-    if record_of_file is not None and record_of_file.skip_reason is not None:
-        row = find_exclusion(record_of_file.skip_reason)
-        return {
-            "status": "skipped",
-            "reason": f"seen and skipped: {row.sentence}",
-            "exclusion": record_of_file.skip_reason,
-        }
-    if record_of_file is not None:
+def _explain_empty(record_of_file: FileRecord) -> dict[str, Any]:
+    if record_of_file.skip_reason is None:
         return {"status": "empty", "reason": "the file has nothing to search"}
+    row = find_exclusion(record_of_file.skip_reason)
+    return {
+        "status": "skipped",
+        "reason": f"seen and skipped: {row.sentence}",
+        "exclusion": record_of_file.skip_reason,
+    }
+
+
+async def _explain_missing(disk: VerifiedFiles, record: IndexRecord, path: str) -> dict[str, Any]:
     if record.is_followed:
         reason = f"there is no such file in the rows of {record.name}"
         return {"status": "not_indexed", "reason": reason, "on_disk": False}
-    on_disk = os.path.lexists(os.path.join(record.root, path_bytes(path)))  # noqa: PTH118 - bytes
+    full_path = os.path.join(record.root, path_bytes(path))  # noqa: PTH118 - bytes
+    on_disk = await disk.run_bounded(record.root, partial(os.path.lexists, full_path))
     reason = "it is on disk, but not in the index" if on_disk else "there is no such file"
+    if on_disk is None:
+        reason = "it is not in the index, and its file system does not answer"
     return {"status": "not_indexed", "reason": reason, "on_disk": on_disk}
 
 
