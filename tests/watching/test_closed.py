@@ -182,7 +182,7 @@ def mounted(root: Path) -> Iterator[Path]:
     account = os.geteuid()
     with as_root():
         options = f"size=1m,mode=700,uid={account}"
-        command = ["mount", "-t", "tmpfs", "-o", options, "none", directory]
+        command = ["mount", "-t", "tmpfs", "-o", options, "none", str(directory)]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")

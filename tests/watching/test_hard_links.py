@@ -164,16 +164,16 @@ async def test_a_name_made_outside_is_known_from_an_answer_or_a_scan_on(
     root: Path, tmp_path: Path
 ) -> None:
     """The kernel tells nobody of a link: one of the two exceptions of docs/design/freshness.md."""
-    shown, scanned = tmp_path / "a.py", tmp_path / "b.py"
+    answered, scanned = tmp_path / "a.py", tmp_path / "b.py"
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         await in_sync(live)
-        shown.hardlink_to(root / "a.py")
+        answered.hardlink_to(root / "a.py")
         scanned.hardlink_to(root / "b.py")
-        shown.write_text("# written outside\n")
+        answered.write_text("# written outside\n")
         live.suspect(["a.py"])  # as an answer does whose file is not as it was indexed
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
-        for path in (shown, scanned):
+        for path in (answered, scanned):
             path.write_text("# and again\n")
             await in_sync(live)
             assert index.contents() == on_disk(os.fsencode(root))

@@ -7,6 +7,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,11 +34,10 @@ class RootThreads:
         `RuntimeError` if no thread can be started.
         """
         await self._free.acquire()
-        try:
+        with ExitStack() as on_error:  # no thread can be started, say
+            on_error.callback(self._free.release)
             future = self.start_beside(partial(work, *arguments))
-        except BaseException:  # no thread can be started, say
-            self._free.release()
-            raise
+            on_error.pop_all()
         future.add_done_callback(lambda _: self._free.release())
         return await asyncio.shield(future)
 

@@ -87,19 +87,21 @@ async def test_a_directory_that_is_shown_twice_changes_at_both_places(
     root = tmp_path / "root"
     put(root, a__deep__m="1", a__n="1")
     put(tmp_path / "outside", deep__m="1", n="1")
-    shown = root / "a" if source == "a" else tmp_path / "outside"
+    source_directory = root / "a" if source == "a" else tmp_path / "outside"
     for name in ("b", "c"):
         (root / name).mkdir()
-    with bind(shown, root / "b"), bind(shown, root / "c"):
+    with bind(source_directory, root / "b"), bind(source_directory, root / "c"):
         async with following(root, tmp_path / "sync") as (live, index):
             await in_sync(live)
-            for number, path in enumerate((shown, root / "b", root / "c", shown)):
+            for number, path in enumerate(
+                (source_directory, root / "b", root / "c", source_directory)
+            ):
                 put(path, deep__m=f"changed {number}", n=f"changed {number}")
                 await in_sync(live)
                 assert index.contents() == on_disk(os.fsencode(root))
-            (shown / "deep").rename(shown / "moved")
+            (source_directory / "deep").rename(source_directory / "moved")
             await in_sync(live)
-            put(shown, moved__m="2", later__m="2")
+            put(source_directory, moved__m="2", later__m="2")
             await in_sync(live)
             put(root / "b", moved__m="3", later__m="3")
             await in_sync(live)

@@ -295,9 +295,9 @@ class InotifyHints:
         first = self._path_of.get(descriptor)
         return () if first is None else (first, *self._other_paths.get(descriptor, ()))
 
-    def _is_same_directory(self, directory: bytes, other: bytes) -> bool:
+    def _is_same_directory(self, directory: bytes, other_path: bytes) -> bool:
         identity = directory_identity(self._absolute(directory))
-        return identity is not None and identity == directory_identity(self._absolute(other))
+        return identity is not None and identity == directory_identity(self._absolute(other_path))
 
     def _absolute(self, directory: bytes) -> bytes:
         return os.path.join(self._root, directory).rstrip(b"/") or b"/"

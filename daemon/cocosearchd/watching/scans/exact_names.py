@@ -7,6 +7,7 @@ need not have this path.
 
 import os
 import unicodedata
+from collections.abc import Mapping
 
 from cocosearchd.runtime.files.nofollow import Identity, opened_directory, status_of
 
@@ -44,16 +45,12 @@ class ExactNames:
             spellings = _other_spellings(name)
             if not spellings:
                 return name  # which says nothing of other names in the directory
-            folds = any(self._identity(directory, other) == identity for other in spellings)
+            folds = identity in {self._identity(directory, spelling) for spelling in spellings}
             self._listings[directory] = self._list(directory) if folds else None
         listing = self._listings[directory]
         if listing is None or name in listing:
             return name
-        key = _fold(name)
-        folded = (other for other in listing if _fold(other) == key)
-        # the short names of vfat
-        linked = (other for other, inode in listing.items() if inode == identity[1])
-        return next(folded, None) or next(linked, None)
+        return _equivalent(name, identity[1], listing)
 
     def _identity(self, directory: bytes, name: bytes) -> Identity | None:
         try:
@@ -78,6 +75,15 @@ def _other_spellings(name: bytes) -> set[bytes]:
     if not text.isascii():
         spellings |= {unicodedata.normalize(form, text) for form in ("NFC", "NFD")}
     return {os.fsencode(spelling) for spelling in spellings - {text}}
+
+
+def _equivalent(name: bytes, inode: int, listing: Mapping[bytes, int]) -> bytes | None:
+    """Return the listed name of a file that was found by an unlisted one; None if it is hidden."""
+    key = _fold(name)
+    folded = (listed_name for listed_name in listing if _fold(listed_name) == key)
+    # the short names of vfat
+    linked = (listed_name for listed_name, number in listing.items() if number == inode)
+    return next(folded, None) or next(linked, None)
 
 
 def _fold(name: bytes) -> str:

@@ -158,9 +158,7 @@ class Scan:
 
     def _scan_tree(self, tree: bytes) -> None:
         try:
-            status = status_of(os.path.join(self._scope.root, tree))
-            if tree and ExactNames(self._scope.root).find(tree, status) != tree:
-                return  # another tree has this name now, and a hint of its own
+            status = self._listed_status(tree)
             if not tree or stat.S_ISDIR(status.st_mode):
                 in_scope = self._can_enter(tree)
             else:
@@ -176,6 +174,13 @@ class Scan:
             self._compare(path_text(tree), status)
         else:
             self._count_too_long(tree)
+
+    def _listed_status(self, tree: bytes) -> os.stat_result:
+        """Return the status of a tree. Raises `FileNotFoundError` if it is found by its old name."""
+        status = status_of(os.path.join(self._scope.root, tree))
+        if tree and ExactNames(self._scope.root).find(tree, status) != tree:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), tree)
+        return status
 
     def _walk(self, top: bytes) -> None:
         stack = [top]

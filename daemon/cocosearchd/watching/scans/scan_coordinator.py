@@ -403,8 +403,7 @@ class ScanCoordinator:
         full = any(not tree.path for tree in trees)
         scope = await self._renew_scope() if full else self._reread_trees(trees)
         force = full and self.force
-        if full:
-            self._mounted.replace(await self._threads.run(find_mounted, self._root))
+        await self._find_mounted(full=full)
         damaged = await self._damaged_files(full=full)
         stored = {record.path: record for record in await self._stored(trees)}
         scan = Scan(scope, stored, watch, force=force, racy_files=self._racy_files)
@@ -421,6 +420,11 @@ class ScanCoordinator:
         self._dirty.finish_scan(trees, filterfalse(failed.__contains__, result.dirty), force=force)
         self.duration_s = time.monotonic() - began
         return True
+
+    async def _find_mounted(self, *, full: bool) -> None:
+        """Take the stamps of what is mounted, before a scan of the whole root."""
+        if full:
+            self._mounted.replace(await self._threads.run(find_mounted, self._root))
 
     def _record_scan(
         self, trees: Sequence[DirtyDirectory], result: ScanResult, *, full: bool
