@@ -9,7 +9,9 @@ import os
 import unicodedata
 from collections.abc import Mapping
 
-from cocosearchd.runtime.files.nofollow import Identity, opened_directory, status_of
+from cocosearchd.runtime.files.nofollow import LOOKUP, Identity, open_absolute
+
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class ExactNames:
@@ -17,9 +19,10 @@ class ExactNames:
 
     def __init__(self, root: bytes) -> None:
         self.root = root
-        self._directories: dict[bytes, bytes | None] = {b"": b""}
+        # directory -> its listed path, None if there is none, and its identity
+        self._directories: dict[bytes, tuple[bytes | None, Identity]] = {}
         # directory -> name -> inode; None where a file is found by its name only
-        self._listings: dict[bytes, dict[bytes, int] | None] = {}
+        self._listings: dict[Identity, dict[bytes, int] | None] = {}
 
     def find(self, path: bytes, status: os.stat_result) -> bytes | None:
         """Return the path that is listed for a file that was found by `path`.
@@ -28,44 +31,79 @@ class ExactNames:
         Raises `OSError` if a directory of the path has gone.
         """
         parent, _, name = path.rpartition(b"/")
-        directory = self._find_directory(parent)
+        if parent not in self._directories:
+            self._directories[parent] = self._walk(parent)
+        directory, identity = self._directories[parent]
         if directory is None:
             return None
-        listed_name = self._find_name(directory, name, (status.st_dev, status.st_ino))
+        if identity not in self._listings:
+            handle = open_absolute(os.path.join(self.root, parent), LOOKUP)
+            try:
+                self._look(handle, identity, name, _identity_of(status))
+            finally:
+                os.close(handle)
+        listed_name = self._listed_name(identity, name, status.st_ino)
         return listed_name and (directory + b"/" + listed_name if directory else listed_name)
 
-    def _find_directory(self, directory: bytes) -> bytes | None:
-        if directory not in self._directories:
-            status = status_of(os.path.join(self.root, directory))
-            self._directories[directory] = self.find(directory, status)
-        return self._directories[directory]
+    def _walk(self, directory: bytes) -> tuple[bytes | None, Identity]:
+        """Return the listed path of a directory and its identity, from the root down.
 
-    def _find_name(self, directory: bytes, name: bytes, identity: Identity) -> bytes | None:
-        if directory not in self._listings:
-            spellings = _other_spellings(name)
-            if not spellings:
-                return name  # which says nothing of other names in the directory
-            folds = identity in {self._identity(directory, spelling) for spelling in spellings}
-            self._listings[directory] = self._list(directory) if folds else None
-        listing = self._listings[directory]
+        One handle is open, and no path is long: an author may nest as deep as paths go.
+        """
+        listed_names = list[bytes | None]()
+        handle = open_absolute(self.root, LOOKUP)
+        try:
+            identity = _identity_of(os.fstat(handle))
+            for name in filter(None, directory.split(b"/")):
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                self._look(handle, identity, name, _identity_of(status))
+                listed_names.append(self._listed_name(identity, name, status.st_ino))
+                below = os.open(name, LOOKUP | os.O_NOFOLLOW, dir_fd=handle)
+                os.close(handle)
+                handle = below
+                identity = _identity_of(os.fstat(handle))
+        finally:
+            os.close(handle)
+        path = b"/".join(name for name in listed_names if name is not None)
+        return None if None in listed_names else path, identity
+
+    def _look(self, handle: int, directory: Identity, name: bytes, file: Identity) -> None:
+        """List an open directory if a file in it is found by another spelling of its name."""
+        spellings = () if directory in self._listings else _other_spellings(name)
+        if spellings:  # else the name says nothing of others in the directory
+            folds = file in {_identity_at(handle, spelling) for spelling in spellings}
+            self._listings[directory] = _list(handle) if folds else None
+
+    def _listed_name(self, directory: Identity, name: bytes, inode: int) -> bytes | None:
+        listing = self._listings.get(directory)
         if listing is None or name in listing:
             return name
-        return _equivalent(name, identity[1], listing)
+        return _equivalent(name, inode, listing)
 
-    def _identity(self, directory: bytes, name: bytes) -> Identity | None:
-        try:
-            status = status_of(os.path.join(self.root, directory, name))
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
 
-    def _list(self, directory: bytes) -> dict[bytes, int] | None:
-        try:
-            path = os.path.join(self.root, directory)
-            with opened_directory(path) as handle, os.scandir(handle) as entries:
-                return {os.fsencode(entry.name): entry.inode() for entry in entries}
-        except OSError:
-            return None
+def _identity_of(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+def _identity_at(handle: int, name: bytes) -> Identity | None:
+    try:
+        return _identity_of(os.stat(name, dir_fd=handle, follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def _list(handle: int) -> dict[bytes, int] | None:
+    try:
+        readable_handle = os.open(b".", _LIST, dir_fd=handle)
+    except OSError:
+        return None
+    try:
+        with os.scandir(readable_handle) as entries:
+            return {os.fsencode(entry.name): entry.inode() for entry in entries}
+    except OSError:
+        return None
+    finally:
+        os.close(readable_handle)
 
 
 def _other_spellings(name: bytes) -> set[bytes]:
