@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
@@ -395,7 +395,6 @@ def _ready(running: RunningParts) -> None:
     running.paths.notifier.ready("answering")
 
 
-@cache
 def version() -> str:
     """Version of the installed distribution."""
     return importlib.metadata.version("cocosearchd")
