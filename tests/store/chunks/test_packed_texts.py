@@ -45,11 +45,11 @@ def holds(packed: bytes, bit: int) -> bool:
     return bool(packed[bit // 8] >> bit % 8 & 1)
 
 
-@given(before=texts, phrase=texts, after=texts)
+@given(prefix=texts, phrase=texts, suffix=texts)
 def test_the_bits_of_a_phrase_are_set_where_a_text_has_it(
-    before: str, phrase: str, after: str
+    prefix: str, phrase: str, suffix: str
 ) -> None:
-    content = f"{before}{phrase}{after}"
+    content = f"{prefix}{phrase}{suffix}"
     packed = pack_texts("a.py", texts_of("a.py", content))
     if phrase.lower() in content.lower():
         assert all(holds(packed, bit) for bit in phrase_bits(phrase))
