@@ -25,17 +25,17 @@ _FIRST_NAME = re.compile(r"[(*&!\s]*(?:(?:await|new)\b\s*)?([\w$@]+)")
 
 def clean_text(raw: bytes) -> str:
     """Return a text on one line, without blanks around separators; `LONG_TEXT` for a long one."""
-    return LONG_TEXT if len(raw) > 4 * MAX_TEXT else _clean_short(raw)
-
-
-@lru_cache(REMEMBERED_TEXTS)
-def _clean_short(raw: bytes) -> str:
+    if len(raw) > 4 * MAX_TEXT:
+        return LONG_TEXT
     text = raw.decode("utf-8", "replace")
     if text.isidentifier() and len(text) <= MAX_TEXT:
         return text
     if _SPACE.search(text):
         text = _AROUND_SEPARATOR.sub(r"\1", " ".join(text.split()))
     return text if len(text) <= MAX_TEXT else LONG_TEXT
+
+
+_remembered_text = lru_cache(REMEMBERED_TEXTS)(clean_text)
 
 
 class RangeTexts:
@@ -54,7 +54,7 @@ class RangeTexts:
 
     def clean(self, start: int, end: int) -> str:
         """Return the text of a range as `clean_text` does."""
-        return LONG_TEXT if end - start > 4 * MAX_TEXT else _clean_short(self._data[start:end])
+        return LONG_TEXT if end - start > 4 * MAX_TEXT else _remembered_text(self._data[start:end])
 
 
 def split_chain(raw: bytes, name_start: int) -> tuple[int, str, str]:

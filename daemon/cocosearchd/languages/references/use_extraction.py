@@ -193,8 +193,9 @@ class _ChainSplitter:
             data[start:end] if end - start <= MAX_TEXT else b""
             for start, end in zip(starts, ends, strict=True)
         ]
+        # calls are no plain names, and too different from each other to be remembered
         return [
-            _split_names(text) or self._split(text, start, end)
+            (b"(" not in text and _split_names(text)) or self._split(text, start, end)
             for text, start, end in zip(texts, starts, ends, strict=True)
         ]
 
