@@ -178,6 +178,8 @@ class Retriever:
 
     async def _with_places(self, index: ScoredIndex) -> ScoredIndex:
         """Add the places that a long question names by lines."""
+        if not index.is_named_by_line:
+            return index
         code_query = index.code_query
         places = await find_pointed_out(
             self._db, code_query.record, code_query.plan, code_query.snapshot

@@ -26,7 +26,11 @@ from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import restricts_files
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Floats, Mask
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_corpus_features
+from cocosearchd.search.lexical.index_snapshot import (
+    FeatureMatrix,
+    IndexSnapshot,
+    compute_corpus_features,
+)
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring.candidate_selection import are_all_candidates
 from cocosearchd.search.lexical.scoring.corpus import Corpus, join_corpora
@@ -61,6 +65,7 @@ class ScoredIndex:
     number: int
     relevances: tuple[float, ...]
     has_every_word: bool
+    is_named_by_line: bool  # a long question names a line of one of its files
 
     def rank(self) -> tuple[RankedChunk, ...]:
         """Rank its best chunks."""
@@ -208,10 +213,11 @@ def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredInd
     matrix = scores.matrix
     relevances = _bound_relevances(queries[0], scores)
     coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
-    rows = zip(queries, relevances, coverage.tolist(), strict=True)
+    named = matrix.groups.counts(_named_by_line(matrix)) > 0
+    rows = zip(queries, relevances, coverage.tolist(), named.tolist(), strict=True)
     return [
-        ScoredIndex(query, scores, number, of_index, has_every_word)
-        for number, (query, of_index, has_every_word) in enumerate(rows)
+        ScoredIndex(query, scores, number, of_index, has_every_word, is_named)
+        for number, (query, of_index, has_every_word, is_named) in enumerate(rows)
     ]
 
 
@@ -246,11 +252,18 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     A filter on symbols and a line that the question names may choose any chunk of a file.
     """
     chunks = scores.matrix.chunks
-    report = query.plan.report
-    if query.plan.where.has_symbols or (report is not None and report.mentions.frames):
-        largest: Floats = np.maximum.reduceat(scores.relevances, chunks.starts)
+    largest: Floats = np.maximum.reduceat(scores.relevances, chunks.starts)
+    if query.plan.where.has_symbols:
         return largest
     best_places = np.maximum.reduceat(scores.place_scores, chunks.starts)
     positions = np.flatnonzero(scores.place_scores == best_places[chunks.files])
     firsts = positions[np.diff(chunks.files[positions], prepend=-1) > 0]
-    return scores.relevances[firsts]
+    return np.where(_named_by_line(scores.matrix), largest, scores.relevances[firsts])
+
+
+def _named_by_line(matrix: FeatureMatrix) -> Mask:
+    """Mark the files of which a long question names a line, (F,)."""
+    if not matrix.is_report:
+        return np.zeros(len(matrix.paths), np.bool_)
+    named: Mask = matrix.values["frame"] > 0
+    return named
