@@ -365,12 +365,17 @@ class WatchedRoot:
             await self._open.wait()
             if time.monotonic() - self._hinted_at < DEBOUNCE_S:
                 await anyio.sleep(DEBOUNCE_S)
-            assert self._coordinator.scope is not None
-            git_dirs = [rules.repository.git_dir for rules in self._coordinator.scope.git_rules()]
-            await self._checkout_hold.wait(git_dirs, self.threads, local=self.local)
+            await self._wait_for_checkout()
             picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._compare(picked)) is not None:
                 return batch
+
+    async def _wait_for_checkout(self) -> None:
+        assert self._coordinator.scope is not None
+        repositories = [rules.repository for rules in self._coordinator.scope.git_rules()]
+        local = self.local and not any(repository.elsewhere for repository in repositories)
+        git_dirs = [repository.git_dir for repository in repositories]
+        await self._checkout_hold.wait(git_dirs, self.threads, local=local)
 
     async def _compare(self, picked: PickedPaths) -> DirtyBatch | None:
         """Compare picked paths with the disk.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching.git import repository
+from cocosearchd.watching.git import stamps
 from cocosearchd.watching.ignore import default_patterns, root_scope
 from cocosearchd.watching.ignore.patterns import EMPTY
 from cocosearchd.watching.ignore.root_scope import RootScope
@@ -350,10 +350,10 @@ def test_a_repository_that_is_completed_within_a_step_of_the_clock_is_noticed(
     git_dir.mkdir(parents=True)
     make_incomplete(git_dir)
     # Patched, because the step of a clock cannot be made longer: a change leaves the same stamps.
-    real = repository.stamp
+    real = stamps.own_stamp
     frozen = {os.fsencode(git_dir): real(os.fsencode(git_dir))}
-    monkeypatch.setattr(repository, "stamp", lambda file: frozen.get(file) or real(file))
-    monkeypatch.setattr(root_scope, "stamp", repository.stamp)
+    monkeypatch.setattr(stamps, "own_stamp", lambda file: frozen.get(file) or real(file))
+    monkeypatch.setattr(root_scope, "own_stamp", stamps.own_stamp)
     scope = scope_of(tmp_path)
     assert scope.is_in_scope(b"sub/x.py")
     assert not scope._repository_completed()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import anyio
 
+from cocosearchd.watching.git.stamps import own_status
 from cocosearchd.watching.root_threads import RootThreads
 
 CAP_S = 2.0  # after this time batches pass, whatever git does
@@ -101,6 +102,6 @@ def _modified(git_dir: bytes, names: Iterable[bytes], within_s: float) -> bool:
 
 def _modified_at(path: bytes) -> float:
     try:
-        return os.stat(path).st_mtime
+        return own_status(path).st_mtime
     except OSError:
         return 0.0

@@ -23,6 +23,7 @@ from cocosearchd.watching.git.git_command import (
     run_git,
     user_config_files,
 )
+from cocosearchd.watching.git.stamps import StampedFile, own_files
 
 MAX_CONFIG_BYTES = 1 << 20  # of one file
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
@@ -88,7 +89,7 @@ class GitConfig:
     excludes_inside: bool = False
     ignore_case: bool = False
     object_format: str = "sha1"
-    files: tuple[bytes, ...] = field(default=(), compare=False)
+    files: tuple[StampedFile, ...] = field(default=(), compare=False)
     warnings: tuple[str, ...] = ()
 
 
@@ -119,13 +120,18 @@ def read_git_config(
         own_lines += reader.lines(os.path.join(git_dir, b"config.worktree"))
     excludes_file, excludes_inside = _find_excludes(top, lines, own_lines)
     object_format = _last(own_lines, b"extensions.objectformat", b"sha1").lower()
-    files = {file for line in lines for file in _files_of(line, git_dir)}
+    head = os.path.join(git_dir, b"HEAD")
+    files = {
+        StampedFile(os.path.normpath(file), is_own=file == head)
+        for line in lines
+        for file in _files_of(line, git_dir)
+    }
     return GitConfig(
         excludes_file=excludes_file,
         excludes_inside=excludes_inside,
         ignore_case=_last([*lines, *own_lines], b"core.ignorecase", b"false").lower() in _TRUE,
         object_format="sha256" if object_format == b"sha256" else "sha1",
-        files=tuple(sorted({os.path.normpath(file) for file in (*files, *reader.files)})),
+        files=tuple(sorted(files.union(*map(reader.stamped, reader.files)))),
         warnings=tuple(reader.warnings),
     )
 
@@ -137,6 +143,10 @@ class _RepositoryConfig:
         self._directories = directories
         self.files = list[bytes]()
         self.warnings = list[str]()
+
+    def stamped(self, file: bytes) -> Sequence[StampedFile]:
+        """Return what to stamp of a file of the configuration."""
+        return own_files(file, self._directories)
 
     def lines(self, file: bytes, depth: int = 0) -> Iterator[ConfigLine]:
         """Yield the lines of a file, each include followed by the lines of its file.

@@ -7,12 +7,14 @@ refused, those are empty. Any other failure of git says nothing of the repositor
 
 import contextlib
 import os
+import stat
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cocosearchd.model import RACY_NS, path_text
+from cocosearchd.model import path_text
+from cocosearchd.runtime.files.nofollow import without_links
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
     passes,
@@ -27,6 +29,14 @@ from cocosearchd.watching.git.git_command import (
 )
 from cocosearchd.watching.git.git_config import GitConfig, UserConfig, read_git_config
 from cocosearchd.watching.git.git_index import tracked_paths
+from cocosearchd.watching.git.stamps import (
+    Signature,
+    Stamp,
+    StampedFile,
+    own_files,
+    own_stamp,
+    own_status,
+)
 from cocosearchd.watching.ignore_files import (
     IgnoreText,
     read_ignore_file,
@@ -39,10 +49,7 @@ GIT_RETRY_S = 0.5
 RETRY_MAX_S = 30.0
 REFUSED_S = 600.0
 MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
-Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
-Signature = tuple[Stamp | None, ...]
-_UNSETTLED: Stamp = (0, 0, 0, 0)  # no file has the inode 0
-MarkerStamps = dict[bytes, Stamp | None]  # of the files that make a `.git` a repository
+MarkerStamps = dict[StampedFile, Stamp | None]  # of the files that make a `.git` a repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +92,16 @@ class GitFailure:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A work tree: its directory, its own git directory, and the one that worktrees share."""
+    """A work tree: its directory, its own git directory, and the one that worktrees share.
+
+    The git directories are behind no link. `elsewhere`: one is on another file system than the work
+    tree, and may hang when that does not.
+    """
 
     top: bytes
     git_dir: bytes
     common_dir: bytes
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +125,12 @@ class GitRules:
     failure: GitFailure | None = field(default=None, compare=False)
     warnings: tuple[str, ...] = ()
     unknown: bool = False
+    stamped_excludes: tuple[StampedFile, ...] = field(default=(), repr=False, compare=False)
 
     @property
-    def files(self) -> tuple[bytes, ...]:
+    def files(self) -> tuple[StampedFile, ...]:
         """The files whose `signature` counts."""
-        return (*self.exclude_files, *self.config.files)
+        return (*self.stamped_excludes, *self.config.files)
 
     def keeps(self, path: bytes) -> bool:
         """Return whether git tracks a file, or something in a directory (its path ends in `/`).
@@ -135,13 +148,67 @@ def repository_at(directory: bytes) -> Repository | None:
 
     Raises `OSError` if that cannot be known now.
     """
-    marker = os.path.join(directory, b".git")
-    git_dir = marker if os.path.isdir(marker) else _pointer(marker, directory, b"gitdir: ")
+    git_dir = _git_dir(directory)
     if git_dir is None:
         return None
-    common = _pointer(os.path.join(git_dir, b"commondir"), git_dir) or git_dir
-    complete = all(map(os.path.exists, _required_files(git_dir, common)))
-    return Repository(directory, git_dir, common) if complete else None
+    common = _common_dir(git_dir)
+    if not all(map(os.path.exists, _required_files(git_dir, common))):
+        return None
+    devices = {os.stat(path).st_dev for path in (directory, git_dir, common)}
+    return Repository(directory, git_dir, common, elsewhere=len(devices) > 1)
+
+
+def is_plain_repository(directory: bytes) -> bool | None:
+    """Return whether the `.git` of a directory is a repository, without following a link.
+
+    None if it is no directory or has links or a pointer.
+    """
+    git_dir = os.path.join(directory, b".git")
+    required = [_own_mode(file) for file in _required_files(git_dir, git_dir)]
+    if not stat.S_ISDIR(_own_mode(git_dir)) or any(map(stat.S_ISLNK, required)):
+        return None
+    return None if _own_mode(os.path.join(git_dir, b"commondir")) else all(required)
+
+
+def _own_mode(path: bytes) -> int:
+    try:
+        return own_status(path).st_mode
+    except OSError:
+        return 0
+
+
+def _git_dir(directory: bytes) -> bytes | None:
+    """Return where the `.git` of a directory leads, there or not, by a path without links.
+
+    Raises `OSError` if that cannot be known now.
+    """
+    marker = os.path.join(directory, b".git")
+    try:
+        mode = os.lstat(marker).st_mode
+        if stat.S_ISDIR(mode):
+            return marker
+        is_link = stat.S_ISLNK(mode) and os.path.isdir(marker)
+        git_dir = marker if is_link else _pointer(marker, directory, b"gitdir: ")
+        return None if git_dir is None else without_links(git_dir)
+    except OSError as error:
+        if passes(error):
+            raise
+        return None
+
+
+def _common_dir(git_dir: bytes) -> bytes:
+    common = _pointer(os.path.join(git_dir, b"commondir"), git_dir)
+    return git_dir if common is None else _target(common)
+
+
+def _target(path: bytes) -> bytes:
+    """Return where a path leads, behind too many links the path itself. Raises `OSError`."""
+    try:
+        return without_links(path)
+    except OSError as error:
+        if passes(error):
+            raise
+        return path
 
 
 def uncertain_directories(failures: Mapping[bytes, GitFailure]) -> tuple[bytes, ...]:
@@ -156,25 +223,15 @@ def marker_stamps(directory: bytes) -> MarkerStamps:
     """
     marker = os.path.join(directory, b".git")
     files = [marker]
-    git_dir = marker if os.path.isdir(marker) else _pointer(marker, directory, b"gitdir: ")
+    git_dir = _git_dir(directory)
     if git_dir is not None:
         common_file = os.path.join(git_dir, b"commondir")
-        common = _pointer(common_file, git_dir) or git_dir
+        common = _common_dir(git_dir)
         # entries that are there may be links whose targets are not
         entries = filter(os.path.lexists, (common_file, *_required_files(git_dir, common)))
-        files += [git_dir, common, *entries]
-    return {file: _settled_stamp(file) for file in files}
-
-
-def _settled_stamp(file: bytes) -> Stamp | None:
-    """Return a stamp, but one that is never met again for a file that has just changed.
-
-    The next change may have the same times, as the clock of a file system steps.
-    """
-    settled = stamp(file)
-    if settled is not None and settled[-1] > time.time_ns() - RACY_NS:
-        return _UNSETTLED
-    return settled
+        files += [git_dir, common, *map(_target, entries)]
+    stamped = (StampedFile(file, is_own=(file + b"/").startswith(marker + b"/")) for file in files)
+    return {file: file.settled_stamp() for file in stamped}
 
 
 def _required_files(git_dir: bytes, common_dir: bytes) -> tuple[bytes, bytes, bytes]:
@@ -226,7 +283,15 @@ def read_rules(
         rules, refusal = _configured(repository, read_user, last)
     except GitUnresponsive as error:
         files = (_info_exclude(repository),)
-        unknown = GitRules(repository, files, (b"*",), ignore_case=False, tracked=(), unknown=True)
+        unknown = GitRules(
+            repository,
+            files,
+            (b"*",),
+            ignore_case=False,
+            tracked=(),
+            unknown=True,
+            stamped_excludes=_stamped_excludes(repository, GitConfig()),
+        )
         return replace(last or unknown, failure=GitFailure.from_error(error, last_failure))
     try:
         if refusal is not None:
@@ -246,45 +311,35 @@ def rules_outdated(rules: GitRules) -> bool:
     return retry_due or signature(rules.repository, rules.files) != rules.read_at
 
 
-def signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
+def signature(repository: Repository, files: tuple[StampedFile, ...]) -> Signature:
     """Return a value that changes whenever the rules of the repository may have changed.
 
     `files` are those of the rules. A few `stat` calls.
     """
     return (
-        stamp(os.path.join(repository.git_dir, b"index")),
+        own_stamp(os.path.join(repository.git_dir, b"index")),
         *_config_signature(repository, files),
     )
 
 
-def _config_signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
+def _config_signature(repository: Repository, files: tuple[StampedFile, ...]) -> Signature:
     """Return a value that changes whenever the configuration may have changed.
 
     `files` are those that it comes from.
     """
-    watched = (
+    marker = os.path.join(repository.top, b".git")
+    own_paths = [
         os.path.join(repository.common_dir, b"config"),
         os.path.join(repository.git_dir, b"config.worktree"),
+    ]
+    if repository.git_dir != marker:  # a link or a file: the times of a directory change often
+        own_paths.append(marker)
+    stamped = (
+        *(StampedFile(path, is_own=True) for path in own_paths),
         *files,
-        *user_config_files(),
+        *(StampedFile(path, is_own=False) for path in user_config_files()),
     )
-    return tuple(stamp(path) for path in dict.fromkeys(watched))
-
-
-def stamp(path: bytes) -> Stamp | None:
-    """Return a stamp that differs if the file may have changed; None for a missing file.
-
-    The mtime of a written file may be set back (`touch -r`, `rsync -t`), its ctime may not.
-    """
-    try:
-        return stamp_of(os.stat(path))
-    except OSError:
-        return None
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file with this status."""
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return tuple(file.stamp() for file in dict.fromkeys(stamped))
 
 
 def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
@@ -330,6 +385,7 @@ def _configured(
         tracked=(),
         config=config,
         configured_at=configured_at,
+        stamped_excludes=_stamped_excludes(repository, config),
         warnings=(*config.warnings, *(text.warning for _, text in texts if text.warning)),
     )
     return rules, refusal
@@ -377,10 +433,25 @@ def refuse_owner(repository: Repository, user_config: UserConfig) -> GitRefused 
     return None
 
 
+def _stamped_excludes(repository: Repository, config: GitConfig) -> tuple[StampedFile, ...]:
+    inside = (repository.top, repository.git_dir, repository.common_dir)
+    exclude = own_files(_info_exclude(repository), inside)
+    excludes = _excludes_file(config)
+    if not excludes:
+        return exclude
+    if config.excludes_inside:
+        return (*exclude, *own_files(excludes, inside))
+    return (*exclude, StampedFile(excludes, is_own=False))
+
+
+def _excludes_file(config: GitConfig) -> bytes:
+    return config.excludes_file if config.excludes_file is not None else user_excludes_file()
+
+
 def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[bytes, IgnoreText]]:
     """Yield each file of patterns beside the tree with its content. Raises `GitUnresponsive`."""
     inside = (repository.top, repository.git_dir, repository.common_dir)
-    excludes = config.excludes_file if config.excludes_file is not None else user_excludes_file()
+    excludes = _excludes_file(config)
     try:
         exclude = _info_exclude(repository)
         yield exclude, read_ignore_file_inside(exclude, inside)

@@ -9,12 +9,11 @@ from cocosearchd.watching.git.repository import (
     RETRY_MAX_S,
     GitRules,
     Repository,
-    Signature,
     read_rules,
     rules_outdated,
     signature,
-    stamp,
 )
+from cocosearchd.watching.git.stamps import Signature, stamp
 
 
 class GitRuleCache:

@@ -5,7 +5,8 @@ No event announces a change of them. Roots that lie side by side have the same o
 
 import os
 
-from cocosearchd.watching.git.repository import Signature, repository_at, stamp
+from cocosearchd.watching.git.repository import is_plain_repository, repository_at
+from cocosearchd.watching.git.stamps import Signature, own_stamp, stamp
 from cocosearchd.watching.ignore_files import GITIGNORE
 
 
@@ -13,27 +14,40 @@ class OutsideStamps:
     """Stamps of files above roots, each read once: for the roots of one question, as it came."""
 
     def __init__(self) -> None:
-        self._by_directory = dict[bytes, Signature]()
+        # None: only a slow look tells, since a link is met
+        self._by_directory = dict[bytes, Signature | None]()
 
-    def read(self, root: bytes, default_excludes: bytes) -> Signature:
+    def read(
+        self, root: bytes, default_excludes: bytes, *, quick: bool = False
+    ) -> Signature | None:
         """Return the stamps above a root, and of the user's patterns. Blocking: some `stat` calls.
 
-        Raises `OSError` if a repository cannot be read now.
+        With `quick`, None where a link is met: what it leads to may hang. Raises `OSError` if a
+        repository cannot be read now.
         """
         stamps = [stamp(default_excludes)]
         directory = root
         while (parent := os.path.dirname(directory)) != directory:
             directory = parent
             if directory not in self._by_directory:
-                self._by_directory[directory] = _read_stamps(directory)
-            stamps += self._by_directory[directory]
+                self._by_directory[directory] = _read_stamps(directory, quick=True)
+            signature = self._by_directory[directory]
+            if signature is None and not quick:
+                signature = self._by_directory[directory] = _read_stamps(directory, quick=False)
+            if signature is None:
+                return None
+            stamps += signature
         return tuple(stamps)
 
 
-def _read_stamps(directory: bytes) -> Signature:
-    repository = stamp(os.path.join(directory, b".git")) if repository_at(directory) else None
-    # Only the inode of a git directory counts: its times change all the time.
-    return (
-        stamp(os.path.join(directory, GITIGNORE)),
-        repository and (repository[0], 0, 0, 0),
-    )
+def _read_stamps(directory: bytes, *, quick: bool) -> Signature | None:
+    marker = own_stamp(os.path.join(directory, b".git"))
+    if marker is not None:
+        is_complete = is_plain_repository(directory)
+        if is_complete is None:
+            if quick:
+                return None
+            is_complete = repository_at(directory) is not None
+        # Only the inode of a git directory counts: its times change all the time.
+        marker = (marker[0], 0, 0, 0) if is_complete else None
+    return own_stamp(os.path.join(directory, GITIGNORE)), marker

@@ -25,18 +25,20 @@ from cocosearchd.watching.git.repository import (
     GitRules,
     MarkerStamps,
     Repository,
-    Signature,
-    Stamp,
     marker_stamps,
     marker_warning,
     repository_around,
     repository_at,
     rules_outdated,
-    stamp,
-    stamp_of,
     uncertain_directories,
 )
 from cocosearchd.watching.git.rule_cache import GitRuleCache
+from cocosearchd.watching.git.stamps import (
+    Signature,
+    Stamp,
+    own_stamp,
+    stamp_of,
+)
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.ignore_layers import (
     DirectoryRules,
@@ -155,26 +157,41 @@ class RootScope:
         """Return whether rules that no event announces may have changed.
 
         Some `stat` calls for each entry: a repository below the root, a `.git` that is none, an
-        ignore file with several names. None, without a call, if there are more than `limit`.
-        `outside` has what was read for other roots.
+        ignore file with several names. With a `limit`, which makes the answer quick: None if there
+        are more entries, or if another file system or a link has to be asked. `outside` has what
+        was read for other roots.
         """
-        entries = len(self._nested) + len(self._incomplete) + len(self._linked)
-        if limit is not None and entries > limit:
+        if limit is not None and self._takes_long(limit):
+            return None
+        stamps_outside = self._read_stamps_outside(outside, quick=limit is not None)
+        if stamps_outside is None:
             return None
         retry_due = self._failure is not None and self._failure.due
         return (
             retry_due
+            or stamps_outside != self._stamps_outside
             or any(map(rules_outdated, self.git_rules()))
-            or self._ignore_files_changed(outside)
+            or self._linked_files_changed()
             or self._repository_completed()
         )
 
-    def _ignore_files_changed(self, outside: OutsideStamps | None = None) -> bool:
-        """Return whether ignore files above the root, or with several names, have changed."""
-        linked_changed = (
-            stamp(os.path.join(self.root, path)) != old for path, old in list(self._linked.items())
+    def _takes_long(self, limit: int) -> bool:
+        """Return whether a check takes many calls, or some that may hang."""
+        entries = len(self._nested) + len(self._incomplete) + len(self._linked)
+        return entries > limit or self._leads_elsewhere() or bool(self._changed_markers())
+
+    def _leads_elsewhere(self) -> bool:
+        """Return whether a repository, or a `.git` that is none, leads to where a call may hang."""
+        return any(rules.repository.elsewhere for rules in self.git_rules()) or any(
+            not file.is_own for stamps in list(self._incomplete.values()) for file in stamps
         )
-        return self._read_stamps_outside(outside) != self._stamps_outside or any(linked_changed)
+
+    def _linked_files_changed(self) -> bool:
+        """Return whether ignore files with several names have changed."""
+        return any(
+            own_stamp(os.path.join(self.root, path)) != old
+            for path, old in list(self._linked.items())
+        )
 
     def git_failures(self) -> dict[bytes, GitFailure]:
         """Return the failures of git by directory of the repository.
@@ -201,11 +218,17 @@ class RootScope:
         file_warnings = list(self._warnings.values())
         return tuple(filter(None, dict.fromkeys((*git_warnings, *omissions, *file_warnings))))
 
+    def _changed_markers(self) -> list[bytes]:
+        """Return the directories whose `.git` was no repository, and may be one now."""
+        return [
+            directory
+            for directory, stamps in list(self._incomplete.items())
+            if any(file.stamp() != old for file, old in stamps.items())
+        ]
+
     def _repository_completed(self) -> bool:
         """Return whether `git init` has ended: no event comes from inside of a `.git`."""
-        for directory, old in list(self._incomplete.items()):
-            if all(stamp(file) == old_stamp for file, old_stamp in old.items()):
-                continue
+        for directory in self._changed_markers():
             path = os.path.join(self.root, directory)
             current = marker_stamps(path)
             if repository_at(path):
@@ -213,14 +236,18 @@ class RootScope:
             self._incomplete[directory] = current
         return False
 
-    def _read_stamps_outside(self, outside: OutsideStamps | None = None) -> Signature:
+    def _read_stamps_outside(
+        self, outside: OutsideStamps | None = None, *, quick: bool = False
+    ) -> Signature | None:
         """Return the stamps of the files outside of the root that shape its rules.
 
-        The user's patterns hold for roots without a repository.
+        The user's patterns hold for roots without a repository. With `quick`, None where a link is
+        met.
         """
         if not self._settings.respect_gitignore:
             return ()
-        return (outside or OutsideStamps()).read(self.root, self._rule_cache.default_excludes())
+        default_excludes = self._rule_cache.default_excludes()
+        return (outside or OutsideStamps()).read(self.root, default_excludes, quick=quick)
 
     def refresh_git(self) -> "RootScope | None":
         """Return a scope with git's current answers, if they change no decision.
@@ -230,8 +257,9 @@ class RootScope:
         """
         renewed = self.renew()
         if (
-            renewed._stamps_outside != self._stamps_outside
-            or self._ignore_files_changed()
+            self._read_stamps_outside() != self._stamps_outside
+            or renewed._stamps_outside != self._stamps_outside
+            or self._linked_files_changed()
             or self._repository_completed()
         ):
             return None

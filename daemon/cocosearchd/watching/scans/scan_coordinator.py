@@ -310,7 +310,7 @@ class ScanCoordinator:
         outside = [path for path in compared.outside if path in picked.stored]
         if not outside or self.scope is None:
             return outside
-        uncertain = map(path_text, uncertain_directories(self.scope.git_failures()))
+        uncertain = [path_text(path) for path in uncertain_directories(self.scope.git_failures())]
         return [
             path for path in outside if not any(below(path, directory) for directory in uncertain)
         ]

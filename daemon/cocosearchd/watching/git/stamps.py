@@ -1,0 +1,95 @@
+"""Stamps of the files that shape git's rules: they differ if the files may have changed.
+
+A repository's author chooses where the links in it lead: a path behind one may hang, or change all
+the time. So a stamp of a file of a repository follows no link.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cocosearchd.model import RACY_NS
+from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, status_of
+from cocosearchd.runtime.files.regular_files import resolve_inside
+
+Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
+Signature = tuple[Stamp | None, ...]
+_UNSETTLED: Stamp = (0, 0, 0, 0)  # no file has the inode 0
+
+
+class StampedFile(NamedTuple):
+    """A file whose stamp counts; `is_own`: a repository names it, so no link is followed."""
+
+    path: bytes
+    is_own: bool
+
+    def stamp(self) -> Stamp | None:
+        """Return its stamp; None if it is missing."""
+        return own_stamp(self.path) if self.is_own else stamp(self.path)
+
+    def settled_stamp(self) -> Stamp | None:
+        """Return its stamp, but one that is never met again if it has just changed.
+
+        The next change may have the same times, as the clock of a file system steps.
+        """
+        settled = self.stamp()
+        if settled is not None and settled[-1] > time.time_ns() - RACY_NS:
+            return _UNSETTLED
+        return settled
+
+
+def stamp(path: bytes) -> Stamp | None:
+    """Return a stamp of a file of the user, behind links as well; None for a missing file.
+
+    The mtime of a written file may be set back (`touch -r`, `rsync -t`), its ctime may not.
+    """
+    try:
+        return stamp_of(os.stat(path))
+    except OSError:
+        return None
+
+
+def own_stamp(path: bytes) -> Stamp | None:
+    """Return a stamp of a file of a repository; None if it is missing or behind a link.
+
+    The stamp of a link is its own.
+    """
+    try:
+        return stamp_of(own_status(path))
+    except OSError:
+        return None
+
+
+def own_status(path: bytes) -> os.stat_result:
+    """Return the status of a file of a repository, of a link its own. Raises `OSError`."""
+    try:
+        return status_of(path)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+    folder = open_absolute(os.path.dirname(path), LOOKUP)
+    try:
+        return os.lstat(os.path.basename(path), dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def own_files(file: bytes, directories: Iterable[bytes]) -> tuple[StampedFile, ...]:
+    """Return what to stamp of a file that a repository names, if it is in one of the directories.
+
+    That is the file, maybe a link, and the file that it leads to. Blocking: resolves links.
+    """
+    tops = tuple(directory.rstrip(b"/") + b"/" for directory in directories)
+    path = os.path.normpath(file)
+    paths = [path] if path.startswith(tops) else []
+    with contextlib.suppress(OSError):  # its reader reports why it is not used
+        paths.append(resolve_inside(path, directories))
+    return tuple(StampedFile(path, is_own=True) for path in dict.fromkeys(paths))
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp of a file with this status."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
