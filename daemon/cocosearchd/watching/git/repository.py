@@ -30,12 +30,12 @@ from cocosearchd.watching.git.git_command import (
 from cocosearchd.watching.git.git_config import GitConfig, UserConfig, read_git_config
 from cocosearchd.watching.git.git_index import tracked_paths
 from cocosearchd.watching.git.stamps import (
+    OwnStatuses,
     Signature,
     Stamp,
     StampedFile,
     own_files,
-    own_stamp,
-    own_status,
+    read_signature,
 )
 from cocosearchd.watching.ignore_files import (
     IgnoreText,
@@ -164,15 +164,17 @@ def is_plain_repository(directory: bytes) -> bool | None:
     None if it is no directory or has links or a pointer.
     """
     git_dir = os.path.join(directory, b".git")
-    required = [_own_mode(file) for file in _required_files(git_dir, git_dir)]
-    if not stat.S_ISDIR(_own_mode(git_dir)) or any(map(stat.S_ISLNK, required)):
+    files = (*_required_files(git_dir, git_dir), os.path.join(git_dir, b"commondir"), git_dir)
+    with OwnStatuses() as statuses:
+        *required, pointer, marker = (_mode(statuses, file) for file in files)
+    if not stat.S_ISDIR(marker) or pointer or any(map(stat.S_ISLNK, required)):
         return None
-    return None if _own_mode(os.path.join(git_dir, b"commondir")) else all(required)
+    return all(required)
 
 
-def _own_mode(path: bytes) -> int:
+def _mode(statuses: OwnStatuses, path: bytes) -> int:
     try:
-        return own_status(path).st_mode
+        return statuses.read(path).st_mode
     except OSError:
         return 0
 
@@ -316,14 +318,14 @@ def signature(repository: Repository, files: tuple[StampedFile, ...]) -> Signatu
 
     `files` are those of the rules. A few `stat` calls.
     """
-    return (
-        own_stamp(os.path.join(repository.git_dir, b"index")),
-        *_config_signature(repository, files),
-    )
+    index = StampedFile(os.path.join(repository.git_dir, b"index"), is_own=True)
+    return read_signature((index, *_config_files(repository, files)))
 
 
-def _config_signature(repository: Repository, files: tuple[StampedFile, ...]) -> Signature:
-    """Return a value that changes whenever the configuration may have changed.
+def _config_files(
+    repository: Repository, files: tuple[StampedFile, ...]
+) -> tuple[StampedFile, ...]:
+    """Return the files whose stamps change whenever the configuration may have changed.
 
     `files` are those that it comes from.
     """
@@ -339,7 +341,7 @@ def _config_signature(repository: Repository, files: tuple[StampedFile, ...]) ->
         *files,
         *(StampedFile(path, is_own=False) for path in user_config_files()),
     )
-    return tuple(file.stamp() for file in dict.fromkeys(stamped))
+    return tuple(dict.fromkeys(stamped))
 
 
 def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
@@ -370,7 +372,7 @@ def _configured(
     Raises `GitUnresponsive`.
     """
     files = last.config.files if last is not None else ()
-    configured_at = _config_signature(repository, files)
+    configured_at = read_signature(_config_files(repository, files))
     refusal: GitRefused | None = None
     if last is not None and last.configured_at == configured_at and last.failure is None:
         config = last.config

@@ -6,7 +6,7 @@ No event announces a change of them. Roots that lie side by side have the same o
 import os
 
 from cocosearchd.watching.git.repository import is_plain_repository, repository_at
-from cocosearchd.watching.git.stamps import Signature, own_stamp, stamp
+from cocosearchd.watching.git.stamps import Signature, StampedFile, read_signature, stamp
 from cocosearchd.watching.ignore_files import GITIGNORE
 
 
@@ -41,7 +41,9 @@ class OutsideStamps:
 
 
 def _read_stamps(directory: bytes, *, quick: bool) -> Signature | None:
-    marker = own_stamp(os.path.join(directory, b".git"))
+    marker, ignore_file = read_signature(
+        StampedFile(os.path.join(directory, name), is_own=True) for name in (b".git", GITIGNORE)
+    )
     if marker is not None:
         is_complete = is_plain_repository(directory)
         if is_complete is None:
@@ -50,4 +52,4 @@ def _read_stamps(directory: bytes, *, quick: bool) -> Signature | None:
             is_complete = repository_at(directory) is not None
         # Only the inode of a git directory counts: its times change all the time.
         marker = (marker[0], 0, 0, 0) if is_complete else None
-    return own_stamp(os.path.join(directory, GITIGNORE)), marker
+    return ignore_file, marker
