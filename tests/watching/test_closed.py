@@ -179,16 +179,33 @@ def mounted(root: Path) -> Iterator[Path]:
     """A directory of the root on which a file system is mounted, of the same account."""
     directory = root / "b"
     directory.mkdir()
-    account = os.geteuid()
+    options = f"size=1m,mode=700,uid={os.geteuid()}"
+    with mount(directory, "-t", "tmpfs", "-o", options, "none"):
+        yield directory
+
+
+@pytest.fixture
+def mounted_file(root: Path, home: Path) -> Iterator[Path]:
+    """A file outside of the root that is mounted on `b/c.py`."""
+    put(root, b__c="1")
+    put(home, outside="2")
+    with mount(root / "b" / "c.py", "--bind", str(home / "outside.py")):
+        yield home / "outside.py"
+        (root / "b").chmod(0o700)
+
+
+@contextmanager
+def mount(place: Path, *arguments: str) -> Iterator[None]:
+    """Mount something, as root; skips where that is not allowed."""
     with as_root():
-        options = f"size=1m,mode=700,uid={account}"
-        command = ["mount", "-t", "tmpfs", "-o", options, "none", str(directory)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(["mount", *arguments, str(place)], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
-    yield directory
-    with as_root():
-        subprocess.run(["umount", "--lazy", directory], check=True)
+    try:
+        yield
+    finally:
+        with as_root():
+            subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @contextmanager
@@ -224,3 +241,18 @@ async def test_a_mounted_directory_that_opens_is_in_the_next_answer(
         put(root, b__c="2", b__sub__d="1")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts on Linux")
+async def test_a_mounted_file_behind_a_directory_that_opens_is_followed(
+    root: Path, home: Path, mounted_file: Path
+) -> None:
+    (root / "b").chmod(0)
+    async with following(root, home / "sync") as (live, index):
+        await in_sync(live)
+        (root / "b").chmod(0o700)
+        await in_sync(live)
+        for number in range(2):
+            mounted_file.write_text(f"changed {number}")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))

@@ -29,15 +29,14 @@ class MountedPath:
 
 def find_mounted(root: bytes) -> list[MountedPath]:
     """Return the mounted paths below a root, without those that only scans know. Blocking."""
-    entries = (_stamped(root, path) for path in exact_below(root))
-    return [entry for entry in entries if entry is not None]
+    return [_stamped(root, path) for path in exact_below(root)]
 
 
-def _stamped(root: bytes, path: bytes) -> MountedPath | None:
+def _stamped(root: bytes, path: bytes) -> MountedPath:
     try:
         status = status_of(os.path.join(root, path))
-    except OSError:  # unmounted, which begins another epoch, or behind a closed directory
-        return None
+    except OSError as error:  # behind a closed directory, say, which may open
+        return MountedPath(path_text(path), False, error.errno, young=False)
     if stat.S_ISDIR(status.st_mode):
         permissions = (status.st_mode, status.st_uid, status.st_gid)
         return MountedPath(path_text(path), True, permissions, young=False)
@@ -65,7 +64,7 @@ class MountedPaths:
             (old, _stamped(self._root, path_bytes(old.path)))
             for old in list(self._mounted.values())
         ]
-        return [new for old, new in entries if new is not None and _may_differ(old, new)]
+        return [new for old, new in entries if _may_differ(old, new)]
 
     def record(self, mounted: Iterable[MountedPath]) -> list[MountedPath]:
         """Record a result of `changed`. Return what another result has not said before."""
