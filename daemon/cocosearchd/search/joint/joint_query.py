@@ -213,8 +213,8 @@ def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredInd
     matrix = scores.matrix
     relevances = _bound_relevances(queries[0], scores)
     coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
-    named = matrix.groups.counts(_named_by_line(matrix)) > 0
-    rows = zip(queries, relevances, coverage.tolist(), named.tolist(), strict=True)
+    are_named = matrix.groups.counts(_named_by_line(matrix)) > 0
+    rows = zip(queries, relevances, coverage.tolist(), are_named.tolist(), strict=True)
     return [
         ScoredIndex(query, scores, number, of_index, has_every_word, is_named)
         for number, (query, of_index, has_every_word, is_named) in enumerate(rows)
@@ -265,5 +265,5 @@ def _named_by_line(matrix: FeatureMatrix) -> Mask:
     """Mark the files of which a long question names a line, (F,)."""
     if not matrix.is_report:
         return np.zeros(len(matrix.paths), np.bool_)
-    named: Mask = matrix.values["frame"] > 0
-    return named
+    marks: Mask = matrix.values["frame"] > 0
+    return marks
