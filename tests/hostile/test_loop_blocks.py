@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching.dirty_records import DirtyDirectory, TreeFilter
+from cocosearchd.watching.dirty_set import MAX_TREES
 from cocosearchd.watching.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.hints.base import DirtyHint
+from cocosearchd.watching.scans.scan import ScanResult, UnreadDirectory
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import QUICK, MemoryIndex, git
 
@@ -108,3 +111,40 @@ def test_many_names_of_one_file_do_not_block() -> None:
         times.append(time.thread_time() - began)
         assert len(links.suspects()) < BATCH
     assert min(times) < MAX_LINKS_S
+
+
+async def test_many_directories_that_may_not_be_read_do_not_block(tmp_path: Path) -> None:
+    """An archive may hold as many; each hint asks whether its directory is unmounted."""
+    live = await root_with_rules(tmp_path, tmp_path.with_name("sync"))
+    result = ScanResult(
+        unreadable={
+            b"closed/%d" % number: UnreadDirectory("Permission denied", closed=True)
+            for number in range(FOLDERS)
+        }
+    )
+    unread = live._coordinator.unread
+    unread.record_scan([DirtyDirectory("", 1)], result)
+    hints = [DirtyHint(b"package/d%d/x.py" % number) for number in range(CHANGED_FILES)]
+    began = time.thread_time()
+    live._absorb(asyncio.Event(), hints)
+    contained = [unread.contains(f"closed/{number}/x.py") for number in range(BATCH)]
+    assert time.thread_time() - began < MAX_HINTS_S
+    assert all(contained)
+    assert not unread.contains("closed/x.py")
+    assert len(unread.closed) == FOLDERS
+
+
+def test_a_scan_of_many_trees_selects_the_stored_files_soon() -> None:
+    trees = [f"d{number:04}/sub" for number in range(MAX_TREES)]
+    scanned = TreeFilter([*trees, f"{trees[7]}/below"])
+    began = time.thread_time()
+    covered = [
+        path for number in range(FOLDERS) if scanned.covers(path := f"d{number:04}/sub/below.py")
+    ]
+    assert time.thread_time() - began < MAX_HINTS_S
+    assert len(covered) == MAX_TREES
+    assert scanned.covers(trees[7])
+    assert not scanned.covers(f"{trees[7]}way/x.py")
+    assert not scanned.covers("d0007")
+    assert TreeFilter([""]).covers("x")
+    assert not TreeFilter(()).covers("x")

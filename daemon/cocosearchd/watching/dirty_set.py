@@ -19,6 +19,7 @@ from cocosearchd.watching.dirty_records import (
     DirtyPath,
     PickedPaths,
     RunningScan,
+    TreeFilter,
     below,
 )
 from cocosearchd.watching.root_status import FailedPath
@@ -382,8 +383,9 @@ class DirtySet:
         urgent = any(tree.urgent for tree in trees) and len(paths) < URGENT_LIMIT
         for path in paths:
             self.mark(path, urgent=urgent, force=force, scanned=True, since=since)
+        scanned = TreeFilter(tree.path for tree in trees)
         for path in scan.overlapping:
-            if any(below(path, tree.path) for tree in trees):
+            if scanned.covers(path):
                 self.mark(path, urgent=False, scanned=True, since=since)
         self.clock.wake()
 

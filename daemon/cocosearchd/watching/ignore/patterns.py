@@ -84,10 +84,7 @@ class Patterns:
         `path` is relative to the directory of the file; `name` is its last part; both end in `/`
         for a directory.
         """
-        if self.paths or self.ignore_case or name.endswith(b"/"):
-            number = self._find_literal_run(path, name)
-        else:  # of a file, and most ignore files name files alone
-            number = self.names.get(name, 0)
+        number = self._find_literal_run(path, name)
         for run in self.runs:
             if run.number <= number:
                 break

@@ -18,7 +18,12 @@ from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, path_bytes, path_text
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
-from cocosearchd.watching.dirty_records import DirtyDirectory, FileStamp, below, file_stamp
+from cocosearchd.watching.dirty_records import (
+    DirtyDirectory,
+    FileStamp,
+    TreeFilter,
+    file_stamp,
+)
 from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
@@ -343,30 +348,20 @@ class UnreadDirectories:
 
     def __init__(self) -> None:
         self._unread: dict[str, UnreadDirectory] = {}
+        self._filter = TreeFilter(())
         # directory -> entries that are left out for their length
         self._too_long: dict[str, int] = {}
-
-    @property
-    def closed(self) -> tuple[str, ...]:
-        """Directories that this user may not look into, with a `/`."""
-        return tuple(path + "/" for path, unread in self._unread.items() if unread.closed)
-
-    @property
-    def unmounted(self) -> tuple[str, ...]:
-        """Directories whose file system was mounted, and is not any more."""
-        return tuple(path for path, unread in self._unread.items() if unread.unmounted)
-
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """Directories whose last reading failed for another reason -> the error.
-
-        What is in them may have changed.
-        """
-        return {path: unread.error for path, unread in self._unread.items() if not unread.closed}
+        # Directories that this user may not look into, with a `/`.
+        self.closed: tuple[str, ...] = ()
+        # Directories whose file system was mounted, and is not any more.
+        self.unmounted: tuple[str, ...] = ()
+        # Directories whose last reading failed for another reason -> the error. What is in them may
+        # have changed.
+        self.failed: Mapping[str, str] = {}
 
     def contains(self, path: str) -> bool:
         """Return whether a path is an unread directory or in one."""
-        return any(below(path, directory) for directory in self._unread)
+        return self._filter.covers(path)
 
     def record_scan(self, trees: Sequence[DirtyDirectory], result: ScanResult) -> None:
         """Replace the entries of the scanned trees by those of the scan."""
@@ -376,6 +371,15 @@ class UnreadDirectories:
         self._too_long = _outside(self._too_long, trees) | {
             path_text(path): count for path, count in result.too_long.items()
         }
+        self._summarize()
+
+    def _summarize(self) -> None:
+        """Prepare the answers that each hint and path asks for."""
+        unread = self._unread.items()
+        self._filter = TreeFilter(self._unread)
+        self.closed = tuple(path + "/" for path, directory in unread if directory.closed)
+        self.unmounted = tuple(path for path, directory in unread if directory.unmounted)
+        self.failed = {path: directory.error for path, directory in unread if not directory.closed}
 
     def failed_reason(self) -> StaleReason | None:
         """Describe the directories whose reading failed, if there are any."""
@@ -413,8 +417,5 @@ class UnreadDirectories:
 
 def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyDirectory]) -> dict[str, Item]:
     """Return the items of directories that are in none of the trees."""
-    return {
-        path: item
-        for path, item in by_directory.items()
-        if not any(below(path, tree.path) for tree in trees)
-    }
+    scanned = TreeFilter(tree.path for tree in trees)
+    return {path: item for path, item in by_directory.items() if not scanned.covers(path)}

@@ -16,6 +16,7 @@ from cocosearchd.watching.dirty_records import (
     DirtyDirectory,
     FileStamp,
     PickedPaths,
+    TreeFilter,
     below,
     file_stamp,
 )
@@ -447,10 +448,11 @@ class ScanCoordinator:
         if any(not tree.path for tree in trees):
             return await self._known_files.file_records()
         if len(trees) > MANY_TREES:
+            scanned = TreeFilter(tree.path for tree in trees)
             return [
                 record
                 for record in await self._known_files.file_records()
-                if any(below(record.path, tree.path) for tree in trees)
+                if scanned.covers(record.path)
             ]
         return [
             record for tree in trees for record in await self._known_files.file_records(tree.path)
