@@ -18,11 +18,11 @@ import numpy as np
 
 from benchmarks.measure import machine
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.forms.unicode_forms import spellings
 from cocosearchd.indexing.pipeline.skip_rules import is_secret
 from cocosearchd.languages import detect
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import spellings
 from cocosearchd.search.answers.clipped_lines import clip_lines
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.lexical.analysis.analysis_messages import (

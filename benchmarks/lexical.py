@@ -30,7 +30,11 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document, make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features, make_snapshot
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    compute_signal_matrix,
+    make_snapshot,
+)
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment, size_bytes
 from cocosearchd.search.lexical.segments.segment_merge import BUSY, QUIET, compact
@@ -151,9 +155,9 @@ def ask(
     number: int,
 ) -> None:
     """All of what the daemon does in memory for one query."""
-    parsed_query = terms.parse_query(queries[number % len(queries)])
+    parsed_query = terms.make_query_terms(queries[number % len(queries)])
     rank_code(
-        compute_features(state, parsed_query, terms, vector), parsed_query.is_symbol, WEIGHTS, 10
+        compute_signal_matrix(state, parsed_query, terms, vector), parsed_query.is_name, WEIGHTS, 10
     )
 
 

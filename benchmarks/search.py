@@ -43,7 +43,7 @@ from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
-from cocosearchd.search.lexical.index_snapshot import compute_features
+from cocosearchd.search.lexical.index_snapshot import compute_signal_matrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import parse_query
@@ -277,10 +277,10 @@ async def compared(
     """The ten chunks that pass the filter and have the highest cosine known to the profile
     `code`.
     """
-    parsed = bench.lexical.parse_query(text)
+    parsed = bench.lexical.make_query_terms(text)
     snapshot = await bench.lexical.snapshot()
     assert snapshot is not None
-    evidence = compute_features(
+    evidence = compute_signal_matrix(
         snapshot, parsed, bench.lexical.terms, vector, partial(file_mask, Filter(paths=paths))
     )
     assert evidence.chunks.cosines is not None

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.measure import machine, spread, timed
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import DirtyHint, Hint
 from cocosearchd.watching.ignore.root_scope import RootScope

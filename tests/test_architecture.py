@@ -100,6 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.config": {"cocosearchd.runtime"},
     "cocosearchd.runtime": {"cocosearch_ipc.http", "cocosearch_ipc.trust"},
     "cocosearchd.model": set(),
+    "cocosearchd.forms": set(),
     "cocosearchd.exclusion": set(),
     "cocosearchd.errors": {"cocosearch_ipc.error_codes", "cocosearch_ipc.failure"},
     "cocosearchd.freshness": set(),
@@ -173,6 +174,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Every unit of the daemon may import these; no unit of ipc may, but `spans`.
 LEAVES = {
     "cocosearchd.model",
+    "cocosearchd.forms",
     "cocosearchd.exclusion",
     "cocosearchd.errors",
     "cocosearchd.freshness",
@@ -252,7 +254,7 @@ PURE = {
     "cocosearchd.search.plan",
     "cocosearchd.search.classic.fusion",
     "cocosearchd.search.scored_candidates",
-    "cocosearchd.search.lexical.features",
+    "cocosearchd.search.lexical.ranking_signals",
 }
 IMPURE = {"asyncio", "anyio", "os", "pathlib", "socket", "subprocess", "tempfile", "time"}
 

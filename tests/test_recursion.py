@@ -80,7 +80,7 @@ BOUNDED = {
     ("shapes.py", "decode"): "goes as deep as the protocol's own types",
     ("shapes.py", "schema"): "goes as deep as the protocol's own types",
     **{
-        ("scope_lookup.py", f"ScopeLookup.{name}"): (
+        ("scope_lookup.py", f"NameLookup.{name}"): (
             "a package has at most chain_text.MAX_TEXT characters, and each call takes a part of it"
         )
         for name in ("_search_package", "find_in_package")

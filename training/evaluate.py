@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from benchmarks.quality.corpus import Question
 from cocosearchd.embedding.providers.static_model import Encoder, StaticModel, TermWeights
 from cocosearchd.search.code.code_profile import compute_signals
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
-    compute_features,
+    SignalMatrix,
+    compute_signal_matrix,
     make_snapshot,
 )
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
@@ -118,7 +118,7 @@ class Index:
     terms: TermCache
     places: dict[tuple[str, int], int]
 
-    def numbers(self, found: FeatureMatrix) -> NDArray[np.int64]:
+    def numbers(self, found: SignalMatrix) -> NDArray[np.int64]:
         """The function that each compared chunk is."""
         paths = (found.paths[file] for file in found.chunks.files.tolist())
         return np.array(
@@ -157,7 +157,7 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
     known = index(collection, np.zeros((len(collection.functions), 0), np.float32))
     scores = np.zeros((len(queries), len(collection.functions)), np.float32)
     for row, query in zip(scores, queries, strict=True):
-        found = compute_features(known.state, known.terms.parse_query(query), known.terms)
+        found = compute_signal_matrix(known.state, known.terms.make_query_terms(query), known.terms)
         row[known.numbers(found)] = found.chunks.scores
     return scores
 
@@ -180,12 +180,12 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
     for query, vector, target in zip(
         queries, encoder.queries(queries), collection.targets.tolist(), strict=True
     ):
-        asked = known.terms.parse_query(query)
-        found = compute_features(known.state, asked, known.terms, vector)
+        asked = known.terms.make_query_terms(query)
+        found = compute_signal_matrix(known.state, asked, known.terms, vector)
         numbers.append(known.numbers(found))
         paths = tuple(found.paths[file] for file in found.chunks.files.tolist())
         values, answers = of_chunks(found), numbers[-1] == target
-        rows.append(Row("", Question(query, SENTENCE, ()), asked.is_symbol, paths, values, answers))
+        rows.append(Row("", Question(query, SENTENCE, ()), asked.is_name, paths, values, answers))
     half = collection.packages[collection.targets] % 2
     scores = np.full((len(queries), len(collection.functions)), NOWHERE, np.float32)
     for side in (0, 1):
@@ -199,7 +199,7 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
     return scores
 
 
-def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
+def of_chunks(found: SignalMatrix) -> dict[str, Scores]:
     """What `both` weighs, for each compared chunk; what is said of a file is said of all its
     chunks.
     """
@@ -210,7 +210,7 @@ def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
         for name, value in compute_signals(found).items()
         if name in OF_FILES
     }
-    values["words"] = features.scale_to_maximum(found.chunks.scores)
+    values["words"] = ranking_signals.scale_to_maximum(found.chunks.scores)
     values["coverage"] = found.chunks.coverage
     values["vector"] = np.nan_to_num(
         found.chunks.cosines - np.float32(among.cosine_mean)

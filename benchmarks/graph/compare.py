@@ -126,12 +126,12 @@ def is_defined_at(
     """
     key = resolution.definitions[number]
     names = {(position.line, position.name) for position in places if position.path == key.path}
-    if key.symbol == WHOLE_FILE:
+    if key.position == WHOLE_FILE:
         return any(line == 1 for line, _ in names)
     file = files.load([key.path])[key.path]
-    own_name = file.symbols[key.symbol].name
+    own_name = file.symbols[key.position].name
     lines = [line for line, name in names if own_name in (name, "default")]
-    return any(_symbol_named_at(file, key.symbol, line) for line in lines)
+    return any(_symbol_named_at(file, key.position, line) for line in lines)
 
 
 def _symbol_named_at(file: CodeFile, position: int, line: int) -> bool:
@@ -146,5 +146,5 @@ def _symbol_named_at(file: CodeFile, position: int, line: int) -> bool:
 def _describe(files: ParsedFiles, resolution: Resolution) -> Iterator[str]:
     for key in resolution.definitions[:3]:
         file = files.load([key.path]).get(key.path)
-        name = file.symbols[key.symbol].qualified_name if file and key.symbol >= 0 else ""
+        name = file.symbols[key.position].qualified_name if file and key.position >= 0 else ""
         yield f"{key.path}:{name}"

@@ -24,10 +24,10 @@ from cocosearchd.graph.code_files import CodeFiles, DefinitionKey
 from cocosearchd.graph.code_files_view import CodeFilesView
 from cocosearchd.graph.name_table import NameTable, split_files
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
+from cocosearchd.graph.questions.question_limits import TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
 from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.graph.questions.target_search import find_target_definitions
-from cocosearchd.graph.questions.time_limit import TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.graph.use_cache import UseCache
 from cocosearchd.languages import detect

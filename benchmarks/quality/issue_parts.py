@@ -26,7 +26,11 @@ from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.search.code.code_profile import Weights, load_weights, rank_code
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, compute_features
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    SignalMatrix,
+    compute_signal_matrix,
+)
 from cocosearchd.search.plan import split_question
 from cocosearchd.search.reports.report_signals import make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
@@ -68,7 +72,7 @@ def rank_case(
     _, report = split_question(case.query)
     project = case.repository.rpartition("/")[2]
     common = snapshot.common_language
-    plain_terms = terms.parse_query(case.query, project, common)
+    plain_terms = terms.make_query_terms(case.query, project, common)
     report_terms = plain_terms
     scorer = None
     if report is not None:
@@ -76,11 +80,13 @@ def rank_case(
         scorer = make_scorer(report, terms, project, common)
     shipped = load_weights()
 
-    def compute(query: QueryTerms, vector: Floats | None) -> FeatureMatrix:
-        return compute_features(snapshot, query, terms, vector, limit=LIMIT, report_signals=scorer)
+    def compute(query: QueryTerms, vector: Floats | None) -> SignalMatrix:
+        return compute_signal_matrix(
+            snapshot, query, terms, vector, limit=LIMIT, report_signals=scorer
+        )
 
-    def rank(matrix: FeatureMatrix, weights: Weights) -> Ranks:
-        chunks = rank_code(matrix, report_terms.is_symbol, weights, LIMIT)
+    def rank(matrix: SignalMatrix, weights: Weights) -> Ranks:
+        chunks = rank_code(matrix, report_terms.is_name, weights, LIMIT)
         paths = dict.fromkeys(chunk.path for chunk in chunks)
         ranks = {path: rank for rank, path in enumerate(paths, 1)}
         return tuple(map(ranks.get, case.gold))

@@ -36,9 +36,9 @@ from cocosearchd.search.code.code_profile import RankedChunk, Weights, load_weig
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
-    compute_features,
+    SignalMatrix,
+    compute_signal_matrix,
     make_snapshot,
 )
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
@@ -182,11 +182,13 @@ def asked(
 
     `code` shows several places of a file; they count in the order in which they are shown.
     """
-    query = terms.parse_query(sample.text, common=state.common_language)
-    matrix = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
+    query = terms.make_query_terms(sample.text, common=state.common_language)
+    matrix = compute_signal_matrix(
+        state, query, terms, asyncio.run(embedder.embed_query(sample.text))
+    )
     assert matrix.chunks.cosines is not None
     orders = [
-        shown_places(matrix, query.is_symbol, weights),
+        shown_places(matrix, query.is_name, weights),
         best_per_file(matrix, matrix.chunks.scores),
         best_per_file(matrix, np.nan_to_num(matrix.chunks.cosines, nan=-1.0)),
     ]
@@ -222,10 +224,10 @@ def costs(order: Sequence[Place], right: Place, texts: Mapping[Place, str]) -> l
     return [*(0.0 for _ in BUDGETS), float(lines)]
 
 
-def shown_places(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> list[Place]:
+def shown_places(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[Place]:
     """Return the places of an answer with ten results, in the order in which they are shown."""
     by_file = dict[str, list[RankedChunk]]()
-    for chunk in rank_code(matrix, is_symbol, weights, TOP):
+    for chunk in rank_code(matrix, is_name, weights, TOP):
         by_file.setdefault(chunk.path, []).append(chunk)
     return [
         (chunk.path, chunk.start_byte)
@@ -234,7 +236,7 @@ def shown_places(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> li
     ]
 
 
-def best_per_file(matrix: FeatureMatrix, scores: NDArray[np.float32]) -> list[Place]:
+def best_per_file(matrix: SignalMatrix, scores: NDArray[np.float32]) -> list[Place]:
     """A leg by itself, one chunk of each file."""
     seen_files, order = set[int](), list[Place]()
     for chunk in np.argsort(-scores, kind="stable").tolist():

@@ -27,9 +27,9 @@ from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.search.code.code_profile import Weights, rank_code
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
-    compute_features,
+    SignalMatrix,
+    compute_signal_matrix,
 )
 from training.ranking.signals import read
 
@@ -42,7 +42,7 @@ class Answer:
     """The figures of one question: NDCG@10, tests among the first ten, 1 if the first is one."""
 
     repository: str
-    is_symbol: bool
+    is_name: bool
     ndcg: float
     tests: int
     first_is_test: float
@@ -75,7 +75,7 @@ def answers_of(
     """Yield the weight of tests and the figures, for each question and weight."""
     snapshot, terms = indexed([file for file in read(root) if file[2]], embedder)
     for question in questions(repository.name):
-        query = terms.parse_query(question.text, repository.name, snapshot.common_language)
+        query = terms.make_query_terms(question.text, repository.name, snapshot.common_language)
         matrix = ask(snapshot, terms, query, embedder)
         for weight in TEST_WEIGHTS:
             yield weight, answer(repository, question, query, matrix, with_tests(weights, weight))
@@ -83,9 +83,11 @@ def answers_of(
 
 def ask(
     snapshot: IndexSnapshot, terms: TermCache, query: QueryTerms, embedder: Embedder
-) -> FeatureMatrix:
+) -> SignalMatrix:
     """Return the signals of all files for a question."""
-    return compute_features(snapshot, query, terms, asyncio.run(embedder.embed_query(query.text)))
+    return compute_signal_matrix(
+        snapshot, query, terms, asyncio.run(embedder.embed_query(query.text))
+    )
 
 
 def with_tests(weights: Weights, weight: float) -> Weights:
@@ -98,17 +100,17 @@ def answer(
     repository: Repository,
     question: Question,
     query: QueryTerms,
-    matrix: FeatureMatrix,
+    matrix: SignalMatrix,
     weights: Weights,
 ) -> Answer:
     """Rank the files for a question."""
-    ranked = rank_code(matrix, query.is_symbol, weights, SHOWN)
+    ranked = rank_code(matrix, query.is_name, weights, SHOWN)
     paths = list(dict.fromkeys(chunk.path for chunk in ranked))
     tests = [is_test(path) for path in paths]
     targets = [Target(target.path) for target in question.targets]
     return Answer(
         repository.name,
-        query.is_symbol,
+        query.is_name,
         ndcg(targets, [Result(path, 1, 1) for path in paths]),
         sum(tests),
         float(tests[:1] == [True]),
@@ -121,7 +123,7 @@ def report(weight: float, answers: Sequence[Answer]) -> str:
     overall = np.mean(
         [np.mean([row.ndcg for row in answers if row.repository == name]) for name in names]
     )
-    sentences = [row for row in answers if not row.is_symbol]
+    sentences = [row for row in answers if not row.is_name]
     return (
         f"test_unasked {weight:4.1f}: NDCG@10 {overall:.4f} of {len(names)} repositories, "
         f"{np.mean([row.ndcg for row in sentences]):.4f} of {len(sentences)} sentences, "

@@ -73,7 +73,7 @@ def _serve(
     interpreter.configure_interpreter()
     # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
     faulthandler.enable()
-    paths = service.DaemonPaths.from_environment(env, loaded.settings, os.getpid(), read)
+    paths = service.DaemonEnvironment.from_environment(env, loaded.settings, os.getpid(), read)
     secrets = service.secrets_in(loaded.settings, paths)
     log = loaded.settings.log
     logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)

@@ -145,12 +145,12 @@ UNKNOWN = Exclusion(
 
 
 def find_exclusion(code: str) -> Exclusion:
-    """The exclusion of a code; `UNKNOWN` for a code of a newer version."""
+    """Return the exclusion of a code; `UNKNOWN` for a code of a newer version."""
     return next((row for row_code, row in EXCLUSIONS.items() if row_code == code), UNKNOWN)
 
 
 def empty_index_sentence(counts: Mapping[str, int], *, is_complete: bool) -> str:
-    """One sentence on why nothing is searchable, from numbers of files by code.
+    """Return one sentence on why nothing is searchable, from numbers of files by code.
 
     Unless `is_complete`, there are more files.
     """
@@ -177,23 +177,27 @@ def _cause_of_several(code: str) -> str:
 
 
 def unparsed_sentence(path: str, detail: str) -> str:
-    """One sentence about a file that is searched as plain text; `detail` is its parser's end."""
+    """Return one sentence about a file that is searched as plain text; `detail` is its parser's
+    end.
+    """
     row = EXCLUSIONS["quarantined"]
     return f"{path} is searched as plain text, without definitions: {row.cause} ({detail}); {row.remedy}"
 
 
 def embedder_failure(error: str) -> str:
-    """The error of a file that waits for the embedder; `embedder_error` reads it."""
+    """Return the error of a file that waits for the embedder; `embedder_error` reads it."""
     return f"{EXCLUSIONS['embedder_away'].cause}: {error}"
 
 
 def embedder_error(failure: str) -> str | None:
-    """The embedder's error in the error of a file; None if the file failed for another reason."""
+    """Return the embedder's error in the error of a file; None if the file failed for another
+    reason.
+    """
     prefix = embedder_failure("")
     return failure.removeprefix(prefix) if failure.startswith(prefix) else None
 
 
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
-    """One sentence: the path, the cause, made exact by `detail`, and the remedy."""
+    """Return one sentence: the path, the cause, made exact by `detail`, and the remedy."""
     row = find_exclusion(code)
     return f"{path} is not searched: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"

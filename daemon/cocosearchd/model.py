@@ -11,8 +11,6 @@ Conventions of all modules:
 """
 
 import hashlib
-import re
-import unicodedata
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -20,50 +18,10 @@ ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
 MatchType = Literal["semantic", "keyword", "both"]
 SkipReason = Literal["binary", "too_large", "minified", "unreadable", "secret", "unsupported"]
 
-# 30 combining marks before another one. Some runs of other signs are parted as well, which changes
-# no word. Those two letters become marks in the compatibility forms.
-_MARK = r"[^\w\x00-\x7f]|[\uff9e\uff9f]"
-_RUN_LENGTH = 30
-_LONG_RUN = re.compile(rf"((?:{_MARK}){{{_RUN_LENGTH}}})(?={_MARK})")
-_SURROGATE = re.compile("[\udc80-\udcff]")
-_ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
-
 
 def hash_content(data: bytes) -> bytes:
     """Return the content hash of a file: blake2b of its bytes, 16 bytes."""
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-def describe_root(root: bytes) -> str:
-    """Return the absolute path of a root for people."""
-    return root.decode("utf-8", "backslashreplace")
-
-
-def path_text(raw: bytes) -> str:
-    """The text form of a relative path; see the module's docstring."""
-    return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
-
-
-def path_from_client(text: str) -> str:
-    """The text form of a path from a client, in which bytes that are not UTF-8 are lone surrogates
-    (PEP 383).
-    """
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def glob_from_client(text: str) -> str:
-    """The text form of a glob from a client. A byte that is not UTF-8 matches any such byte, since
-    no glob can express the backslash of its text form.
-    """
-    return _SURROGATE.sub("????", text)
-
-
-def path_bytes(text: str) -> bytes:
-    """The bytes of a path made by `path_text`: its exact inverse."""
-    return _ESCAPE.sub(
-        lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]),
-        text.encode("utf-8"),
-    )
 
 
 # "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove
@@ -244,32 +202,6 @@ class Clock:
     seq: int
 
 
-def spellings(phrase: str) -> tuple[str, ...]:
-    """A phrase as written, and in both normal forms of Unicode, which look the same.
-
-    For example, é is one character or two.
-    """
-    if phrase.isascii():
-        return (phrase,)
-    safe = stream_safe(phrase)
-    return tuple(
-        dict.fromkeys(
-            (phrase, unicodedata.normalize("NFC", safe), unicodedata.normalize("NFD", safe))
-        )
-    )
-
-
-def stream_safe(text: str) -> str:
-    """Split long runs of combining marks by the Stream-Safe Text Format of Unicode (UAX #15, 13).
-
-    Normalisation sorts the marks of each letter, in quadratic time: 80,000 of them take twenty
-    seconds.
-    """
-    if len(text) <= _RUN_LENGTH:
-        return text
-    return _LONG_RUN.sub("\\1\u034f", text)
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Another place of a hit's file that answers. Lines are 1-based, inclusive; bytes half-open.
@@ -296,7 +228,7 @@ class Place:
 class RankedPlace(NamedTuple):
     """A place of a file by its bytes. `score` compares it with all places of the answer.
 
-    A tuple, because an answer to a long question has hundreds of them.
+    A tuple, because an answer to a report has hundreds of them.
     """
 
     start_byte: int
@@ -307,10 +239,10 @@ class RankedPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """The best place of a file, and the other places of it that answer (`also`), best first.
+    """The best place of a file, and the other places of it that answer (`other_places`), best first.
 
     `relevance` is the estimated probability, 0 to 1, that the place answers the query. `line` is
-    the line to open. `places` are all compared places of the file, best first, where the question
+    the line to open. `compared_places` are all compared places of the file, best first, where the question
     is long and the file is among the first: a budget is spent on them.
     """
 
@@ -331,16 +263,16 @@ class Hit:
     content: str
     context_before: str = ""
     context_after: str = ""
-    # features, for explain
-    scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)
+    # for explain
+    signals: tuple[tuple[str, float], ...] = field(default=(), compare=False)
     stale: bool = False  # the file is no longer as it was indexed: `content` is what was stored
     overlay: bool = False  # `content` is a client's unsaved text
     relevance: float = 0.0
     line: int = 0
-    also: tuple[Place, ...] = ()
+    other_places: tuple[Place, ...] = ()
     similar_paths: tuple[str, ...] = ()  # other files that are alike
     similar_lines: tuple[int, ...] = ()  # first lines of nearly equal places of the file
     symbol_parent: str | None = None  # of a listed symbol
     # files that belong to it: the source of a header, the test of a file where tests are asked for
     counterparts: tuple[str, ...] = ()
-    places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)
+    compared_places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)

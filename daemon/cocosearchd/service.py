@@ -86,7 +86,7 @@ THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonPaths:
+class DaemonEnvironment:
     """Paths and secrets of this daemon, all from the environment, which the caller reads."""
 
     state: Path
@@ -110,8 +110,8 @@ class DaemonPaths:
         settings: Settings,
         pid: int,
         reload: Callable[[], LoadedSettings],
-    ) -> "DaemonPaths":
-        """Paths by `cocosearch_ipc.address`, on which both programs agree.
+    ) -> "DaemonEnvironment":
+        """Return paths by `cocosearch_ipc.address`, on which both programs agree.
 
         `reload` reads the settings again.
         """
@@ -138,7 +138,7 @@ class DaemonPaths:
         )
 
 
-async def run(loaded: LoadedSettings, paths: DaemonPaths) -> None:
+async def run(loaded: LoadedSettings, paths: DaemonEnvironment) -> None:
     """Serve until a signal or a request stops the daemon.
 
     Raises `Failure` if it cannot start, maybe inside of an exception group.
@@ -147,11 +147,11 @@ async def run(loaded: LoadedSettings, paths: DaemonPaths) -> None:
     settings = loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     with lock_state_dir(paths.state, paths.rpc), run_watchdog(paths.watchdog, paths.state):
-        secure = _tls(settings.server, paths)
-        bound = _bound(loaded, paths, secure=secure is not None)
+        secure = _make_tls_context(settings.server, paths)
+        bound = _bind_sockets(loaded, paths, secure=secure is not None)
         try:
-            async with _store(settings, paths) as store, anyio.create_task_group() as tasks:
-                await _serve(
+            async with _open_store(settings, paths) as store, anyio.create_task_group() as tasks:
+                await _start_and_serve(
                     RunningParts(
                         loaded=loaded,
                         paths=paths,
@@ -168,7 +168,9 @@ async def run(loaded: LoadedSettings, paths: DaemonPaths) -> None:
     log.info("stopped")
 
 
-def _bound(loaded: LoadedSettings, paths: DaemonPaths, *, secure: bool) -> sockets.BoundSockets:
+def _bind_sockets(
+    loaded: LoadedSettings, paths: DaemonEnvironment, *, secure: bool
+) -> sockets.BoundSockets:
     """Bind the listening sockets. Raises `BadSettings` if a configured port is in use.
 
     If only the default port is in use, for example by another daemon of the same user, this one
@@ -213,7 +215,7 @@ class RunningParts:
     """Values that the parts of one run share."""
 
     loaded: LoadedSettings
-    paths: DaemonPaths
+    paths: DaemonEnvironment
     bound: sockets.BoundSockets
     store: StoreConnection
     tasks: TaskGroup
@@ -228,7 +230,7 @@ class RunningParts:
     def info(
         self, stop: Callable[[], None], sources: DeclaredSources, followed: FollowedIndexes
     ) -> DaemonInfo:
-        """Facts about this daemon, for `status`; `stop` ends it."""
+        """Return facts about this daemon, for `status`; `stop` ends it."""
         postgres = self.store.postgres
         kind = "embedded" if postgres else "external"
         return DaemonInfo(
@@ -243,22 +245,21 @@ class RunningParts:
         )
 
 
-async def _serve(running: RunningParts) -> None:
+async def _start_and_serve(running: RunningParts) -> None:
     settings = running.settings
     paths = running.paths
     tasks = running.tasks
     db = running.store.db
     stop = anyio.Event()
     started = asyncio.Future[StartedEngine]()  # a signal may come before
-    tasks.start_soon(_signals, stop, running, started)
+    tasks.start_soon(_handle_signals, stop, running, started)
     if (postgres := running.store.postgres) is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
         tasks.start_soon(supervise, "used log of PostgreSQL", partial(_free_used_wal, postgres))
     # the lock of the state directory protects an embedded server
     if running.store.postgres is None:
-        await tasks.start(
-            hold_instance_lock, db
-        )  # before any change of what another daemon may use
+        # before any change of what another daemon may use
+        await tasks.start(hold_instance_lock, db)
     await migrate_registry(db)
     embedder = LazyEmbedder(
         partial(open_embedder, settings.embedder, paths.api_key),
@@ -267,11 +268,10 @@ async def _serve(running: RunningParts) -> None:
     embedders = EmbedderRegistry(
         embedder, settings.embedder, partial(open_embedder, api_key=paths.api_key), paths.api_key
     )
-    with anyio.move_on_after(
-        query_timeout_s(settings.embedder)
-    ):  # search by words works without it
+    # search by words works without it
+    with anyio.move_on_after(query_timeout_s(settings.embedder)):
         await _try_embedder(embedder)
-    engine = await _engine(running, embedders, stop)
+    engine = await _create_engine(running, embedders, stop)
     started.set_result(engine)
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, engine.indexes))
@@ -297,15 +297,14 @@ async def _serve(running: RunningParts) -> None:
         answer_tokens=server.answer_tokens,
         mcp_mark=paths.state / MCP_MARK,
     )
-    await serve(
-        front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls
-    )
+    ready = partial(_announce_ready, running)
+    await serve(front, running.bound, started=ready, stopping=stop, tls=running.tls)
     paths.notifier.stopping()
     await engine.verbs.aclose()
     await embedders.aclose()
 
 
-async def _engine(
+async def _create_engine(
     running: RunningParts, embedders: EmbedderRegistry, stop: anyio.Event
 ) -> StartedEngine:
     """Create the engine and the registry, and start their supervised tasks."""
@@ -371,8 +370,10 @@ async def _engine(
     return StartedEngine(engine, indexes)
 
 
-def _tls(server: ServerSettings, paths: DaemonPaths) -> SSLContext | None:
-    """TLS of the TCP listener, if any. For a socket of a service manager its address decides."""
+def _make_tls_context(server: ServerSettings, paths: DaemonEnvironment) -> SSLContext | None:
+    """Return TLS of the TCP listener, if any. For a socket of a service manager its address
+    decides.
+    """
     inherited = paths.sockets.get("mcp")
     if inherited is None and not server.enabled:
         return None
@@ -380,15 +381,15 @@ def _tls(server: ServerSettings, paths: DaemonPaths) -> SSLContext | None:
     return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
-def secrets_in(settings: Settings, paths: DaemonPaths) -> tuple[str, ...]:
-    """Secrets that no log record may show."""
+def secrets_in(settings: Settings, paths: DaemonEnvironment) -> tuple[str, ...]:
+    """Return secrets that no log record may show."""
     addresses = find_secrets(*(get_value(settings, key) for key in ADDRESSES))
     return tuple(
         secret for secret in (paths.api_key, paths.database_password, *addresses) if secret
     )
 
 
-def _ready(running: RunningParts) -> None:
+def _announce_ready(running: RunningParts) -> None:
     log.info("ready", extra={"socket": str(running.paths.rpc), **running.bound.urls()})
     for warning in running.bound.warnings:
         log.warning(warning)
@@ -396,12 +397,14 @@ def _ready(running: RunningParts) -> None:
 
 
 def version() -> str:
-    """Version of the installed distribution."""
+    """Return the version of the installed distribution."""
     return importlib.metadata.version("cocosearchd")
 
 
 @asynccontextmanager
-async def _store(settings: Settings, paths: DaemonPaths) -> AsyncIterator[StoreConnection]:
+async def _open_store(
+    settings: Settings, paths: DaemonEnvironment
+) -> AsyncIterator[StoreConnection]:
     """Open a pool to PostgreSQL, which is embedded unless a URL is set, and stopped at the end."""
     if settings.database.url:
         async with Database.open(settings.database.url, settings.database) as db:
@@ -423,7 +426,7 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
     """Restart the server whenever it has ended; copy its log to ours, and keep its file short."""
     server_log = ServerLog(postgres.log)
     while True:
-        await _ended(postgres)
+        await _wait_for_end_or_log(postgres)
         for level, text in server_log.unread():
             log.log(level, "postgres_said", extra={"text": text})
         await anyio.to_thread.run_sync(server_log.trim)
@@ -444,7 +447,7 @@ async def _free_used_wal(postgres: EmbeddedPostgres) -> None:
             log.info("used_wal_freed", extra={"bytes": freed})
 
 
-async def _ended(postgres: EmbeddedPostgres) -> None:
+async def _wait_for_end_or_log(postgres: EmbeddedPostgres) -> None:
     """Wait until the server has ended, or until it is time to read its log."""
     handle = postgres.handle()
     if handle is None:
@@ -492,10 +495,10 @@ async def _watchdog(notifier: Notifier, every_s: float, embedded_db: Database | 
         await anyio.sleep(every_s)
 
 
-async def _signals(
+async def _handle_signals(
     stop: anyio.Event, running: RunningParts, started: "asyncio.Future[StartedEngine]"
 ) -> None:
-    """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the settings again."""
+    """Stop at SIGTERM or SIGINT, at once at a second one; read the settings again at SIGHUP."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:

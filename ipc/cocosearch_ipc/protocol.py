@@ -233,7 +233,7 @@ IndexState = Literal[
 ]
 # Nothing changes by itself in these.
 STATES_AT_REST = frozenset[IndexState]({"live", "degraded", "root_missing", "failed", "refused"})
-FOLLOWING_STATES = frozenset[IndexState]({"live", "degraded"})  # the files are known
+SCANNED_STATES = frozenset[IndexState]({"live", "degraded"})  # the files are known
 UNSCANNED_STATES = frozenset[IndexState]({"cold", "scanning"})
 # They need a person, with how bad it is.
 TROUBLED_STATES: Mapping[IndexState, Literal["warn", "fail"]] = {

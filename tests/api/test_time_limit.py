@@ -9,9 +9,9 @@ from cocosearch_ipc import structure_protocol as s
 from cocosearchd.api.graph.graph_questions import GraphMoment
 from cocosearchd.api.verbs import change_impact, references
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.graph.questions.question_limits import TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery
 from cocosearchd.graph.questions.target import parse_target
-from cocosearchd.graph.questions.time_limit import TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from tests.graph.sources import parse_sources
 

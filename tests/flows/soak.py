@@ -29,7 +29,7 @@ from typing import Any
 
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
-from cocosearchd.model import path_bytes, path_text
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.search.answers.clipped_lines import clip_lines
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon import SYNC_MS, Daemon
-from tests.flows.test_trouble import wait_until
+from tests.flows.test_unavailable_dependencies import wait_until
 from tests.unresponsive_files import UnresponsiveFileSystem
 
 pytestmark = pytest.mark.timeout(120)

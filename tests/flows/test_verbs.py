@@ -11,7 +11,7 @@ from cocosearch_ipc import address, client, error_codes
 from cocosearch_ipc.cli import exits
 from tests.daemon import Daemon
 from tests.embedding.ollama_server import Script, ollama_server
-from tests.flows.test_switch import until_switched
+from tests.flows.test_switched_embedder import until_switched
 
 
 def test_listed_and_counted_files_are_on_disk(shared: Daemon, project: Path) -> None:

@@ -88,8 +88,8 @@ def names_of(files: ParsedFiles, resolution: Resolution) -> list[str]:
     """Return the definitions of a resolution as `path:qualified name`, sorted."""
     loaded = files.load({key.path for key in resolution.definitions})
     return sorted(
-        f"{key.path}:{loaded[key.path].symbols[key.symbol].qualified_name}"
-        if key.symbol >= 0
+        f"{key.path}:{loaded[key.path].symbols[key.position].qualified_name}"
+        if key.position >= 0
         else key.path
         for key in resolution.definitions
     )

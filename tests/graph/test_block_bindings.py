@@ -75,7 +75,7 @@ def test_shadowing_ends_with_the_block(path: str, text: str) -> None:
     lines = text.lstrip("\n").split("\n")
     answers = {
         use.line: [
-            file.symbols[key.symbol].qualified_name
+            file.symbols[key.position].qualified_name
             for key in resolver.resolve(file, use).definitions
         ]
         for use in file.facts.uses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.graph.code_files import CodeFile, DefinitionKey, Resolution
-from cocosearchd.graph.questions.time_limit import TimedFiles
+from cocosearchd.graph.questions.question_limits import TimedFiles
 from cocosearchd.graph.structure.central_symbols import MapFiles, RepositoryMap, map_repository
 from cocosearchd.graph.structure.file_ranks import DAMPING, MAX_DEFINING_FILES, NameLinks
 from cocosearchd.languages.code_facts import Use

@@ -24,9 +24,9 @@ class ByName:
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses of a name."""
-        if definition.symbol == WHOLE_FILE:
+        if definition.position == WHOLE_FILE:
             return
-        name = self._files.files[definition.path].symbols[definition.symbol].name
+        name = self._files.files[definition.path].symbols[definition.position].name
         for path in self._files.files_using(name):
             file = self._files.files[path]
             for use in file.facts.uses:

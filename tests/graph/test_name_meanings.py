@@ -38,7 +38,7 @@ def rows(answer: Meanings) -> list[tuple[str, list[str]]]:
         (
             name.name,
             [
-                FILES.load([key.path])[key.path].symbols[key.symbol].qualified_name
+                FILES.load([key.path])[key.path].symbols[key.position].qualified_name
                 for key in name.keys
             ],
         )

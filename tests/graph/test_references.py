@@ -16,6 +16,7 @@ from cocosearchd.graph.code_files import (
     DefinitionKey,
     ResolvedUse,
 )
+from cocosearchd.graph.questions.question_limits import LimitReached, TimedFiles
 from cocosearchd.graph.questions.reference_pages import (
     COUNTED_FILES,
     FoundReference,
@@ -25,7 +26,6 @@ from cocosearchd.graph.questions.reference_pages import (
 )
 from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.graph.questions.target_search import find_target_definitions
-from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages import symbol_table
 from cocosearchd.languages.code_facts import CodeFacts, Import, Use
@@ -282,10 +282,10 @@ def test_references_are_what_all_uses_resolve_to() -> None:
     for file in loaded.values():
         for use in file.facts.uses:
             for key in forward.resolve(file, use).definitions:
-                if key.symbol != WHOLE_FILE:
+                if key.position != WHOLE_FILE:
                     position = (file.path, use.line, use.column)
                     expected.setdefault(key, set()).add(position)
-                    name = loaded[key.path].symbols[key.symbol].qualified_name
+                    name = loaded[key.path].symbols[key.position].qualified_name
                     same_names.setdefault(name, set()).add(position)
     assert sum(map(len, expected.values())) > 150
     kinds = frozenset({"call", "type", "inherit", "name"})
@@ -299,7 +299,7 @@ def test_references_are_what_all_uses_resolve_to() -> None:
             if item.reason != "through_base"  # it resolves to the base class
         }
         # overloads, and declarations in other files, are one definition
-        assert listed <= same_names[loaded[key.path].symbols[key.symbol].qualified_name], key
+        assert listed <= same_names[loaded[key.path].symbols[key.position].qualified_name], key
 
 
 def as_stored(file: CodeFile) -> CodeFile:
@@ -363,7 +363,7 @@ def test_no_more_files_are_read_when_the_time_is_over() -> None:
         files, Resolver(files), [DefinitionKey("hot.py", 0)], ReferenceQuery(), lambda: False
     )
     assert not page.is_complete
-    with pytest.raises(OutOfTime):
+    with pytest.raises(LimitReached):
         files.load(["hot.py"])
 
 

@@ -117,7 +117,7 @@ def renamed(earlier: str, present: str) -> dict[str, str | None]:
     names = {"shop.py": present}
     symbols = parse_source("shop.py", present).symbols
     return {
-        item.name: symbols[item.moved_to.symbol].qualified_name if item.moved_to else None
+        item.name: symbols[item.moved_to.position].qualified_name if item.moved_to else None
         for item in search({"shop.py": earlier}, names).find("shop.py")
     }
 
@@ -172,7 +172,7 @@ def test_signatures_are_compared_by_name() -> None:
         "a.py", "def same(x):\n    y = 1\n\n\ndef run(a, b):\n    pass\n\ndef new(): ...\n"
     )
     [signature] = changed_signatures(earlier, present)
-    assert present.symbols[signature.symbol].name == "run"
+    assert present.symbols[signature.position].name == "run"
     assert signature.earlier_signature == "def run(a)"
 
 
@@ -223,4 +223,4 @@ def test_an_earlier_version_stands_in_place_of_a_file() -> None:
     assert gone.paths_ending("gone.py") == ["pkg/gone.py"]
     assert gone.load(["pkg/b.py"]).keys() == {"pkg/b.py"}
     file: RemovedDefinition = search({"pkg/gone.py": ""}, {"pkg/b.py": ""}).find("pkg/gone.py")[0]
-    assert (file.key.symbol, file.name) == (WHOLE_FILE, "pkg/gone.py")
+    assert (file.key.position, file.name) == (WHOLE_FILE, "pkg/gone.py")

@@ -50,7 +50,7 @@ def located(text: str, paths: tuple[str, ...] = (), files: CodeFiles = FILES) ->
 
 def described(files: CodeFiles, key: DefinitionKey) -> str:
     file = files.load([key.path])[key.path]
-    name = "" if key.symbol == WHOLE_FILE else f":{file.symbols[key.symbol].qualified_name}"
+    name = "" if key.position == WHOLE_FILE else f":{file.symbols[key.position].qualified_name}"
     return f"{key.path}{name}"
 
 
@@ -160,7 +160,7 @@ def test_a_place_is_the_definition_that_begins_there() -> None:
 
 def test_a_place_inside_of_a_definition_means_it_with_a_note() -> None:
     target = definitions("src/net/client.py:3")
-    assert [key.symbol for key in target.keys] == [1]
+    assert [key.position for key in target.keys] == [1]
     assert target.notes == ("src/net/client.py:3 is in Client.retry",)
 
 

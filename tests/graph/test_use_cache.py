@@ -7,8 +7,8 @@ import pytest
 from benchmarks.graph.parsed_files import parse_texts
 from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey, Resolution
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
+from cocosearchd.graph.questions.question_limits import LimitReached, TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
-from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning
 from cocosearchd.languages.code_facts import Use
@@ -119,6 +119,6 @@ def test_uses_that_were_resolved_after_the_time_was_over_are_not_shared() -> Non
     file = files.load(["c.py"])["c.py"]
     assert list(resolver.mentioning_paths(A_RUN)) == ["a.py", "c.py", "d.py"]
     over.append(True)
-    with pytest.raises(OutOfTime):
+    with pytest.raises(LimitReached):
         list(resolver.uses_in(A_RUN, file))
     assert "c.py" not in cache.of_names(NAMES)

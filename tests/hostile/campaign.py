@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from cocosearch_ipc.client import CallFailed
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from tests.daemon import Daemon, passing_daemon
 from tests.hostile.corpus import Case, cases
 from tests.hostile.neighbour import FRESH_WITHIN_S, Neighbour

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching.dirty_records import DirtyDirectory, TreeFilter
+from cocosearchd.watching.dirty_records import DirtyTree, TreeFilter
 from cocosearchd.watching.dirty_set import MAX_TREES
 from cocosearchd.watching.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.hints.base import DirtyHint
@@ -123,7 +123,7 @@ async def test_many_directories_that_may_not_be_read_do_not_block(tmp_path: Path
         }
     )
     unread = live._coordinator.unread
-    unread.record_scan([DirtyDirectory("", 1)], result)
+    unread.record_scan([DirtyTree("", 1)], result)
     hints = [DirtyHint(b"package/d%d/x.py" % number) for number in range(CHANGED_FILES)]
     began = time.thread_time()
     live._absorb(asyncio.Event(), hints)

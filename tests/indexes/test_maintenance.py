@@ -59,7 +59,7 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(
         await replace_file(db, record, file_write("a.py", "one: 1", f"two: {number}"))
 
     async with anyio.create_task_group() as tasks, db.connection() as connection:
-        tasks.start_soon(maintenance.clear_retained_chunks, db, cast(RunningIndex, index))
+        tasks.start_soon(maintenance.keep_retained_chunks_bounded, db, cast(RunningIndex, index))
         await saved(1)
         await saved(2)
         await anyio.sleep(0.1)

@@ -13,10 +13,11 @@ import anyio
 
 from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.indexing.coordinator.updater import STALL_S, Updater
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.row_shape import index_identity
-from cocosearchd.model import Commit, IndexRecord, path_bytes, path_text
+from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose

@@ -11,10 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexing import indexer_messages
 from cocosearchd.indexing.coordinator.indexer_link import IndexerDied, IndexerLink
 from cocosearchd.indexing.index_queue import BatchPart
-from cocosearchd.model import IndexIdentity, IndexRecord, path_text
+from cocosearchd.model import IndexIdentity, IndexRecord
 
 ANSWER = {
     "id": 7,

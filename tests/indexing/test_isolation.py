@@ -44,7 +44,7 @@ async def test_a_source_that_raises_restarts_its_own_work_alone(
     updater = Updater(spec, ignore)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(updater.run)
-        await updater.add(await new_record(db, root), raising, report=sentences.append)
+        await updater.add(await new_record(db, root), raising, on_failure=sentences.append)
         await updater.add(await new_record(db, another(tmp_path), "other"), healthy)
         healthy.give(Change(("saved.py",), urgent=True))
         raising.give(Change(("lib/retry.py",), urgent=True))

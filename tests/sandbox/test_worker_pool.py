@@ -131,7 +131,7 @@ async def test_a_request_that_ends_a_process_is_not_repeated(
 async def test_somebody_elses_kill_costs_no_answer() -> None:
     async with pool_of(PoolSize(max_processes=1)) as pool:
         request = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
-        await until(lambda: any(process._requests for process in pool._lives))
+        await until(lambda: any(process._requests for process in pool._lifetimes))
         os.kill(pool.pids[0], signal.SIGKILL)
         assert await request == b"7"
 
@@ -140,7 +140,7 @@ async def test_a_request_waits_for_another_process_if_one_is_killed_while_it_sta
     async with pool_of(PoolSize(max_processes=2)) as pool:
         requests = [asyncio.create_task(pool.request(b"a%d" % n, 20.0)) for n in range(2)]
         await until(lambda: len(pool.pids) == 2)
-        starting = [process for process in pool._lives if not process.ready]
+        starting = [process for process in pool._lifetimes if not process.ready]
         os.kill(starting[0].process.pid, signal.SIGKILL)
         assert await asyncio.gather(*requests) == [b"0a", b"1a"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
     ChunkLimits,
@@ -17,14 +18,7 @@ from cocosearchd.indexing.pipeline.chunker import (
 )
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import (
-    Commit,
-    IndexIdentity,
-    IndexRecord,
-    SkipReason,
-    hash_content,
-    path_text,
-)
+from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, hash_content
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline

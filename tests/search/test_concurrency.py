@@ -148,7 +148,7 @@ async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(
     )
     assert corpus.lexical is not None
     cold = replace(corpus)
-    await corpus.lexical.discard()
+    await corpus.lexical.delete()
     trace = Trace(explain=True)
     await cold.ask(parse_query("one"), trace)
     assert trace.details["lexical"]["state"] == "cold"

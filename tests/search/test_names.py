@@ -58,10 +58,10 @@ async def test_both_engines_find_a_name_in_the_same_spellings(corpus: Corpus, pr
 async def complete_matches(corpus: Corpus, query: str, profile: str) -> set[str]:
     """Return the paths of the chunks that have every word of a query."""
     answer = await corpus.ask(parse_query(query, limit=20, profile=profile, use_hybrid=True))
-    return {hit.path for hit in answer.hits if dict(hit.scores)["every_word"]}
+    return {hit.path for hit in answer.hits if dict(hit.signals)["every_word"]}
 
 
 async def test_a_private_definition_is_found_by_its_plain_name(corpus: Corpus) -> None:
     answer = await corpus.ask(parse_query("load_settings", profile="code"))
     assert answer.hits[0].path == "private.py"
-    assert dict(answer.hits[0].scores)["defined_folded"] > 0
+    assert dict(answer.hits[0].signals)["defined_folded"] > 0

@@ -486,7 +486,7 @@ async def test_rerankers_reorder_and_show_their_features(shared: Corpus) -> None
         parse_query("how to send a mail message", profile="classic", reranker="functional")
     )
     assert answer.hits[0].path == "app/mail.py"
-    scores = dict(answer.hits[0].scores)
+    scores = dict(answer.hits[0].signals)
     assert {"vector_score", "entity_relevance", "code_quality"} <= set(scores)
     assert 0 < answer.hits[0].score <= 1
 

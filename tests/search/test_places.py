@@ -81,7 +81,7 @@ def test_one_place_stands_for_those_that_are_nearly_equal() -> None:
     first, second = twins
     behind = [entry("a.py", 30, 9.0, 6.0), first, second]
     (result,) = select_results(replace(PLAN, collapse=True), behind)
-    assert [extra.similar_lines for extra in to_hit("index", result).also] == [(11,)]
+    assert [extra.similar_lines for extra in to_hit("index", result).other_places] == [(11,)]
 
 
 def test_all_chunks_are_a_plain_list_by_relevance() -> None:
@@ -176,11 +176,11 @@ def test_a_hit_has_its_places_and_what_it_was_scored_by() -> None:
     )
     hit = to_hit("index", ScoredResult(best, (entry("a.py", 10, 0.1, 1.0, relevance=0.4),)))
     assert (hit.index, hit.path, hit.score, hit.relevance) == ("index", "a.py", 0.1, 0.7)
-    assert dict(hit.scores) == {
+    assert dict(hit.signals) == {
         "relevance": 0.7,
         "every_word": 0.0,
         "vector_rank": 3.0,
         "keyword_rank": 1.0,
         "cosine": 0.5,
     }
-    assert [(extra.start_byte, extra.relevance) for extra in hit.also] == [(10, 0.4)]
+    assert [(extra.start_byte, extra.relevance) for extra in hit.other_places] == [(10, 0.4)]

@@ -268,7 +268,7 @@ def as_ranked(plain: Hit, number: int) -> Hit:
         symbol_name=name,
         hierarchy=name + "",
         symbol_signature=f"def {name}",
-        scores=scores,
+        signals=scores,
     )
 
 

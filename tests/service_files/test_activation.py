@@ -27,9 +27,9 @@ from cocosearch_ipc.http import sockets
 from cocosearchd import service
 from cocosearchd.config.settings import LoadedSettings, Settings
 from cocosearchd.runtime.systemd import Notifier
-from cocosearchd.service import DaemonPaths
+from cocosearchd.service import DaemonEnvironment
 from cocosearchd.store.connection.database import Connection, Database
-from tests.api.test_given_up import Away
+from tests.api.test_cancelled_requests import Away
 from tests.daemon import Daemon, freezing, make_daemon
 
 pytestmark = pytest.mark.timeout(120)
@@ -157,7 +157,7 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
     stop = anyio.Event()
     no_engine = asyncio.Future[service.StartedEngine]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(service._signals, stop, running, no_engine)
+        tasks.start_soon(service._handle_signals, stop, running, no_engine)
         await anyio.sleep(0.05)  # until it listens to signals; before, they would end this process
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -196,7 +196,7 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert sockets_by_name["mcp"].getsockname()[1] == port
     assert not sockets_by_name["mcp"].get_inheritable()
     assert library.freed == 1
-    paths = DaemonPaths.from_environment(
+    paths = DaemonEnvironment.from_environment(
         {"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: LoadedSettings(Settings(), {})
     )
     assert paths.sockets["mcp"].fileno() == sockets_by_name["mcp"].fileno(), (

@@ -16,10 +16,10 @@ from cocosearchd.store.index_records import (
     counts,
     create_index,
     drop_index,
-    generation,
-    incarnation,
     list_indexes,
     pack_fingerprint,
+    read_generation,
+    read_incarnation,
     set_topics,
     slug_candidates,
     statistics,
@@ -70,7 +70,7 @@ async def test_dropped_index_is_gone_and_its_generations_are_not_used_again(db: 
     assert await drop_index(db, record) == Counts(1, 1)
     assert await list_indexes(db) == ()
     with pytest.raises(NotFound, match="no index code"):
-        await generation(db, record)
+        await read_generation(db, record)
     with pytest.raises(NotFound):
         await drop_index(db, record)
     again = await new_index(db)
@@ -85,9 +85,9 @@ async def test_topics_can_be_replaced(db: Database) -> None:
 
 
 async def test_incarnation_belongs_to_the_database(db: Database) -> None:
-    first = await incarnation(db)
+    first = await read_incarnation(db)
     await migrate_registry(db)
-    assert await incarnation(db) == first
+    assert await read_incarnation(db) == first
     assert len(first) == 36
 
 

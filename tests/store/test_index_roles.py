@@ -10,7 +10,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.file_facts import file_code
-from cocosearchd.store.index_records import drop_index, generation
+from cocosearchd.store.index_records import drop_index, read_generation
 from cocosearchd.store.index_roles import ensure_next_index, promote_index
 from cocosearchd.store.precise_use_rows import (
     PreciseUseRow,
@@ -27,7 +27,7 @@ async def write_times(db: Database, record: IndexRecord, count: int) -> int:
     """The generation after that many commits."""
     for number in range(count):
         await replace_file(db, record, file_write("a.py", f"text {number}"))
-    return await generation(db, record)
+    return await read_generation(db, record)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ async def test_a_promoted_index_lies_above_both(
     promoted = await promote_index(db, current, following)
     assert (promoted.name, promoted.number) == (current.name, following.number)
     assert promoted.generation > max(previous)
-    assert await generation(db, promoted) == promoted.generation
+    assert await read_generation(db, promoted) == promoted.generation
 
 
 async def test_precise_uses_follow_the_name_and_go_with_the_index(db: Database) -> None:

@@ -64,7 +64,9 @@ async def test_exactly_what_is_affected_is_forgotten(
         record, generation=changed.generation, shaping_settings=(("max_file_bytes", "9"),)
     )
     assert await index_records.list_indexes(db) == (changed,)
-    assert await index_records.generation(db, changed) == changed.generation, "no row has changed"
+    assert await index_records.read_generation(db, changed) == changed.generation, (
+        "no row has changed"
+    )
 
 
 async def test_another_chunker_keeps_the_rows_and_refuses_the_old_writers(db: Database) -> None:

@@ -14,7 +14,8 @@ from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.filters.conditions import phrase_query
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.model import IndexRecord, spellings
+from cocosearchd.forms.unicode_forms import spellings
+from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.rows import Candidate, FileWrite

@@ -16,7 +16,8 @@ from pathlib import Path
 import anyio
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.model import FileRecord, Fingerprint, path_bytes
+from cocosearchd.forms.path_forms import path_bytes
+from cocosearchd.model import FileRecord, Fingerprint
 from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.watched_root import WatchedRoot
 

@@ -80,7 +80,7 @@ async def test_failures_back_off_and_never_beyond_the_limit(dirty: DirtySet) -> 
     now, waits = 0.0, list[float]()
     for _ in range(6):
         dirty.settle(take(dirty).id, {"a": "broken"}, now)
-        (failed,) = dirty.failures.report(now)
+        (failed,) = dirty.failures.listed(now)
         assert failed.retry_in_s is not None
         waits.append(failed.retry_in_s)
         dirty.retry_due(now + failed.retry_in_s - 0.1)
@@ -98,8 +98,8 @@ async def test_some_of_many_failures_are_named_and_each_is_retried_when_due(
         dirty.mark(name)
         dirty.settle(take(dirty).id, {name: "no model"}, now)
     assert len(dirty.failures) == len(names)
-    assert [file.path for file in dirty.failures.report(0, 3)] == names[:3], "the oldest"
-    assert [file.path for file in dirty.failures.report(0)] == names
+    assert [file.path for file in dirty.failures.listed(0, 3)] == names[:3], "the oldest"
+    assert [file.path for file in dirty.failures.listed(0)] == names
     again = list[str]()
     for now in range(len(names) + 1):
         dirty.retry_due(now)
@@ -115,7 +115,7 @@ async def test_a_change_is_a_new_chance(dirty: DirtySet) -> None:
     dirty.settle(take(dirty).id, {"a": "broken"}, now=0)
     dirty.mark("a")
     assert paths(dirty) == ["a"]
-    assert dirty.failures.report(0) == ()
+    assert dirty.failures.listed(0) == ()
 
 
 async def test_an_outage_ends_for_all_at_the_first_success(dirty: DirtySet) -> None:
@@ -134,7 +134,7 @@ async def test_a_path_that_is_set_aside_comes_back_with_a_change_only(dirty: Dir
     dirty.set_aside("a", "it kills")
     dirty.retry_due(math.inf)
     assert dirty.take(10) is None
-    assert [(f.path, f.retry_in_s) for f in dirty.failures.report(0)] == [("a", None)]
+    assert [(f.path, f.retry_in_s) for f in dirty.failures.listed(0)] == [("a", None)]
     dirty.mark("a")
     assert paths(dirty) == ["a"]
 
@@ -161,7 +161,7 @@ async def test_paths_that_did_harm_together_are_not_taken_for_an_outage(dirty: D
     dirty.settle(take(dirty).id, dict.fromkeys("ab", "it kills"), now=0)
     for name in "ab":
         dirty.set_aside(name, "it kills")
-    assert [failed.tries for failed in dirty.failures.report(0)] == [1, 1]
+    assert [failed.tries for failed in dirty.failures.listed(0)] == [1, 1]
     dirty.mark("c")
     dirty.settle(take(dirty).id, {}, now=0)
     dirty.retry_due(math.inf)
@@ -351,7 +351,7 @@ async def test_random_runs_end_with_everything_applied() -> None:
                 dirty.mark(
                     path,
                     urgent=rng.random() < 0.5,
-                    scanned=rng.random() < 0.5,
+                    may_be_stored=rng.random() < 0.5,
                     force=rng.random() < 0.1,
                 )
             elif what < 0.7:
@@ -364,9 +364,9 @@ async def test_random_runs_end_with_everything_applied() -> None:
                 apply(rng, dirty, model, flying, now)
             dirty.retry_due(now)
             clean = {p for p, v in model.version.items() if model.applied.get(p) == v}
-            if dirty.clock.oldest() == math.inf and not dirty.failures.report(now):
+            if dirty.clock.oldest() == math.inf and not dirty.failures.listed(now):
                 assert clean == set(model.version), f"seed {seed}"
-        while flying or dirty.pending() or dirty.failures.report(now):
+        while flying or dirty.pending() or dirty.failures.listed(now):
             now += 100
             dirty.retry_due(now)
             while (picked := dirty.take(4)) is not None:

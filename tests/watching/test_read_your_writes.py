@@ -15,7 +15,7 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching import dirty_set
-from cocosearchd.watching.dirty_records import DirtyDirectory, PickedPaths, below
+from cocosearchd.watching.dirty_records import DirtyTree, PickedPaths, is_at_or_below
 from cocosearchd.watching.dirty_set import DirtySet
 
 SETTINGS = WatchingSettings(retry_base_s=1, retry_max_s=4)
@@ -38,7 +38,7 @@ class Scan:
     otherwise.
     """
 
-    trees: tuple[DirtyDirectory, ...]
+    trees: tuple[DirtyTree, ...]
     stored: dict[str, Version]
     differ: list[str] | None = None
 
@@ -125,7 +125,9 @@ class World:
         for scan in self.scans:
             if scan.differ is None:
                 inside = [
-                    path for path in PATHS if any(below(path, tree.path) for tree in scan.trees)
+                    path
+                    for path in PATHS
+                    if any(is_at_or_below(path, tree.path) for tree in scan.trees)
                 ]
                 scan.differ = [path for path in inside if scan.stored[path] != self.disk[path]]
 

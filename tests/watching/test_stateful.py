@@ -2,7 +2,7 @@
 index equals the disk.
 
 The oracle walks the disk and asks git what is ignored; see `operations`. What cannot be read is in
-`test_closed`.
+`test_unreadable`.
 """
 
 import os

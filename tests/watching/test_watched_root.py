@@ -381,7 +381,7 @@ async def test_deletes_are_not_believed_while_the_root_is_away(root: Path, tmp_p
         await in_sync(live)
         root.rename(tmp_path / "away")
         for path in ("a.py", "b.py"):
-            live._dirty.mark(path, scanned=True)
+            live._dirty.mark(path, may_be_stored=True)
         await anyio.sleep(0.3)
         assert held(index) == {"a.py", "b.py"}
 

@@ -16,7 +16,8 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport, path_bytes
+from cocosearchd.forms.path_forms import path_bytes
+from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.chunks.rows import FileWrite

@@ -191,7 +191,7 @@ def only_code(row: Row) -> Row:
     keep = np.array([path.endswith(CODE_SUFFIXES) for path in row.paths])
     paths = tuple(path for path, kept in zip(row.paths, keep.tolist(), strict=True) if kept)
     values = {name: value[keep] for name, value in row.values.items()}
-    return Row(row.repository, row.question, row.is_symbol, paths, values, row.answers[keep])
+    return Row(row.repository, row.question, row.is_name, paths, values, row.answers[keep])
 
 
 def cross_validated(
@@ -210,7 +210,7 @@ def cross_validated(
         trained = fit_all([row for row in found if row.repository not in held_out], suffix, without)
         for row in found:
             if row.repository in held_out:
-                value = quality(row, trained[("symbol" if row.is_symbol else "plain") + suffix])
+                value = quality(row, trained[("symbol" if row.is_name else "plain") + suffix])
                 by_category[row.question.category].append(value)
                 if row.question.category in CATEGORIES:
                     by_repository[row.repository].append(value)
@@ -255,7 +255,7 @@ def fit_all(
     for name, (symbol, signals) in SETS.items():
         names = [each for each in signals if each not in without]
         if suffix is None or name in (f"plain{suffix}", f"symbol{suffix}"):
-            weights = fit([row for row in found if row.is_symbol == symbol], names)
+            weights = fit([row for row in found if row.is_name == symbol], names)
             fitted[name] = {
                 signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)
             } | FIXED.get(name, {})

@@ -47,9 +47,9 @@ from cocosearchd.search.code.place_scores import (
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
-    compute_features,
+    SignalMatrix,
+    compute_signal_matrix,
 )
 from cocosearchd.search.relevance import INTERCEPT, probability
 from training.ranking.fit import FIXED, WEIGHTS
@@ -175,13 +175,13 @@ def make_example(
     embedder: Embedder,
 ) -> Example | None:
     """Ask a question with and without its vector; None where there is no result."""
-    query = terms.parse_query(question.text, common=snapshot.common_language)
+    query = terms.make_query_terms(question.text, common=snapshot.common_language)
     vector = asyncio.run(embedder.embed_query(question.text))
-    matrix = compute_features(snapshot, query, terms, vector)
-    without = compute_features(snapshot, query, terms)
-    chunks, right_chunks = shown_chunks(matrix, query.is_symbol, weights, question)
-    results, right = shown_results(matrix, query.is_symbol, weights, question)
-    results_without, right_without = shown_results(without, query.is_symbol, weights, question)
+    matrix = compute_signal_matrix(snapshot, query, terms, vector)
+    without = compute_signal_matrix(snapshot, query, terms)
+    chunks, right_chunks = shown_chunks(matrix, query.is_name, weights, question)
+    results, right = shown_results(matrix, query.is_name, weights, question)
+    results_without, right_without = shown_results(without, query.is_name, weights, question)
     if not len(results):
         return None
     return Example(
@@ -197,13 +197,13 @@ def make_example(
 
 
 def shown_chunks(
-    matrix: FeatureMatrix, is_symbol: bool, weights: Weights, question: AskedQuestion
+    matrix: SignalMatrix, is_name: bool, weights: Weights, question: AskedQuestion
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the place signals of all chunks of the shown files, and which are right."""
-    ranked = rank_code(matrix, is_symbol, weights, SHOWN)
+    ranked = rank_code(matrix, is_name, weights, SHOWN)
     paths = {chunk.path for chunk in ranked}
     shown = np.flatnonzero([matrix.paths[file] in paths for file in matrix.chunks.files.tolist()])
-    signals = place_signals(matrix, score_files(matrix, is_symbol, weights)[0])
+    signals = place_signals(matrix, score_files(matrix, is_name, weights)[0])
     right = np.array(
         [
             (matrix.paths[int(matrix.chunks.files[chunk])], int(matrix.chunks.keys[chunk, 0]))
@@ -216,14 +216,14 @@ def shown_chunks(
 
 
 def shown_results(
-    matrix: FeatureMatrix, is_symbol: bool, weights: Weights, question: AskedQuestion
+    matrix: SignalMatrix, is_name: bool, weights: Weights, question: AskedQuestion
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the relevance signals of the best chunk of each shown file, and which are right."""
-    ranked = rank_code(matrix, is_symbol, weights, SHOWN)
+    ranked = rank_code(matrix, is_name, weights, SHOWN)
     best = {chunk.path: chunk.start_byte for chunk in reversed(ranked)}
-    scores, by_signal = score_files(matrix, is_symbol, weights)
+    scores, by_signal = score_files(matrix, is_name, weights)
     signals = relevance_signals(
-        matrix, is_symbol, *relevance_scores(matrix, is_symbol, weights, scores, by_signal)
+        matrix, is_name, *relevance_scores(matrix, is_name, weights, scores, by_signal)
     )
     numbers = {
         (matrix.paths[file], start): number

@@ -26,7 +26,11 @@ from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.code.code_profile import load_weights, score_files
 from cocosearchd.search.code.place_scores import FITTED_PLACE_SIGNALS, place_signals
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, compute_features
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    SignalMatrix,
+    compute_signal_matrix,
+)
 from cocosearchd.search.reports.report import read_report
 from cocosearchd.search.reports.report_signals import make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
@@ -56,7 +60,7 @@ def make_examples(
     terms, common = reader.terms, snapshot.common_language
     project = repository.parent.name.partition("+")[2]
     query = report_query_terms(report, terms, project, common)
-    matrix = compute_features(
+    matrix = compute_signal_matrix(
         snapshot,
         query,
         terms,
@@ -64,7 +68,7 @@ def make_examples(
         limit=CANDIDATES,
         report_signals=make_scorer(report, terms, project, common),
     )
-    scores, _ = score_files(matrix, query.is_symbol, load_weights())
+    scores, _ = score_files(matrix, query.is_name, load_weights())
     by_name = place_signals(matrix, scores)
     signals = np.stack([by_name[name] for name in NAMES], 1).astype(np.float64)
     for path in pair.paths:
@@ -75,7 +79,7 @@ def make_examples(
                 yield PlaceExample(signals[chunks], shares / shares.sum())
 
 
-def _chunks_of(matrix: FeatureMatrix, path: str) -> NDArray[np.int64]:
+def _chunks_of(matrix: SignalMatrix, path: str) -> NDArray[np.int64]:
     return np.flatnonzero(matrix.chunks.files == matrix.paths.index(path))
 
 

@@ -40,7 +40,11 @@ from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.search.code.code_profile import compute_signals, load_weights
 from cocosearchd.search.lexical.analysis.documents import Documents, FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features, make_snapshot
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    compute_signal_matrix,
+    make_snapshot,
+)
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.reports.report import read_report
 from cocosearchd.search.reports.report_signals import make_scorer
@@ -214,7 +218,7 @@ def make_example(
     """Return the names of the signals, and the example of a pair."""
     report = read_report(pair.message)
     terms, common = reader.terms, snapshot.common_language
-    matrix = compute_features(
+    matrix = compute_signal_matrix(
         snapshot,
         report_query_terms(report, terms, project, common),
         terms,

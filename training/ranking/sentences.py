@@ -22,7 +22,7 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.comments import find_comment_spans
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_signal_matrix
 from training.ranking.signals import File, Place, Row, indexed, read
 
 SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments
@@ -82,14 +82,14 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
         *chosen,
         *(each for one in chosen for each in weakened(one, names[one.place], state, terms)),
     ):
-        query = terms.parse_query(sample.text, common=state.common_language)
-        found = compute_features(
+        query = terms.make_query_terms(sample.text, common=state.common_language)
+        found = compute_signal_matrix(
             state, query, terms, asyncio.run(embedder.embed_query(sample.text))
         )
         name, paths = names[sample.place], tuple(found.paths)
         question = Question(sample.text, SENTENCE, (Target(name),))
         answers = np.array([path == name for path in paths], np.bool_)
-        yield Row(repository, question, query.is_symbol, paths, compute_signals(found), answers)
+        yield Row(repository, question, query.is_name, paths, compute_signals(found), answers)
 
 
 def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) -> Iterator[Sample]:
@@ -98,8 +98,8 @@ def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) 
     """
     words, gains = sample.text.split(), list[float]()
     for word in words:
-        found = compute_features(
-            state, terms.parse_query(word, common=state.common_language), terms
+        found = compute_signal_matrix(
+            state, terms.make_query_terms(word, common=state.common_language), terms
         )
         own = found.chunks.files == (found.paths.index(path) if path in found.paths else -1)
         gains.append(

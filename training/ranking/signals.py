@@ -20,11 +20,12 @@ from benchmarks.quality.corpus import (
 )
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import Chunk, path_text
+from cocosearchd.model import Chunk
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.documents import (
     ChunkText,
@@ -34,9 +35,9 @@ from cocosearchd.search.lexical.analysis.documents import (
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
-    compute_features,
+    SignalMatrix,
+    compute_signal_matrix,
     make_snapshot,
 )
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
@@ -57,7 +58,7 @@ class Row:
 
     repository: str
     question: Question
-    is_symbol: bool
+    is_name: bool
     paths: tuple[str, ...]
     values: dict[str, NDArray[np.float32]]
     answers: NDArray[np.bool_]
@@ -117,9 +118,9 @@ def _of_repository(
     state = indexed(files, terms, embedder)
     for question in asked:
         vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
-        query = terms.parse_query(question.text, repository.name, state.common_language)
+        query = terms.make_query_terms(question.text, repository.name, state.common_language)
         yield _row(
-            repository, question, query.is_symbol, compute_features(state, query, terms, vector)
+            repository, question, query.is_name, compute_signal_matrix(state, query, terms, vector)
         )
 
 
@@ -150,10 +151,10 @@ def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) 
     return make_snapshot((SegmentView(build_segment(documents, dimension)),), 1)
 
 
-def _row(repository: Repository, question: Question, is_symbol: bool, found: FeatureMatrix) -> Row:
+def _row(repository: Repository, question: Question, is_name: bool, found: SignalMatrix) -> Row:
     paths = tuple(found.paths)
     # a name's path is one of `paths`
     root = "" if question.category == NAME else repository.benchmark_root
     labels = strict_labels(question.targets, root, paths)
     answers = np.array([path in labels for path in paths], np.bool_)
-    return Row(repository.name, question, is_symbol, paths, compute_signals(found), answers)
+    return Row(repository.name, question, is_name, paths, compute_signals(found), answers)

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.forms.path_forms import path_bytes, path_from_client, path_text
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import path_bytes, path_from_client, path_text
 
 Result = TypeVar("Result")
 Indexes = tuple[RunningIndex, ...]
@@ -16,7 +16,7 @@ Indexes = tuple[RunningIndex, ...]
 async def resolve_file(
     indexes: IndexLookup, path: str, name: str | None = None
 ) -> tuple[RunningIndex, str] | None:
-    """The index of an absolute path (or the index `name`), and the path inside of it.
+    """Return the index of an absolute path (or the index `name`), and the path inside of it.
 
     Links in its directory are followed; its last part is taken as it is, and may be missing.
     """
@@ -33,7 +33,7 @@ async def resolve_file(
 async def resolve_directory(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None
 ) -> tuple[RunningIndex, str] | None:
-    """The index of a directory and the path inside of it, "" for the root.
+    """Return the index of a directory and the path inside of it, "" for the root.
 
     The directory is absolute or relative to `cwd`; None if it is in no index.
     """
@@ -51,7 +51,7 @@ async def resolve_directory(
 
 
 def _normal(path: str) -> bytes:
-    """An absolute path without `.` and `..`, with one slash at its front.
+    """Return an absolute path without `.` and `..`, with one slash at its front.
 
     A path relative to the `cwd` of `/` begins with two.
     """
@@ -61,7 +61,7 @@ def _normal(path: str) -> bytes:
 async def unsaved_file(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None
 ) -> tuple[RunningIndex, str]:
-    """The index and path of an editor's text. `path` is absolute, or as results name it.
+    """Return the index and path of an editor's text. `path` is absolute, or as results name it.
 
     Raises `NotFound` and `InvalidInput`.
     """
@@ -89,7 +89,8 @@ async def first_result(
     topic: str | None,
     read: Callable[[Indexes, str], Awaitable[Result]],
 ) -> Result:
-    """Result of `read` for the first existing candidate: as results name it, then from `cwd`.
+    """Return the result of `read` for the first existing candidate: as results name it, then from
+    `cwd`.
 
     With no index named or around `cwd`, all indexes are candidates. Raises the first `NotFound` if
     the file is in none of them.
@@ -133,7 +134,7 @@ async def _selected(
 async def missing_path(
     indexes: IndexLookup, index: RunningIndex, path: str, cwd: str | None
 ) -> str:
-    """The path in `index` of a file that a user misses among results.
+    """Return the path in `index` of a file that a user misses among results.
 
     A file that exists as results name it comes first, then a file relative to `cwd`.
     """

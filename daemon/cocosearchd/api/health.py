@@ -44,7 +44,7 @@ class PartHealth:
     hint: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """Fields of the reply of `status`."""
+        """Return fields of the reply of `status`."""
         state = {"state": self.state, "since": self.since.isoformat(timespec="seconds")}
         problem = {"reason": self.reason, "hint": self.hint} if self.reason else {}
         return state | problem
@@ -81,7 +81,7 @@ class Health:
             )
 
     async def probe_within(self, within_s: float) -> PartHealth:
-        """The current condition, or the last one if the probe takes longer than `within_s`."""
+        """Return the current condition, or the last one if the probe takes longer than `within_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await self.probe()
@@ -148,7 +148,9 @@ class Dependencies:
 def make_dependencies(
     db: Database, embedder: LazyEmbedder, on_up: Callable[[], None]
 ) -> Dependencies:
-    """Health of the database and the embedder, not watched yet; `on_up` runs when one is back."""
+    """Return the health of the database and the embedder, not watched yet; `on_up` runs when one is
+    back.
+    """
     dependencies = Dependencies(
         store=Health(
             "store",

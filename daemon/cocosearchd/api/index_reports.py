@@ -28,7 +28,7 @@ class IndexReports:
         self._updater = updater
 
     async def progress(self, index: RunningIndex) -> p.IndexProgress:
-        """Progress of an index, or of its replacement while that one is filled."""
+        """Return the progress of an index, or of its replacement while that one is filled."""
         filling = index.replacement or index
         error = filling.error  # read once: a retry clears it while the counts are awaited
         counts = await self._counts(filling)
@@ -42,7 +42,7 @@ class IndexReports:
         return replace(replies.progress(record, status, counts), notes=warnings)
 
     async def status(self, index: RunningIndex) -> p.IndexStatus:
-        """Status of an index in `list` and `status`, with the owner of a followed one."""
+        """Return the status of an index in `list` and `status`, with the owner of a followed one."""
         try:
             status = await self._status(index)
         except NotFound as error:  # the owner of a followed index cleared it a moment ago
@@ -52,8 +52,8 @@ class IndexReports:
         return replace(status, root=index.root_text, schema=index.record.schema, host=index.host)
 
     async def _status(self, index: RunningIndex) -> p.IndexStatus:
-        """Status of a root (`WatchedRoot.status`), of what is stored, warnings, and samples of files
-        that are not searched.
+        """Return the status of a root (`WatchedRoot.status`), of what is stored, warnings, and
+        samples of files that are not searched.
         """
         error = index.error  # read once: a retry clears it while the counts are awaited
         if error is not None:
@@ -94,7 +94,7 @@ class IndexReports:
         )
 
     async def empty_warning(self, index: RunningIndex) -> tuple[str, ...]:
-        """A warning if no file of an index is searchable: it says why, and what to do."""
+        """Return a warning if no file of an index is searchable: it says why, and what to do."""
         if index.lexical.sizes()["files"]:
             return ()
         return await self._explain_empty(index, await self._counts(index))
@@ -103,7 +103,7 @@ class IndexReports:
         self, index: RunningIndex, counts: index_records.Counts
     ) -> tuple[str, ...]:
         status = index.root.status()
-        if counts.files or status.pending or status.state not in p.FOLLOWING_STATES:
+        if counts.files or status.pending or status.state not in p.SCANNED_STATES:
             return ()
         counting = asyncio.ensure_future(index.root.exclusions.left_out_files())
         if not await ends_within(counting, STATUS_S):
@@ -115,7 +115,8 @@ class IndexReports:
         return (empty_index_sentence(files_by_code, is_complete=left_out.is_complete),)
 
     async def outdated_warning(self, index: RunningIndex) -> tuple[str, ...]:
-        """A warning while an index has chunks that were written before the newest columns existed.
+        """Return a warning while an index has chunks that were written before the newest columns
+        existed.
 
         They are counted again on each call until none are left.
         """
@@ -134,7 +135,7 @@ class IndexReports:
         return (warning,)
 
     async def _counts(self, index: RunningIndex) -> index_records.Counts:
-        """Counts of stored files and chunks; -1 of each while PostgreSQL is away."""
+        """Return counts of stored files and chunks; -1 of each while PostgreSQL is away."""
         try:
             return await call_within(index_records.counts(self._db, index.record), STATUS_S)
         except StoreUnavailable:
@@ -142,5 +143,5 @@ class IndexReports:
 
 
 def error_text(error: CocoSearchError) -> str:
-    """One sentence: the error and its hint."""
+    """Return one sentence: the error and its hint."""
     return f"{error.message}: {error.hint}"

@@ -111,7 +111,7 @@ class IndexSync:
 
 
 def least_fresh(indexes: Sequence[RunningIndex], results: Sequence[Freshness]) -> Freshness:
-    """Freshness of several indexes together: that of the first one that is not fresh.
+    """Return the freshness of several indexes together: that of the first one that is not fresh.
 
     Its reason begins with the name of the index if there are several.
     """

@@ -166,12 +166,12 @@ class OverlaySessions:
     async def overlays(
         self, session: str | None, records: Iterable[IndexRecord]
     ) -> dict[str, Overlay]:
-        """Overlays of a session, by name of index. Raises `NotFound`."""
+        """Return overlays of a session, by name of index. Raises `NotFound`."""
         overlays = [(record.name, await self.overlay(session, record)) for record in records]
         return {name: overlay for name, overlay in overlays if overlay is not None}
 
     async def overlay(self, session: str | None, record: IndexRecord) -> Overlay | None:
-        """The overlay of a session over an index, None if it has none. Raises `NotFound`.
+        """Return the overlay of a session over an index, None if it has none. Raises `NotFound`.
 
         Vectors of another embedder than that of the index are computed again.
         """
@@ -232,7 +232,9 @@ class OverlaySessions:
         record: IndexRecord,
         previous: OverlayFile | None,
     ) -> tuple[Vectors, str | None]:
-        """Vectors of chunks, reusing previous ones; a warning if the embedder is unavailable."""
+        """Return vectors of chunks, reusing previous ones; a warning if the embedder is
+        unavailable.
+        """
         embedder = record.identity.embedder
         dimension = record.dimension
         texts = build_embedding_texts(path, chunks, embedder)
@@ -257,7 +259,7 @@ class OverlaySessions:
 
 
 def _by_text(file: OverlayFile, embedder: Pairs) -> Mapping[str, Vectors]:
-    """Vectors of a file by embedded text, without missing ones (zeros)."""
+    """Return vectors of a file by embedded text, without missing ones (zeros)."""
     texts = build_embedding_texts(file.path, file.chunks, embedder)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 

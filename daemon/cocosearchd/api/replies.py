@@ -26,11 +26,11 @@ MAX_SIMILAR_PATHS = 20
 
 
 def result(hit: Hit) -> p.SearchResult:
-    """A hit, without the features that only an explanation shows."""
+    """Return a hit, without the signals that only an explanation shows."""
     values = {name: getattr(hit, name) for name in _HIT_FIELDS}
     return p.SearchResult(
         **values,
-        also=tuple(map(_place, hit.also)),
+        also=tuple(map(_place, hit.other_places)),
         similar_paths=hit.similar_paths[:MAX_SIMILAR_PATHS],
         similar=len(hit.similar_paths),
     )
@@ -41,12 +41,12 @@ def _place(entry: Place) -> p.Place:
 
 
 def as_of(clock: Clock) -> p.AsOf:
-    """A clock."""
+    """Return a clock."""
     return p.AsOf(clock.epoch, clock.seq)
 
 
 def sync(index: str, freshness: Freshness) -> p.SyncReply:
-    """The reply of `sync`: freshness after the wait."""
+    """Return the reply of `sync`: freshness after the wait."""
     return p.SyncReply(
         index,
         freshness.fresh,
@@ -58,7 +58,9 @@ def sync(index: str, freshness: Freshness) -> p.SyncReply:
 
 
 def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
-    """Progress of an index. Until the first scan has counted files, the stored ones count."""
+    """Return the progress of an index. Until the first scan has counted files, the stored ones
+    count.
+    """
     skipped = sum(files for _, files in stored.skipped)
     return p.IndexProgress(
         index=record.name,
@@ -73,7 +75,7 @@ def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.Index
 
 
 def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.IndexProgress:
-    """Progress of an index that does not run, for example as another embedder built it."""
+    """Return the progress of an index that does not run, for example as another embedder built it."""
     skipped = sum(files for _, files in stored.skipped)
     done = stored.files + skipped
     return p.IndexProgress(
@@ -82,7 +84,7 @@ def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.Inde
 
 
 def index_status(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexStatus:
-    """One index, as `list` and `status` show it."""
+    """Return one index, as `list` and `status` show it."""
     return p.IndexStatus(
         name=record.name,
         root=os.fsdecode(record.root),
@@ -103,12 +105,12 @@ def index_status(record: IndexRecord, status: RootStatus, stored: Counts) -> p.I
 
 
 def excluded(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
-    """Files that are not searched, from their paths and reasons."""
+    """Return files that are not searched, from their paths and reasons."""
     return tuple(p.ExcludedFile(path, code, exclusion_sentence(path, code)) for path, code in files)
 
 
 def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
-    """Files without definitions, from their paths and the ends of their parsers."""
+    """Return files without definitions, from their paths and the ends of their parsers."""
     return tuple(
         p.ExcludedFile(path, "quarantined", unparsed_sentence(path, detail))
         for path, detail in files
@@ -116,7 +118,7 @@ def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
 
 
 def failure(failed: ParseFailure) -> dict[str, object]:
-    """A file that is not fully searched; a skipped file also has its reason and remedy."""
+    """Return a file that is not fully searched; a skipped file also has its reason and remedy."""
     reason = find_exclusion(failed.error_message).sentence if failed.status == "skipped" else ""
     return {**asdict(failed), "reason": reason}
 
@@ -124,7 +126,7 @@ def failure(failed: ParseFailure) -> dict[str, object]:
 def model_use(
     record: IndexRecord, replacement: IndexRecord | None, digest: str, configured: str | None
 ) -> w.ModelUse:
-    """The embedder of an index, beside the digest of the configured one, None if unknown."""
+    """Return the embedder of an index, beside the digest of the configured one, None if unknown."""
     embedder = dict(record.identity.embedder)
     return w.ModelUse(
         index=record.name,
@@ -138,7 +140,7 @@ def model_use(
 
 
 def languages() -> w.LanguagesReply:
-    """All languages, and the dialects of YAML and of templates, by name."""
+    """Return all languages, and the dialects of YAML and of templates, by name."""
     entries = [
         w.LanguageEntry(
             name=info.name,
@@ -166,7 +168,7 @@ def languages() -> w.LanguagesReply:
 
 
 def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexStatus:
-    """Status of an index that does not run."""
+    """Return the status of an index that does not run."""
     return p.IndexStatus(
         name=record.name,
         root=os.fsdecode(record.root),
@@ -190,7 +192,7 @@ def files(
     has_several_indexes: bool,
     total: int,
 ) -> w.ListFilesReply:
-    """A page of files; clocks of several indexes have no common `as_of`."""
+    """Return a page of files; clocks of several indexes have no common `as_of`."""
     return w.ListFilesReply(
         files=page,
         cursor=cursor,
@@ -209,7 +211,7 @@ def stats(
     failures: tuple[ParseFailure, ...],
     freshness: Freshness,
 ) -> p.StatsReply:
-    """Counts of one index."""
+    """Return counts of one index."""
     return p.StatsReply(
         index=record.name,
         root=os.fsdecode(record.root),
@@ -268,8 +270,8 @@ def search(
     cursor: str | None = None,
     omitted: int = 0,
 ) -> p.SearchReply:
-    """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no
-    common `as_of`.
+    """Return an answer. One index gives `index`, several give `indexes`; clocks of several indexes
+    have no common `as_of`.
     """
     return p.SearchReply(
         query=request.query,

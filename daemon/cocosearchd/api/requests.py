@@ -10,12 +10,12 @@ from cocosearchd.search.plan import QUERY_OPTIONS, Query, parse_query
 
 
 def wants_explanation(request: p.SearchRequest) -> bool:
-    """True if the reply shall explain its ranking, or why a path is missing."""
+    """Return True if the reply shall explain its ranking, or why a path is missing."""
     return request.explain or request.why_not is not None
 
 
 def query_of(request: p.SearchRequest) -> Query:
-    """The query that a request puts to each of its indexes. Raises `InvalidInput`."""
+    """Return the query that a request puts to each of its indexes. Raises `InvalidInput`."""
     options = {name: getattr(request, name) for name in QUERY_OPTIONS}
     options["min_relevance"] = max(request.min_relevance, request.min_score)
     return parse_query(request.query, **options)
@@ -43,7 +43,8 @@ class IndexChoice(Protocol):
 async def searched_indexes(
     indexes: IndexLookup, request: IndexChoice, query: Query | None = None
 ) -> tuple[RunningIndex, ...]:
-    """Indexes that a request and the inline filters of its query select; they narrow each other.
+    """Return indexes that a request and the inline filters of its query select; they narrow each
+    other.
 
     Raises `NotFound`, and the error of an index that is named but does not run.
     """

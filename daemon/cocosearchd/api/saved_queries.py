@@ -50,7 +50,7 @@ class SavedQuery:
         return _in_paths(results, changed)
 
     async def new(self, index: str, changed: Collection[str]) -> tuple[SearchResult, ...]:
-        """New matches in changed files, best first; none if the index is gone.
+        """Return new matches in changed files, best first; none if the index is gone.
 
         Raises other errors of searches: a query of all indexes does not end with one of them.
         """
@@ -87,7 +87,7 @@ def _digest(result: SearchResult) -> bytes:
 
 
 async def next_batch(commits: MemoryObjectReceiveStream[Commit]) -> tuple[Commit, ...]:
-    """The next commits, merged to one for each index; none at the end of the stream."""
+    """Return the next commits, merged to one for each index; none at the end of the stream."""
     try:
         first = await commits.receive()
     except anyio.EndOfStream:

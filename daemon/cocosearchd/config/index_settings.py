@@ -89,7 +89,7 @@ def read_index_settings(
 
 
 def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
-    """Settings of the nearest directory upwards that has files of settings. Blocking."""
+    """Return settings of the nearest directory upwards that has files of settings. Blocking."""
     resolved = Path(project).resolve()  # as a root is registered
     for directory in (resolved, *resolved.parents):
         settings = read_index_settings(os.fsencode(directory), loaded)
@@ -99,7 +99,7 @@ def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
 
 
 def changed_names(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
-    """Names of changed settings, without the section, in the order of the tree."""
+    """Return names of changed settings, without the section, in the order of the tree."""
     own_keys = [key for key in setting_keys() if key.startswith(("indexing.", "search."))]
     differ = [
         key.partition(".")[2]
@@ -117,7 +117,7 @@ def changed_names(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
 
 
 def change_sentence(differ: tuple[str, ...], files: int) -> str:
-    """One sentence about a change of settings, after which `files` files are read again."""
+    """Return one sentence about a change of settings, after which `files` files are read again."""
     change = f"settings changed: {', '.join(differ)}"
     if files:
         return f"{change}; {files:,} {'files are' if files > 1 else 'file is'} read again"
@@ -127,7 +127,9 @@ def change_sentence(differ: tuple[str, ...], files: int) -> str:
 
 
 def list_values(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
-    """(key, value, layer, place) of every setting, in the order of the tree; without passwords."""
+    """Return (key, value, layer, place) of every setting, in the order of the tree; without
+    passwords.
+    """
     origins = settings.origins
     tree = settings.loaded.settings
     project = settings.project
@@ -141,7 +143,7 @@ def list_values(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...
 
 
 def _mask(key: str, value: Any) -> Any:
-    """The value of a setting without secrets."""
+    """Return the value of a setting without secrets."""
     if isinstance(value, str):
         return mask_address(value) if key in ADDRESSES else mask_urls(value)
     return tuple(map(mask_urls, value)) if isinstance(value, tuple) else value

@@ -91,12 +91,12 @@ def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue
 
 
 def variable_names() -> dict[str, str]:
-    """Environment variables that set a field, each with the key of the field."""
+    """Return environment variables that set a field, each with the key of the field."""
     return {f"{PREFIX}{key.replace('.', '_').upper()}": key for key in setting_keys()} | ALIASES
 
 
 def select_settings(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
-    """Entries of the variables that are settings, by the keys of their fields.
+    """Yield entries of the variables that are settings, by the keys of their fields.
 
     Raises `BadSettings` for a variable with our prefix that sets nothing.
     """

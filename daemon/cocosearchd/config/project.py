@@ -57,13 +57,13 @@ class Project:
 
 
 def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
-    """Stamps of the files, which differ after any change of one. Blocking, three `lstat`."""
+    """Return stamps of the files, which differ after any change of one. Blocking, three `lstat`."""
     directory = root.rstrip(b"/") + b"/"
     return tuple(stamp(directory + name) for name in _FILE_NAMES)
 
 
 def read_stamps(root: bytes) -> tuple[tuple[int, ...], ...] | None:
-    """Stamps of the files; None for a root that is missing or has become a link. Blocking."""
+    """Return stamps of the files; None for a root that is missing or has become a link. Blocking."""
     current = stamps(root)
     return current if directory_identity(root) is not None else None
 
@@ -106,7 +106,7 @@ def _choose_file(directory: Path, warnings: list[str]) -> str:
 def _free_variables(
     variables: Mapping[str, str], env_file: Iterable[SettingEntry]
 ) -> dict[str, str]:
-    """Variables that begin with `FREE`: those of `.env`, and over them those of the daemon."""
+    """Return variables that begin with `FREE`: those of `.env`, and over them those of the daemon."""
     file_variables = {entry.key: entry.value for entry in env_file}
     return {
         name: value
@@ -123,7 +123,7 @@ def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:
 
 
 def _env(directory: Path, warnings: list[str]) -> tuple[SettingEntry, ...]:
-    """Entries of the `.env` file; none if it cannot be read.
+    """Return entries of the `.env` file; none if it cannot be read.
 
     It may be a link or a directory of another program.
     """
@@ -146,7 +146,7 @@ def _relative(text: str, directory: Path) -> str:
 
 
 def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
-    """Entries that a project may set, by canonical keys; warn about ignored ones."""
+    """Yield entries that a project may set, by canonical keys; warn about ignored ones."""
     daemon_entries: list[SettingEntry] = []
     foreign_entries: list[SettingEntry] = []
     for entry in entries:
@@ -166,7 +166,7 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
 
 
 def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
-    """One warning for all ignored entries, none if there are none."""
+    """Yield one warning for all ignored entries, none if there are none."""
     if entries:
         names = ", ".join(entry.key[:MAX_KEY] for entry in entries[:_MAX_IGNORED])
         more = f" and {len(entries) - _MAX_IGNORED} more" if len(entries) > _MAX_IGNORED else ""
@@ -174,7 +174,7 @@ def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
 
 
 def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
-    """Settings of `.env`. Other programs use the file as well, so nothing in it is an error."""
+    """Yield settings of `.env`. Other programs use the file as well, so nothing in it is an error."""
     names = variable_names()
     ignored: list[SettingEntry] = []
     for entry in entries:
@@ -194,7 +194,7 @@ def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue
 
 
 def _texts(entry: SettingEntry) -> tuple[str, ...]:
-    """One text or a list of texts, printable and short: they are shown, and stored.
+    """Return one text or a list of texts, printable and short: they are shown, and stored.
 
     Raises `BadSettings`.
     """

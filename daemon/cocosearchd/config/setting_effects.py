@@ -18,7 +18,7 @@ PROJECT_SETTINGS = frozenset(
     }
 )
 # Settings that running indexes follow without a restart.
-FOLLOWED_SETTINGS = PROJECT_SETTINGS | {
+APPLIED_WHILE_RUNNING = PROJECT_SETTINGS | {
     "indexing.index_secrets",
     "indexing.max_file_bytes",
     "indexing.queries_dir",
@@ -29,5 +29,5 @@ READ_AT_START = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.w
 
 def needs_restart(key: str) -> bool:
     """Return whether a running daemon goes on with the earlier value of a setting."""
-    is_followed = key.startswith(("search.", "log.")) or key in FOLLOWED_SETTINGS
-    return key in READ_AT_START or not is_followed
+    is_applied = key.startswith(("search.", "log.")) or key in APPLIED_WHILE_RUNNING
+    return key in READ_AT_START or not is_applied

@@ -29,7 +29,7 @@ RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 # In this order: later ones win.
 LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
 # Each layer adds to the values of the layers below it.
-ADDING = frozenset({"indexing.extend_include", "indexing.extend_exclude"})
+ADDITIVE_KEYS = frozenset({"indexing.extend_include", "indexing.extend_exclude"})
 # Addresses of servers, which are shown without their secrets.
 ADDRESSES = ("database.url", "embedder.url", "embedder.ollama_url")
 
@@ -37,8 +37,8 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 # Other names of sections and fields, as settings files of CocoSearch and habit have them.
-_SECTIONS = {"embedding": "embedder", "logging": "log"}
-_FIELDS = {
+_SECTION_ALIASES = {"embedding": "embedder", "logging": "log"}
+_FIELD_ALIASES = {
     "sources": "watching.sources",
     "indexing.include_patterns": "indexing.include",
     "indexing.exclude_patterns": "indexing.exclude",
@@ -60,7 +60,7 @@ _VECTOR_CACHE_BYTES = 256 << 20  # of a model that takes milliseconds for a text
 
 
 def _number(default: float | None, low: float, high: float) -> Any:
-    """A field that may be set from `low` to `high`."""
+    """Return a field that may be set from `low` to `high`."""
     return field(default=default, metadata=MappingProxyType({"within": (low, high)}))
 
 
@@ -256,12 +256,12 @@ def merge_values(values: Iterable[LayerValue]) -> LoadedSettings:
     for item in ordered:
         value = item.value
         origin = item.origin
-        if item.key in ADDING and item.key in origins:
+        if item.key in ADDITIVE_KEYS and item.key in origins:
             value = (*get_value(settings, item.key), *value)
             origin = ValueOrigin(
                 origin.layer, f"{origin.location} and {origins[item.key].location}"
             )
-        settings = _with(settings, item.key, value)
+        settings = _with_value(settings, item.key, value)
         origins[item.key] = origin
     _check(settings, origins)
     return LoadedSettings(settings, origins, ordered)
@@ -293,21 +293,21 @@ def unknown_setting(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadS
 
 @cache
 def setting_keys() -> tuple[str, ...]:
-    """Every `section.field`, in the order of the tree."""
+    """Return every `section.field`, in the order of the tree."""
     return tuple(
         f"{s.name}.{f.name}" for s in fields(Settings) for f in fields(_section_type(s.name))
     )
 
 
 def canonical_key(key: str) -> str:
-    """The `section.field` that a key in camelCase, or by another name, stands for."""
+    """Return the `section.field` that a key in camelCase, or by another name, stands for."""
     section, dot, name = _HUMP.sub(lambda m: f"_{m[1].lower()}", key).partition(".")
-    full_key = f"{_SECTIONS.get(section, section)}{dot}{name}"
-    return _FIELDS.get(full_key, full_key)
+    full_key = f"{_SECTION_ALIASES.get(section, section)}{dot}{name}"
+    return _FIELD_ALIASES.get(full_key, full_key)
 
 
 def get_value(settings: Settings, key: str) -> Any:
-    """The value of a `section.field`."""
+    """Return the value of a `section.field`."""
     section, _, name = key.partition(".")
     return getattr(getattr(settings, section), name)
 
@@ -322,7 +322,7 @@ def _section_type(section: str) -> type[Any]:
     return typing.cast(type[Any], section_type)
 
 
-def _with(settings: Settings, key: str, value: Any) -> Settings:
+def _with_value(settings: Settings, key: str, value: Any) -> Settings:
     section, _, name = key.partition(".")
     return replace(settings, **{section: replace(getattr(settings, section), **{name: value})})
 
@@ -387,7 +387,7 @@ def _source(origins: Mapping[str, ValueOrigin], *keys: str) -> str:
 
 
 def _is_url(text: str) -> bool:
-    """True if clients can parse a URL; its scheme may be missing, and the text may be empty."""
+    """Return True if clients can parse a URL; its scheme may be missing, and the text may be empty."""
     try:
         return (
             text.isprintable()

@@ -91,7 +91,7 @@ def stamp(path: Path | bytes) -> tuple[int, ...]:
 
 
 def _text(path: Path, *, links: bool) -> str:
-    """The content of a regular file; "" for none."""
+    """Return the content of a regular file; "" for none."""
     try:
         if links:
             data = read_regular(path, limit=MAX_SETTINGS_BYTES, follow_links=True)
@@ -174,7 +174,8 @@ class _EntryReader:
 
 
 def _storable(value: Any) -> Any:
-    """The value, if paths, PostgreSQL and UTF-8 can hold it: escapes can write any character.
+    """Return the value, if paths, PostgreSQL and UTF-8 can hold it: escapes can write any
+    character.
 
     Raises `ValueError`.
     """

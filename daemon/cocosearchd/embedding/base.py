@@ -33,7 +33,7 @@ class EmbedderFingerprint:
         return tuple(sorted((name, str(value)) for name, value in asdict(self).items()))
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON of `pairs`, in hexadecimal."""
+        """Return SHA-256 of the canonical JSON of `pairs`, in hexadecimal."""
         return pairs_digest(self.pairs())
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cocosearchd.filters.globs import BOUNDS, Matcher, path_regex, symbol_matcher, symbol_regex
-from cocosearchd.model import spellings
+from cocosearchd.forms.unicode_forms import spellings
 
 Values = tuple[str, ...]
 # SQL with the names of parameters in braces, and the parameters

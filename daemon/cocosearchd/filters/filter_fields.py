@@ -23,7 +23,7 @@ from cocosearchd.filters.filter_values import (
     symbol_kinds,
 )
 from cocosearchd.filters.globs import path_matcher
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from functools import cache
 from types import MappingProxyType
 
 from cocosearchd.errors import InvalidInput
+from cocosearchd.forms.path_forms import glob_from_client
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.symbols import KINDS
-from cocosearchd.model import glob_from_client
 
 # Symbol type of a query -> kinds as stored. Each kind can be asked for. The general words include
 # the names that other languages have for the same thing.

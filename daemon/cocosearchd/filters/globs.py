@@ -268,5 +268,5 @@ def _escaped(character: str) -> str:
 
 
 def _literal(text: str) -> str:
-    # A backslash in a file's name stands doubled in a stored path, see `model.path_text`.
+    # A backslash in a file's name stands doubled in a stored path, see `path_forms.path_text`.
     return re.sub(r"[^\w/ -]", lambda match: r"\\\\" if match[0] == "\\" else "\\" + match[0], text)

@@ -82,7 +82,7 @@ class CodeFileCache:
         return self._files.nbytes + self._rows.nbytes
 
     def __contains__(self, path: str) -> bool:
-        """True if a file is there at any generation."""
+        """Return True if a file is there at any generation."""
         return path in self._files or path in self._rows
 
     def get(self, path: str, generation: int) -> CodeFile | None:

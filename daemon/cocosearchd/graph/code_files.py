@@ -1,4 +1,4 @@
-"""The port of the code graph: files of one index with their symbols and facts, as of one moment"""
+"""The port of the code graph: files of one index with their symbols and facts, as of one moment."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,8 @@ WHOLE_FILE = -1
 
 # The confidence of a resolution; `resolution.reasons` says which rule gives which.
 Confidence = Literal["certain", "likely", "possible"]
+# The strongest is 0.
+WEAKNESS: Mapping[Confidence, int] = {"certain": 0, "likely": 1, "possible": 2}
 
 
 class PreciseTarget(NamedTuple):
@@ -69,7 +71,7 @@ class DefinitionKey(NamedTuple):
     """The key of a definition: a symbol of a file by its position, or a file as a whole."""
 
     path: str
-    symbol: int  # position in `CodeFile.symbols`, or `WHOLE_FILE`
+    position: int  # in `CodeFile.symbols`, or `WHOLE_FILE`
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class CodeGraph:
             with anyio.move_on_after(self._idle_s):
                 await self._used.wait()
                 continue
-            await self.discard()
+            await self.free_memory()
             await anyio.to_thread.run_sync(return_memory)
 
     def forget_files(self) -> None:
@@ -123,7 +123,7 @@ class CodeGraph:
         self._cache = CodeFileCache()
         self._uses_table = None
 
-    async def discard(self) -> None:
+    async def free_memory(self) -> None:
         """Drop all that is in memory; the next question reads it again."""
         async with self._lock:
             self._table = None

@@ -1,4 +1,4 @@
-"""The files of a moment with an earlier version of one of them, for questions about what is gone"""
+"""The files of a moment with an earlier version of one of them, for questions about what is gone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -39,7 +39,9 @@ NOT_READ = (
 
 
 def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
-    """True if a replacement has all files in scope, except those that the index lacks as well."""
+    """Return True if a replacement has all files in scope, except those that the index lacks as
+    well.
+    """
     status = replacement.root.status()
     settled = (
         status.total is not None and status.state in ("live", "degraded") and not status.pending
@@ -60,7 +62,7 @@ def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
 
 
 def embedder_mismatch(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:
-    """The error of an index that another embedder built, else None.
+    """Return the error of an index that another embedder built, else None.
 
     None also while the embedder is not known: the index still answers by words.
     """
@@ -100,7 +102,7 @@ class ConfigSync:
         return self._overrides.warnings
 
     async def has_changed_queries(self) -> bool:
-        """True if the user's symbol queries have changed since they were read."""
+        """Return True if the user's symbol queries have changed since they were read."""
         directory = self.queries_dir
         return (
             bool(directory)
@@ -117,7 +119,7 @@ class ConfigSync:
             log.warning("query_not_used", extra={"error": text})
 
     def rules(self, settings: IndexSettings) -> IndexRules:
-        """Rules that shape the rows of an index with these settings."""
+        """Return rules that shape the rows of an index with these settings."""
         return IndexRules(settings.indexing, self._overrides.queries)
 
     async def begin(
@@ -210,7 +212,7 @@ class ConfigSync:
 
 
 def _target(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
-    """Identity and settings that rows have under these rules."""
+    """Return the identity and settings that rows have under these rules."""
     identity = index_identity(record.identity.embedder, rules.indexing)
     return identity, collect_shaping_settings(rules.indexing, rules.queries)
 

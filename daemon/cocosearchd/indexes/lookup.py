@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import path_text
 from cocosearchd.runtime.files.nofollow import without_links
 
 # A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is
@@ -33,11 +33,13 @@ class IndexLookup:
         self._followed = followed
 
     def own(self) -> tuple[RunningIndex, ...]:
-        """Every index of this daemon by name, also one that is listed but not run."""
+        """Return every index of this daemon by name, also one that is listed but not run."""
         return tuple(self._running[name] for name in sorted(self._running))
 
     def all(self) -> tuple[RunningIndex, ...]:
-        """Every own index, then every followed one, each by name, also one that does not run."""
+        """Return every own index, then every followed one, each by name, also one that does not
+        run.
+        """
         return (*self.own(), *(self._followed[name] for name in sorted(self._followed)))
 
     def apart(self) -> tuple[RunningIndex, ...]:
@@ -55,11 +57,11 @@ class IndexLookup:
         )
 
     def find(self, name: str) -> RunningIndex | None:
-        """The index of a name, None if there is none."""
+        """Return the index of a name, None if there is none."""
         return self._running.get(name) or self._followed.get(name)
 
     def get(self, name: str) -> RunningIndex:
-        """The index of a name. Raises `NotFound` with the names that exist."""
+        """Return the index of a name. Raises `NotFound` with the names that exist."""
         index = self.find(name)
         if index is None:
             names = ", ".join(item.record.name for item in self.all())
@@ -68,7 +70,7 @@ class IndexLookup:
         return index
 
     def containing(self, directory: bytes) -> RunningIndex | None:
-        """The index with the nearest root around `directory` (absolute, links resolved)."""
+        """Return the index with the nearest root around `directory` (absolute, links resolved)."""
         containing = [
             index
             for index in self._running.values()
@@ -78,7 +80,7 @@ class IndexLookup:
         return max(containing, key=lambda index: len(index.record.root), default=None)
 
     async def around(self, directory: str) -> RunningIndex | None:
-        """The index around an absolute directory; links are followed.
+        """Return the index around an absolute directory; links are followed.
 
         Raises `InvalidInput` for a relative one: it would be resolved in the daemon's own
         directory, and lead to the wrong project.
@@ -90,7 +92,7 @@ class IndexLookup:
         return self.containing(await self.resolve_links(os.fsencode(directory)))
 
     async def resolve_links(self, directory: bytes) -> bytes:
-        """A directory without links; unchanged if the disk does not answer within `LINKS_S`.
+        """Return a directory without links; unchanged if the disk does not answer within `LINKS_S`.
 
         Raises `InvalidInput` for a directory behind more links than can be followed.
         """
@@ -109,7 +111,7 @@ class IndexLookup:
         return directory
 
     async def select(self, name: str | None, cwd: str | None) -> RunningIndex:
-        """The index `name`, else the index around `cwd`, else the only own index.
+        """Return the index `name`, else the index around `cwd`, else the only own index.
 
         Raises `NotFound`.
         """
@@ -131,7 +133,7 @@ class IndexLookup:
         )
 
     def with_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
-        """Indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
+        """Return indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
         existing = {topic for index in self.all() for topic in index.record.topics}
         if unknown := sorted(set(topics) - existing):
             hint = (
@@ -145,7 +147,7 @@ class IndexLookup:
     def intersect(
         self, names: Sequence[Collection[str]] = (), topics: Sequence[Collection[str]] = ()
     ) -> tuple[RunningIndex, ...]:
-        """Indexes that every group of names and every group of topics allows.
+        """Return indexes that every group of names and every group of topics allows.
 
         A group allows each index that it names, or that has any of its topics; an empty group
         allows all. Raises `NotFound` if no index is left.
@@ -166,7 +168,9 @@ class IndexLookup:
         return allowed
 
     def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
-        """Indexes that `index` links directly, and warnings about those that cannot be searched."""
+        """Return indexes that `index` links directly, and warnings about those that cannot be
+        searched.
+        """
         linked: dict[str, RunningIndex] = {}
         missing: list[str] = []
         other_embedder: list[str] = []

@@ -136,7 +136,7 @@ async def _pause_until_use(index: RunningIndex) -> bool:
             return False
 
 
-async def clear_retained_chunks(db: Database, index: RunningIndex) -> None:
+async def keep_retained_chunks_bounded(db: Database, index: RunningIndex) -> None:
     """Drop retained chunks that are too old or too many: after changes, at rest once an hour."""
     checked_generation = -1
     checked_at = 0.0

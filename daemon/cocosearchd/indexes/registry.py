@@ -42,7 +42,7 @@ from cocosearchd.indexes.following.followed_schema import FollowingParts
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import (
     Removals,
-    clear_retained_chunks,
+    keep_retained_chunks_bounded,
     keep_vector_index,
     keep_words,
 )
@@ -65,15 +65,15 @@ from cocosearchd.watching.watched_root import WatchedRoot
 
 log = logging.getLogger(__name__)
 
-PING_S = 5.0  # a server that is slower would leave a change half done
+PING_TIMEOUT_S = 5.0  # a server that is slower would leave a change half done
 # Intervals of checks of settings files: on a file system without hints, and on one with hints. A
 # request that waits for changes checks by itself.
 SETTINGS_POLL_S = 1.0
 SETTINGS_SLOW_POLL_S = 5.0
-ANSWERS_S = 1.0  # the longest wait of a check for a file system that may never answer
-WRITTEN_S = 0.05  # from the first hint of a file to its last
+FILE_SYSTEM_TIMEOUT_S = 1.0  # the longest wait of a check for a file system that may never answer
+SETTINGS_WRITE_S = 0.05  # from the first hint of a file to its last
 REPLACEMENT_POLL_S = 0.5
-GRACE_S = 5.0
+OLD_TABLES_GRACE_S = 5.0
 Result = TypeVar("Result")
 
 
@@ -219,7 +219,7 @@ class IndexRegistry:
         return followed
 
     def lexical_of(self, name: str) -> LexicalIndex | None:
-        """The lexical index of a running index, None if there is no such index."""
+        """Return the lexical index of a running index, None if there is no such index."""
         index = self.lookup.find(name)
         return None if index is None else index.lexical
 
@@ -229,8 +229,8 @@ class IndexRegistry:
         if index is not None:
             index.classic_use.set()
 
-    def waiting(self) -> bool:
-        """True if a failed step of any index waits to be tried again."""
+    def has_retries(self) -> bool:
+        """Return True if a failed step of any index waits to be tried again."""
         return any(index.own_root.has_retries() for index in self._with_replacements())
 
     def retry(self) -> None:
@@ -248,11 +248,11 @@ class IndexRegistry:
 
     async def _remove(self, name: str) -> index_records.Counts:
         async with self._locked(name) as index:
-            await call_within(self._db.ping(), PING_S)
+            await call_within(self._db.ping(), PING_TIMEOUT_S)
             await self._abandon(index)
             await self._stop(index)
-            await index.lexical.discard()
-            await index.graph.discard()
+            await index.lexical.delete()
+            await index.graph.free_memory()
             self.removals.note()
             try:
                 return await index_records.drop_index(self._db, index.record)
@@ -359,7 +359,7 @@ class IndexRegistry:
             await self.analyser.pool.replace_idle()  # which forgets their caches
 
     def _with_replacements(self) -> tuple[RunningIndex, ...]:
-        """Indexes that answer, and the replacements that are being filled."""
+        """Return indexes that answer, and the replacements that are being filled."""
         return tuple(
             index
             for answering in self.lookup.own()
@@ -368,7 +368,7 @@ class IndexRegistry:
         )
 
     def _by_queue(self, queue_name: str) -> RunningIndex | None:
-        """The index that the updater knows by this name."""
+        """Return the index that the updater knows by this name."""
         return next(
             (index for index in self._with_replacements() if index.queue_name == queue_name), None
         )
@@ -415,11 +415,13 @@ class IndexRegistry:
         outdated_chunks: int | None = None,
     ) -> RunningIndex:
         explicit_topics = record.topics
-        available = await root_available(self._db, record, ANSWERS_S, self._root_threads)
+        available = await root_available(
+            self._db, record, FILE_SYSTEM_TIMEOUT_S, self._root_threads
+        )
         record, settings, files = await self.config.begin(
             record,
             RootThreads(self._root_threads),
-            ANSWERS_S,
+            FILE_SYSTEM_TIMEOUT_S,
             blocked=error is not None,
             available=available,
         )
@@ -435,7 +437,7 @@ class IndexRegistry:
         if error is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(
-                record, index.own_root, self.config.rules(settings), index.reporter("queue")
+                record, index.own_root, self.config.rules(settings), index.failure_recorder("queue")
             )
         return index
 
@@ -480,7 +482,7 @@ class IndexRegistry:
         with anyio.CancelScope() as scope:
             name = f"embedder of {index.record.name}"
             run = partial(self._await_replacement, index, scope)
-            await supervise(name, run, index.reporter("embedder"))
+            await supervise(name, run, index.failure_recorder("embedder"))
 
     async def _await_replacement(self, index: RunningIndex, scope: anyio.CancelScope) -> None:
         while (replacement := index.replacement) is not None:
@@ -489,7 +491,9 @@ class IndexRegistry:
                 async with index.lock, self._lock:
                     if index.replacement is replacement:
                         await self._replace(index, replacement)
-        await anyio.sleep(GRACE_S)  # queries that are under way may still read the old tables
+        await anyio.sleep(
+            OLD_TABLES_GRACE_S
+        )  # queries that are under way may still read the old tables
         async with self._lock:
             await index_roles.drop_retired_indexes(self._db)
         scope.cancel()
@@ -506,8 +510,8 @@ class IndexRegistry:
         )
         await self._updater.remove(index.queue_name)
         index.tasks.cancel()
-        await index.lexical.discard()
-        await index.graph.discard()
+        await index.lexical.delete()
+        await index.graph.free_memory()
         self.removals.note()
         # no commit has brought the promoted generation
         await replacement.lexical.apply(Commit(promoted.name, promoted.generation, ()))
@@ -519,7 +523,7 @@ class IndexRegistry:
         if replacement is not None:
             await self._updater.remove(replacement.queue_name)
             replacement.tasks.cancel()
-            await replacement.lexical.discard()
+            await replacement.lexical.delete()
             await index_records.drop_index(self._db, replacement.record)
 
     # -- changes of settings
@@ -538,9 +542,9 @@ class IndexRegistry:
             pause_s = SETTINGS_SLOW_POLL_S if index.own_root.local else SETTINGS_POLL_S
             with anyio.move_on_after(seconds_to_tick(pause_s)):
                 await index.settings_hint.wait()
-                await anyio.sleep(WRITTEN_S)
+                await anyio.sleep(SETTINGS_WRITE_S)
             index.settings_hint = anyio.Event()
-            if not index.lock.locked() and await index.has_changed_settings(ANSWERS_S):
+            if not index.lock.locked() and await index.has_changed_settings(FILE_SYSTEM_TIMEOUT_S):
                 with anyio.move_on_after(SETTINGS_POLL_S):
                     await self.refresh(index)
 
@@ -563,7 +567,7 @@ class IndexRegistry:
             if self._by_queue(index.queue_name) is index and index.error is None:
                 if force:  # empty stamps stay if this fails, so that it is tried again
                     index.settings = replace(index.settings, stamps=())
-                if not force or await index.has_changed_settings(ANSWERS_S):
+                if not force or await index.has_changed_settings(FILE_SYSTEM_TIMEOUT_S):
                     with suppress(CocoSearchError):
                         await self.config.apply_current(index)
 
@@ -586,13 +590,16 @@ class IndexRegistry:
                     "words": index.lexical.run,
                     "code graph": index.graph.run,
                     "settings": partial(self._watch_project, index),
-                    "retained chunks": partial(clear_retained_chunks, self._db, index),
+                    "retained chunks": partial(keep_retained_chunks_bounded, self._db, index),
                     "vector index": partial(keep_vector_index, self._db, index),
                     "words for classic": partial(keep_words, self._db, index, self.splitter.split),
                 }
                 for task, run in runs.items():
                     tasks.start_soon(
-                        supervise, f"{task} of {index.record.name}", run, index.reporter(task)
+                        supervise,
+                        f"{task} of {index.record.name}",
+                        run,
+                        index.failure_recorder(task),
                     )
 
     async def _stop(self, index: RunningIndex) -> None:

@@ -95,7 +95,7 @@ class RunningIndex:
         if isinstance(self.root, FollowedRoot):
             raise self.root.owner.refusal()
 
-    def reporter(self, task: str) -> Callable[[str | None], None]:
+    def failure_recorder(self, task: str) -> Callable[[str | None], None]:
         """Make a callback for `supervise`, which records the failure of a task."""
 
         def report(sentence: str | None) -> None:
@@ -121,7 +121,8 @@ class RunningIndex:
         return freshness
 
     async def has_changed_settings(self, within_s: float = math.inf) -> bool:
-        """True if the project's files of settings have changed; False for a root that is away.
+        """Return True if the project's files of settings have changed; False for a root that is
+        away.
 
         Waits at most `within_s` seconds for the file system; one that does not answer counts as
         unchanged.

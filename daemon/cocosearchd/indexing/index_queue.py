@@ -142,16 +142,16 @@ class IndexQueue:
         source: BatchSource[Any],
         inflight: int,
         extra_unsettled: int,
-        report: Callable[[str | None], None] | None = None,
+        on_failure: Callable[[str | None], None] | None = None,
     ) -> None:
         """`inflight`: the most bulk files that the indexer process works on; a kill may lose them.
 
         `extra_unsettled`: the number of answered bulk batches that may wait to be searchable, in
-        addition. `report` receives errors, as for `supervise`.
+        addition. `on_failure` receives errors, as for `supervise`.
         """
         self.record = record
         self.source = source
-        self.report = report
+        self.on_failure = on_failure
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
         self._batch_size = AdaptiveBatchSize(min(BULK_FILES, inflight // BULK_BATCHES))
         self._in_indexer = InFlightLimit(0)

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
-from cocosearchd.model import IndexIdentity, IndexRecord, path_bytes, path_text
+from cocosearchd.forms.path_forms import path_bytes, path_text
+from cocosearchd.model import IndexIdentity, IndexRecord
 
 LINE_BYTES = 1 << 22  # 128 paths of 4 kB, escaped, fit a line
 
@@ -75,7 +76,7 @@ class IndexRules:
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line. Paths are plain UTF-8, because of `model.path_text`."""
+    """Return a message as one line. Paths are plain UTF-8, because of `path_forms.path_text`."""
     return json.dumps(message).encode() + b"\n"
 
 

@@ -1,6 +1,6 @@
 """Settings that shape the rows of an index: its identity, and the shaping settings beside it. Pure.
 
-Row settings hold the settings that differ from the defaults, and for each language digests of its
+Shaping settings hold the settings that differ from the defaults, and for each language digests of its
 queries and of its row in the table of languages. So a version that finds other symbols or facts in
 a language, or takes other files for it, reads the files of that language again.
 """
@@ -27,7 +27,7 @@ _LANGUAGE = "language."  # prefix of a language, too
 # Raise it when more is stored of symbols or facts, or when the same queries give others: files with
 # symbols are then read again. `tests/versions.py` notices a forgotten raise.
 SYMBOLS_VERSION = 9
-_KEY = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
+_PRIVATE_KEY_TEXT = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
 def chunker_limits(indexing: IndexingSettings) -> ChunkLimits:
@@ -105,7 +105,7 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
         skipped.append("unsupported")  # an unknown file type is text where the user includes it
     if "index_secrets" in changes:
         skipped.append("secret")
-        containing = _KEY
+        containing = _PRIVATE_KEY_TEXT
     if "max_file_bytes" in changes:
         skipped.append("too_large")
         limit = int(current.get("max_file_bytes", IndexingSettings().max_file_bytes))

@@ -15,7 +15,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from cocosearchd.model import stream_safe
+from cocosearchd.forms.unicode_forms import stream_safe
 
 MAX_WORD = 128
 
@@ -115,7 +115,7 @@ def is_dense(part: str) -> bool:
 
 
 def bigrams(run: str) -> tuple[str, ...]:
-    """Pairs of adjacent characters; a single character stands alone."""
+    """Return pairs of adjacent characters; a single character stands alone."""
     return tuple(map("".join, pairwise(run))) or (run,)
 
 

@@ -36,7 +36,7 @@ async def call_within_or(
 
 
 async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
-    """True if a task ends within that time, else it goes on. Cancelling the wait cancels it."""
+    """Return True if a task ends within that time, else it goes on. Cancelling the wait cancels it."""
     try:
         done, _ = await asyncio.wait({task}, timeout=within_s)
     except asyncio.CancelledError:

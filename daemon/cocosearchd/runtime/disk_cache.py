@@ -77,7 +77,7 @@ class DiskCache:
         self._reader = _reader(path)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Values of the cached ones among `keys`."""
+        """Return values of the cached ones among `keys`."""
         values = {
             key: value for key in keys if (value := self._fresh.get(key) or self._flushing.get(key))
         }
@@ -133,7 +133,7 @@ class DiskCache:
         self._writer.close()
 
     def used_bytes(self) -> int:
-        """Bytes in use in the file, without its free pages."""
+        """Return bytes in use in the file, without its free pages."""
         pages, free, size = (
             self._writer.execute(f"pragma {name}").fetchone()[0] for name in _SIZES
         )

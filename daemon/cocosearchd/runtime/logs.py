@@ -69,7 +69,7 @@ def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
 
 
 def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
-    """Tracebacks without local values, which may be source code, queries or secrets."""
+    """Return tracebacks without local values, which may be source code, queries or secrets."""
     return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 

@@ -98,7 +98,7 @@ def mask_urls(text: str) -> str:
 
 
 def find_secrets(*addresses: str) -> tuple[str, ...]:
-    """Secrets that `mask_address` masks, as written and as decoded, the longest first."""
+    """Return secrets that `mask_address` masks, as written and as decoded, the longest first."""
     parts = {part for address in addresses for part in _parts(address)}
     pieces = {
         piece for part in parts for piece in _DELIMITER.split(part) if len(piece) >= SHORTEST_PIECE
@@ -146,7 +146,7 @@ def _masked_rest(scheme: str, rest: str) -> str:
 
 
 def _split(rest: str) -> tuple[str, str, str | None, str | None]:
-    """Authority, path, query and fragment, of which the last two may be missing."""
+    """Return authority, path, query and fragment, of which the last two may be missing."""
     end = _authority_end(rest, 0)
     if _has_cut_password(rest[:end]) and "@" in rest[end:]:
         end = _authority_end(rest, rest.rindex("@"))
@@ -160,7 +160,7 @@ def _authority_end(rest: str, start: int) -> int:
 
 
 def _has_cut_password(authority: str) -> bool:
-    """True if an unencoded "/", "?" or "#" has split a password: no port follows the colon."""
+    """Return True if an unencoded "/", "?" or "#" has split a password: no port follows the colon."""
     _, colon, behind = authority.rpartition(":")
     return bool(colon) and "]" not in authority and not behind.isdecimal()
 
@@ -199,7 +199,7 @@ def _masked_pair(pair: str) -> str:
 
 
 def _parts(address: str) -> Iterator[str]:
-    """Texts of an address that may be secrets, before the choice of masked ones."""
+    """Yield texts of an address that may be secrets, before the choice of masked ones."""
     for url in _URL.finditer(address):
         authority, path, query, fragment = _split(url["rest"])
         yield from _user_parts(url["scheme"].lower(), authority.rpartition("@")[0])
@@ -216,7 +216,7 @@ def _parts(address: str) -> Iterator[str]:
 
 
 def _user_parts(scheme: str, user: str) -> Iterator[str]:
-    """Password, and outside of a database the user and a long name, which may be a token."""
+    """Yield password, and outside of a database the user and a long name, which may be a token."""
     name, colon, password = user.partition(":")
     yield password
     if scheme not in DATABASE_SCHEMES:

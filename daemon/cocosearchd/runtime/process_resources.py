@@ -10,7 +10,7 @@ import psutil
 def measure_memory(
     worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
 ) -> dict[str, int]:
-    """Bytes of memory by part of the daemon, 0 where they cannot be read.
+    """Return bytes of memory by part of the daemon, 0 where they cannot be read.
 
     `worker` is the process id of the indexer, whose pool is included; `postgres` returns process
     ids, and `analysis` are those of the analysers. Processes of PostgreSQL share memory, so their
@@ -29,7 +29,7 @@ def measure_memory(
 
 
 def handle_warning() -> str | None:
-    """A warning if this process cannot open another file."""
+    """Return a warning if this process cannot open another file."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
@@ -39,7 +39,7 @@ def handle_warning() -> str | None:
 
 
 def _family(pid: int) -> list[int]:
-    """The process and its children."""
+    """Return the process and its children."""
     try:
         return [pid, *(child.pid for child in psutil.Process(pid).children())]
     except (psutil.Error, OSError):

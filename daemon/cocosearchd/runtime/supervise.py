@@ -21,12 +21,12 @@ MAX_SUMMARY = 200  # characters of an error in a sentence
 async def supervise(
     name: str,
     run: Callable[[], Awaitable[object]],
-    report: Callable[[str | None], None] | None = None,
+    on_failure: Callable[[str | None], None] | None = None,
 ) -> None:
     """Run `run` for ever: log its failure, pause, run it again. Only cancellation ends this.
 
     A task that returns unasked has failed as well. After `SETTLED_S` seconds without a failure the
-    pause starts from `FIRST_PAUSE_S` again. `report` gets a sentence at each failure, and None when
+    pause starts from `FIRST_PAUSE_S` again. `on_failure` gets a sentence at each failure, and None when
     the task runs again.
     """
     pause = FIRST_PAUSE_S
@@ -41,13 +41,13 @@ async def supervise(
             cause = summary(error)
         if anyio.current_time() - began > SETTLED_S:
             pause = FIRST_PAUSE_S
-        if report is not None:
-            report(
+        if on_failure is not None:
+            on_failure(
                 f"{name} failed ({cause}) and starts again within {pause:g} s; cocosearchctl logs says more"
             )
         await anyio.sleep(pause)
-        if report is not None:
-            report(None)
+        if on_failure is not None:
+            on_failure(None)
         pause = min(pause * 2, LAST_PAUSE_S)
 
 
@@ -65,7 +65,9 @@ async def attempt(
 
 
 def summary(error: BaseException) -> str:
-    """One short printable line about an error, whose text may come from a repository's author."""
+    """Return one short printable line about an error, whose text may come from a repository's
+    author.
+    """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

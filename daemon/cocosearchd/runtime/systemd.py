@@ -20,23 +20,23 @@ class Notifier:
     watchdog_s: float | None = None
 
     def ready(self, status: str) -> None:
-        """Clients are served now."""
+        """Say that clients are served now."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def status(self, text: str) -> None:
-        """One line for `systemctl status`."""
+        """Send one line for `systemctl status`."""
         self._send(f"STATUS={text}")
 
     def reloading(self) -> None:
-        """Settings are being read again; `ready` ends it."""
+        """Say that settings are being read again; `ready` ends it."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The stop has begun."""
+        """Say that the stop has begun."""
         self._send("STOPPING=1")
 
     def alive(self) -> None:
-        """The event loop and the store answered just now."""
+        """Say that the event loop and the store answered just now."""
         self._send("WATCHDOG=1")
 
     def _send(self, text: str) -> None:

@@ -40,7 +40,7 @@ class WatchdogPlan:
     def from_environment(
         cls, env: Mapping[str, str], limit_s: float, parent: int
     ) -> "WatchdogPlan | None":
-        """The plan of an environment, None if the watchdog is off or systemd watches.
+        """Return the plan of an environment, None if the watchdog is off or systemd watches.
 
         `parent` is the id of the process that started this one.
         """

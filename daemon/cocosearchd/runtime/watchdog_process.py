@@ -61,7 +61,7 @@ def wait_for_freeze(pipe: int, daemon: int, limit_s: float) -> str:
 
 
 def is_traced(pid: int) -> bool:
-    """True if a debugger holds the process."""
+    """Return True if a debugger holds the process."""
     try:
         with open(f"/proc/{pid}/status") as lines:  # noqa: PTH123 - pathlib would double what this process takes
             return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in lines)

@@ -65,14 +65,14 @@ class WorkerPool:
         self._starting: set[asyncio.Task[None]] = set()
         self._more_idle = asyncio.Event()
         self._launching = 0  # tasks of `_starting` that have no process yet
-        self._lives: dict[WorkerProcess, asyncio.Task[str | None]] = {}
+        self._lifetimes: dict[WorkerProcess, asyncio.Task[str | None]] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def pids(self) -> list[int]:
         """The process ids of all living processes."""
-        return [process.process.pid for process in self._lives]
+        return [process.process.pid for process in self._lifetimes]
 
     def warm_up(self) -> None:
         """Start the missing warm processes, without waiting for them."""
@@ -81,7 +81,7 @@ class WorkerPool:
 
     async def replace_idle(self) -> None:
         """Replace the idle processes: new ones hold no data of earlier requests."""
-        lives = [self._lives[process] for process in self._idle]
+        lives = [self._lifetimes[process] for process in self._idle]
         for process in self._idle:
             process.stop()
         self._idle.clear()
@@ -132,10 +132,10 @@ class WorkerPool:
             self._idle_timer.cancel()
         while (waiter := self._next_waiter()) is not None:
             waiter.set_exception(self._unavailable("the daemon stops"))
-        for process in self._lives:
+        for process in self._lifetimes:
             process.stop()
-        while self._lives or self._starting:
-            await asyncio.wait([*self._lives.values(), *self._starting])
+        while self._lifetimes or self._starting:
+            await asyncio.wait([*self._lifetimes.values(), *self._starting])
 
     async def _request(self, request: PoolRequest, decode: Callable[[bytes], T]) -> T:
         async with self._slow.hold_slot(request):
@@ -205,7 +205,7 @@ class WorkerPool:
 
     def _grow(self) -> bool:
         """Start another process if the maximum allows it. Return true if one starts."""
-        if self._closed or len(self._lives) + self._launching >= self._size.max_processes:
+        if self._closed or len(self._lifetimes) + self._launching >= self._size.max_processes:
             return False
         self._launching += 1
         self._starting.add(task := asyncio.create_task(self._start()))
@@ -218,7 +218,7 @@ class WorkerPool:
 
     def _is_starved(self) -> bool:
         """Return true if a request waits while all processes work, and none starts or ends."""
-        busy = sum(process.ready for process in self._lives) == self._size.max_processes
+        busy = sum(process.ready for process in self._lifetimes) == self._size.max_processes
         return busy and any(not waiter.done() for waiter in self._waiting)
 
     def _end_idle(self) -> None:
@@ -247,7 +247,7 @@ class WorkerPool:
             return  # a process that starts at the same time serves the waiting requests
         if (waiter := self._next_waiter()) is not None:
             waiter.set_exception(error)
-        if self._waiting and not self._lives:
+        if self._waiting and not self._lifetimes:
             self._grow()
 
     async def _start(self) -> None:
@@ -258,7 +258,7 @@ class WorkerPool:
             raise self._unavailable(str(error)) from error
         finally:
             self._launching -= 1
-        self._lives[process] = life = asyncio.create_task(self._live(process))
+        self._lifetimes[process] = life = asyncio.create_task(self._live(process))
         if self._closed:
             process.stop()
         if not await process.wait_ready():
@@ -269,7 +269,7 @@ class WorkerPool:
         try:
             reason = await process.wait_closed()
         finally:
-            del self._lives[process]
+            del self._lifetimes[process]
         if self._waiting and process.was_ready:
             self._grow()
         if self._idle.pop(process, None) is not None and not self._closed:

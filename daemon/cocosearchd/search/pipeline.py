@@ -22,8 +22,8 @@ from cocosearchd.filters.filter_fields import make_relative
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.answers.context import (
-    Context,
     ExpandedHits,
+    HitExpander,
     SourcedHits,
     add_sources,
 )
@@ -112,7 +112,7 @@ class Pipeline:
         weights = load_weights(settings.weights_file)
         self._retriever = Retriever(db, find_lexical_index, weights, split)
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
-        self._context = Context(settings.context_lines, settings.line_width)
+        self._expander = HitExpander(settings.context_lines, settings.line_width)
         self.stored_contents = StoredContentReader(db)
         self._fingerprint: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (
             None,
@@ -207,7 +207,7 @@ class Pipeline:
     ) -> PreparedQuery:
         lexical_state = 0
         where = make_relative(plans.base.where, record.root)
-        lexical = self._retriever.lexical(record, plans.base)
+        lexical = self._retriever.find_lexical(record, plans.base)
         if lexical is not None:
             lexical_state = lexical.snapshot_count
         plan = plans.plan(
@@ -239,8 +239,8 @@ class Pipeline:
             root = ranked.record.root
             hits = ranked_hits.hits
             files = ranked_hits.files
-            expand = partial(self._context.expand, root, hits, files, view, overlay, count)
-            expanded = await self.disk.run_bounded(root, expand) or self._context.expand_stored(
+            expand = partial(self._expander.expand, root, hits, files, view, overlay, count)
+            expanded = await self.disk.run_bounded(root, expand) or self._expander.expand_stored(
                 hits, view, overlay, count
             )
         omitted = len(hits[:count]) - len(expanded.hits)
@@ -259,21 +259,21 @@ class Pipeline:
                 sourced = add_sources(hits, {file.path: file for file in files}, texts, {})
                 return SourcedHits(hits, sourced.sources)  # none is stale
             root, overlay = ranked.record.root, ranked.overlay
-            read = partial(self._context.read_sources, root, hits, files, overlay)
-            return await self.disk.run_bounded(root, read) or self._context.unsaved_sources(
+            read = partial(self._expander.read_sources, root, hits, files, overlay)
+            return await self.disk.run_bounded(root, read) or self._expander.unsaved_sources(
                 hits, files, overlay
             )
 
     async def pack(self, sourced: SourcedHits, view: ViewOptions) -> tuple[Hit, ...]:
-        """Pack the hits of a long question into the budget of `view`; empty where no place fits."""
-        return await anyio.to_thread.run_sync(self._context.pack, sourced, view)
+        """Pack the hits of a report into the budget of `view`; empty where no place fits."""
+        return await anyio.to_thread.run_sync(self._expander.pack, sourced, view)
 
     async def _expand_followed(self, ranked: RankedAnswer, count: int | None) -> ExpandedHits:
         """Add context from stored contents that are as the hits were ranked."""
         contents = await self._read_followed(ranked, count)
         ranked_hits = ranked.ranked_hits
         return await anyio.to_thread.run_sync(
-            self._context.expand_followed,
+            self._expander.expand_followed,
             ranked_hits.hits,
             ranked_hits.files,
             ranked.view,
@@ -319,12 +319,12 @@ class Pipeline:
     @property
     def disk(self) -> VerifiedFiles:
         """The verified reads of files, shared with everything else that shows files."""
-        return self._context.disk
+        return self._expander.disk
 
     def configure(self, settings: SearchSettings) -> None:
         """Use other defaults from now on. The sizes of the cache stay as they were."""
         self._settings = settings
-        self._context = Context(settings.context_lines, settings.line_width, self.disk)
+        self._expander = HitExpander(settings.context_lines, settings.line_width, self.disk)
 
     def cache_statistics(self) -> CacheStatistics:
         """Return the statistics of the cache over all indexes."""
@@ -335,7 +335,7 @@ class Pipeline:
         self._cache.forget(record.key)
         self._retriever.forget_joint()
         self.disk.forget(record.root)
-        self._context.forget()
+        self._expander.forget()
 
     async def _rank(
         self,
@@ -350,7 +350,7 @@ class Pipeline:
 
         An explained run only records a cache hit, and retrieves anyway.
         """
-        lexical = self._retriever.lexical(record, plan)
+        lexical = self._retriever.find_lexical(record, plan)
         state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
         ranked_hits = self._cache.exact(record.key, state, plan) if query.use_cache else None
         trace.record("cache", lambda: {"exact": ranked_hits is not None})

@@ -199,22 +199,22 @@ def to_hit(
         symbol_name=heading.symbol_name,
         symbol_signature=heading.symbol_signature,
         content=candidate.content,
-        scores=(
+        signals=(
             ("relevance", scored.relevance),
             ("every_word", float(scored.every_word)),
             ("vector_rank", float(scored.vector_rank)),
             ("keyword_rank", float(scored.keyword_rank)),
             *(() if scored.cosine is None else (("cosine", scored.cosine),)),
-            *scored.features,
+            *scored.signals,
         ),
         symbol_parent=candidate.symbol_parent,
         relevance=scored.relevance,
         line=heading.line,
-        also=tuple(_to_place(entry, rules, symbols) for entry in result.more_places),
+        other_places=tuple(_to_place(entry, rules, symbols) for entry in result.more_places),
         similar_paths=result.similar_paths,
         similar_lines=scored.similar_lines,
         counterparts=result.counterparts,
-        places=scored.places,
+        compared_places=scored.compared_places,
     )
 
 

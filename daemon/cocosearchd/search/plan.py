@@ -86,7 +86,7 @@ class Query:
     view: ViewOptions = field(default_factory=ViewOptions)
     use_cache: bool = True
     why_not: str | None = None
-    report: Report | None = None  # a long question, of which `words` are a summary
+    report: Report | None = None  # of a long question; `words` is its summary
 
 
 # Names of all options of a query, whatever group they are in, as search requests name them.
@@ -117,7 +117,7 @@ class Plan:
     min_evidence: float = 0.0
     collapse: bool = False  # results that are alike are shown once
     cursor: ListCursor | None = None  # a list of symbols continues after it
-    report: Report | None = None  # a long question; `text` is its summary
+    report: Report | None = None  # of a long question; `text` is its summary
 
 
 def digest(plan: Plan) -> bytes:

@@ -327,4 +327,4 @@ def _entry_bytes(cached: RankedHits, vector: Vector | None) -> int:
 def _hit_bytes(hit: Hit) -> int:
     names = (hit.block_type, hit.hierarchy, hit.symbol_type, hit.symbol_name, hit.symbol_signature)
     texts = sum(TEXT_BYTES + len(name) for name in (*names, *hit.counterparts) if name)
-    return texts + SCORE_BYTES * len(hit.scores) + PLACE_BYTES * len(hit.places)
+    return texts + SCORE_BYTES * len(hit.signals) + PLACE_BYTES * len(hit.compared_places)

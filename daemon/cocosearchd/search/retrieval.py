@@ -107,7 +107,7 @@ class Retriever:
         self._joint_scorer = JointScorer(weights)
         self._rerankers = Rerankers()
 
-    def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
+    def find_lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
         """Return the lexical index that answers a plan.
 
         None also where another index has taken the name meanwhile.
@@ -132,14 +132,14 @@ class Retriever:
             generation = outcome
         trace.record("snapshot", lambda: True)
         async with open_snapshot(self._db) as connection:
-            generation = await index_records.generation(connection, record)
+            generation = await index_records.read_generation(connection, record)
             ranked = await self._retrieve_stored(connection, record, request, trace)
             outcome = await self._finish(connection, record, request, ranked, generation, trace)
         assert isinstance(outcome, RetrievalAttempt), "a snapshot agrees with itself"
         # Where a lexical index exists, the same question gets other hits in a quieter moment.
         return (
             outcome
-            if self.lexical(record, request.plan) is None
+            if self.find_lexical(record, request.plan) is None
             else replace(outcome, cacheable=False)
         )
 
@@ -149,7 +149,7 @@ class Retriever:
         None if it has to be asked by itself: it is large, empty, cold or behind its record, or the
         plan needs more than the scores of files.
         """
-        lexical = self.lexical(record, plan) if is_joinable(plan) else None
+        lexical = self.find_lexical(record, plan) if is_joinable(plan) else None
         if lexical is None or lexical.generation < record.generation:
             return None
         snapshot = lexical.current_snapshot
@@ -177,7 +177,7 @@ class Retriever:
         return [index if _is_unchanged(index) else None for index in ranked]
 
     async def _with_places(self, index: ScoredIndex) -> ScoredIndex:
-        """Add the places that a long question names by lines."""
+        """Add the places that a report names by lines."""
         if not index.is_named_by_line:
             return index
         code_query = index.code_query
@@ -235,7 +235,7 @@ class Retriever:
         """
         plan = request.plan
         vector = request.vector
-        lexical = self.lexical(record, plan)
+        lexical = self.find_lexical(record, plan)
         behind = False
         if lexical is not None and (plan.uses_keywords or vector is None):
             with trace.stage("score"):
@@ -285,7 +285,7 @@ class Retriever:
             _, more = await self._retrieve_and_score(db, record, deeper, request, trace)
             keys = {entry.candidate.key for entry in scored}
             scored += [entry for entry in more if entry.candidate.key not in keys]
-        lexical = self.lexical(record, plan)
+        lexical = self.find_lexical(record, plan)
         warning = COLD_WARNING if lexical is not None and not lexical.warm else None
         return RankedCandidates(scored, warning=warning, retrieved=retrieved)
 

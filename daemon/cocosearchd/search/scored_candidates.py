@@ -25,8 +25,8 @@ class ScoredCandidate:
 
     `cosine` is None if unknown. `own_place_score` compares chunks of all files with each other
     where `score` is the score of a file; None: `score` does. `similar_lines` are the first lines of
-    nearly equal chunks of the file, for which this one stands. `places` are all compared places of
-    the file, best first, for a long question.
+    nearly equal chunks of the file, for which this one stands. `compared_places` are all compared places of
+    the file, best first, for a report.
     """
 
     candidate: Candidate
@@ -36,11 +36,11 @@ class ScoredCandidate:
     keyword_rank: int = 0
     cosine: float | None = None
     every_word: bool = False
-    features: tuple[tuple[str, float], ...] = ()
+    signals: tuple[tuple[str, float], ...] = ()
     own_place_score: float | None = None
     relevance: float = 0.0  # 0 to 1: the probability that the chunk answers the query
     similar_lines: tuple[int, ...] = ()
-    places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)
+    compared_places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def place_score(self) -> float:
@@ -56,7 +56,7 @@ def listed_candidate(candidate: Candidate, rank: int) -> ScoredCandidate:
 
 
 def with_score(
-    scored: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]
+    scored: ScoredCandidate, score: float, signals: tuple[tuple[str, float], ...]
 ) -> ScoredCandidate:
     """Return the same candidate with another score, which compares chunks of all files.
 
@@ -71,9 +71,9 @@ def with_score(
         keyword_rank=scored.keyword_rank,
         cosine=scored.cosine,
         every_word=scored.every_word,
-        features=features,
+        signals=signals,
         relevance=scored.relevance,
-        places=scored.places,
+        compared_places=scored.compared_places,
     )
 
 

@@ -13,14 +13,8 @@ from psycopg.types.json import Jsonb
 
 from cocosearchd.errors import Conflict, NotFound
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.model import (
-    FileRecord,
-    Fingerprint,
-    IndexIdentity,
-    IndexRecord,
-    SkipReason,
-    describe_root,
-)
+from cocosearchd.forms.path_forms import describe_root
+from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord, SkipReason
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import (
@@ -111,7 +105,7 @@ def identity_digest(identity: IndexIdentity) -> bytes:
     return hashlib.blake2b(repr(identity).encode(), digest_size=16).digest()
 
 
-async def incarnation(db: Database, record: IndexRecord | None = None) -> str:
+async def read_incarnation(db: Database, record: IndexRecord | None = None) -> str:
     """Read the UUID of this database, or of the registry that a record is from.
 
     Side indexes and caches of another database never match it.
@@ -190,7 +184,7 @@ async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...])
         await connection.execute(statement("set_topics", record), {"topics": list(topics)})
 
 
-async def generation(db: Database, record: IndexRecord) -> int:
+async def read_generation(db: Database, record: IndexRecord) -> int:
     """Read the number of the last committed change. Raises `NotFound`."""
     async with db.connection() as connection:
         row = await (await connection.execute(statement("generation", record))).fetchone()

@@ -917,7 +917,7 @@ select filename
 from (
     select filename, since,
            sum(cardinality(chunk_numbers)) over (order by since desc, filename desc)
-               > greatest(%(least)s, (select sum(chunk_count) from {files})) as beyond
+               > greatest(%(minimum)s, (select sum(chunk_count) from {files})) as beyond
     from {retained_chunks}
 ) as aged
 where beyond or since < now() - make_interval(secs => %(age_s)s)

@@ -31,7 +31,7 @@ class DirtyBatch:
 
 
 @dataclass(slots=True)
-class DirtyDirectory:
+class DirtyTree:
     """A directory to be scanned. `urgent`: because of a hint, not of a timer."""
 
     path: str
@@ -47,7 +47,7 @@ class DirtyPath:
     since: int
     urgent: bool
     force: bool
-    stored: bool  # see `PickedPaths`
+    may_be_stored: bool  # see `PickedPaths`
     batch: int = 0  # the id of its batch; 0: not handed out
     marked_in_flight: int = 0  # seq of the first mark since it was handed out; 0: none
     tries: int = 0
@@ -60,13 +60,13 @@ class DirtyPath:
 class PickedPaths:
     """Paths that were handed out; `seqs` are their numbers at that moment.
 
-    `stored` are the paths that may be in the index: a scan has named them, or they failed and may
+    `maybe_stored` are the paths that may be in the index: a scan has named them, or they failed and may
     have been written all the same.
     """
 
     id: int
     seqs: Mapping[str, int]
-    stored: frozenset[str]
+    maybe_stored: frozenset[str]
     force: bool
     urgent: bool
 
@@ -75,11 +75,11 @@ class PickedPaths:
 class RunningScan:
     """A scan that has begun."""
 
-    trees: tuple[DirtyDirectory, ...]
+    trees: tuple[DirtyTree, ...]
     overlapping: set[str] = field(default_factory=set)  # in flight at any time during the scan
 
 
-def below(path: str, tree: str) -> bool:
+def is_at_or_below(path: str, tree: str) -> bool:
     """Return whether a path is a tree or in it; "" is the root."""
     return not tree or path == tree or path.startswith(tree + "/")
 

@@ -15,12 +15,12 @@ from itertools import islice
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.dirty_records import (
-    DirtyDirectory,
     DirtyPath,
+    DirtyTree,
     PickedPaths,
     RunningScan,
     TreeFilter,
-    below,
+    is_at_or_below,
 )
 from cocosearchd.watching.root_status import FailedPath
 
@@ -140,7 +140,7 @@ class FailedPaths:
         """Return whether a path is tried again when its time comes."""
         return any(entry.retry_at is not None for entry in self._entries.values())
 
-    def report(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
+    def listed(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
         """Return the oldest failures, at most `limit`, sorted by path.
 
         Without an embedder every file may have failed.
@@ -157,26 +157,26 @@ class ScanQueue:
     """Directories that wait for a scan, none inside of another, and the scans that are running."""
 
     def __init__(self) -> None:
-        self._trees: dict[str, DirtyDirectory] = {}
+        self._trees: dict[str, DirtyTree] = {}
         self._running: list[RunningScan] = []
         self.ready = asyncio.Event()  # set while directories wait
 
-    def add(self, tree: DirtyDirectory) -> None:
+    def add(self, tree: DirtyTree) -> None:
         """Queue a directory. It is merged with the queued directories above and below it."""
         for queued in self._trees.values():
-            if below(tree.path, queued.path):
+            if is_at_or_below(tree.path, queued.path):
                 queued.since = min(queued.since, tree.since)
                 queued.urgent |= tree.urgent
                 return
-        for path in [path for path in self._trees if below(path, tree.path)]:
+        for path in [path for path in self._trees if is_at_or_below(path, tree.path)]:
             tree.since = min(tree.since, self._trees.pop(path).since)
         self._trees[tree.path] = tree
         if len(self._trees) > MAX_TREES:
             since = min(queued.since for queued in self._trees.values())
-            self._trees = {"": DirtyDirectory("", since, True)}
+            self._trees = {"": DirtyTree("", since, True)}
         self.ready.set()
 
-    def begin(self, in_flight: Iterable[str]) -> tuple[DirtyDirectory, ...]:
+    def begin(self, in_flight: Iterable[str]) -> tuple[DirtyTree, ...]:
         """Start a scan of all queued directories; `in_flight` are the paths being applied now."""
         trees = tuple(self._trees.values())
         self._trees = {}
@@ -184,7 +184,7 @@ class ScanQueue:
         self._running.append(RunningScan(trees, set(in_flight)))
         return trees
 
-    def end(self, trees: tuple[DirtyDirectory, ...]) -> RunningScan:
+    def end(self, trees: tuple[DirtyTree, ...]) -> RunningScan:
         """Return the scan that began with this tuple, which is no longer running."""
         scan = next(scan for scan in self._running if scan.trees is trees)
         self._running.remove(scan)
@@ -195,7 +195,7 @@ class ScanQueue:
         for scan in self._running:
             scan.overlapping.update(paths)
 
-    def directories(self) -> list[DirtyDirectory]:
+    def directories(self) -> list[DirtyTree]:
         """Return the directories that wait, then those that are being scanned."""
         return [*self._trees.values(), *(tree for scan in self._running for tree in scan.trees)]
 
@@ -299,25 +299,25 @@ class DirtySet:
         *,
         urgent: bool = True,
         force: bool = False,
-        scanned: bool = False,
+        may_be_stored: bool = False,
         since: int = 0,
     ) -> None:
         """Mark a path that may differ from the index.
 
-        `since` is an older number that this mark stands for. `scanned`: a scan has named the path,
-        so it may be in the index.
+        `since` is an older number that this mark stands for. `may_be_stored`: it may be in the index,
+        for example because a scan has named it.
         """
         seq = self.clock.next_seq()
         entry = self._entries.get(path)
         if entry is None:
-            entry = self._entries[path] = DirtyPath(seq, since or seq, urgent, force, scanned)
-            self._hinted += not scanned
+            entry = self._entries[path] = DirtyPath(seq, since or seq, urgent, force, may_be_stored)
+            self._hinted += not may_be_stored
             self.clock.track(path)
         else:
             self._mark_again(path, entry, urgent, since)
             entry.force |= force
-            if scanned:
-                self._set_stored(entry)
+            if may_be_stored:
+                self._set_may_be_stored(entry)
         if not entry.batch:
             self.queues.add(path, urgent=entry.urgent)
         if self._hinted > MAX_HINTED:
@@ -326,14 +326,14 @@ class DirtySet:
     def mark_tree(self, path: str, *, urgent: bool = True, since: int = 0) -> None:
         """Mark everything at and below a path; `since` as for `mark`."""
         seq = self.clock.next_seq()
-        self.scans.add(DirtyDirectory(path, since or seq, urgent))
+        self.scans.add(DirtyTree(path, since or seq, urgent))
 
     def remark_in_flight(self, tree: str) -> None:
         """Mark the paths below `tree` that are being applied: their rules have changed."""
         for picked in list(self._in_flight.values()):
             for path in picked.seqs:
-                if below(path, tree):
-                    self.mark(path, urgent=False, scanned=True)
+                if is_at_or_below(path, tree):
+                    self.mark(path, urgent=False, may_be_stored=True)
 
     def _mark_again(self, path: str, entry: DirtyPath, urgent: bool, since: int) -> None:
         entry.seq = self.clock.seq
@@ -350,27 +350,27 @@ class DirtySet:
             entry.since = since
             self.clock.track(path)
 
-    def _set_stored(self, entry: DirtyPath) -> None:
-        self._hinted -= not entry.stored
-        entry.stored = True
+    def _set_may_be_stored(self, entry: DirtyPath) -> None:
+        self._hinted -= not entry.may_be_stored
+        entry.may_be_stored = True
 
     def _collapse(self) -> None:
         """Replace the paths that hints have named by one scan of the root."""
         since = self.clock.seq
         for path, entry in list(self._entries.items()):
-            if not entry.stored and not entry.batch and entry.error is None:
+            if not entry.may_be_stored and not entry.batch and entry.error is None:
                 since = min(since, entry.since)
                 self._drop(path)
-        self.scans.add(DirtyDirectory("", since, True))
+        self.scans.add(DirtyTree("", since, True))
 
     # -- scanning
 
-    def begin_scan(self) -> tuple[DirtyDirectory, ...]:
+    def begin_scan(self) -> tuple[DirtyTree, ...]:
         """Return the directories to scan now. End the scan by `finish_scan` or `fail_scan`."""
         return self.scans.begin(path for picked in self._in_flight.values() for path in picked.seqs)
 
     def finish_scan(
-        self, trees: tuple[DirtyDirectory, ...], dirty: Iterable[str], *, force: bool = False
+        self, trees: tuple[DirtyTree, ...], dirty: Iterable[str], *, force: bool = False
     ) -> None:
         """End a scan that compared the directories with the store; `dirty` are the differences.
 
@@ -382,14 +382,14 @@ class DirtySet:
         since = min((tree.since for tree in trees), default=self.clock.seq)
         urgent = any(tree.urgent for tree in trees) and len(paths) < URGENT_LIMIT
         for path in paths:
-            self.mark(path, urgent=urgent, force=force, scanned=True, since=since)
-        scanned = TreeFilter(tree.path for tree in trees)
+            self.mark(path, urgent=urgent, force=force, may_be_stored=True, since=since)
+        may_be_stored = TreeFilter(tree.path for tree in trees)
         for path in scan.overlapping:
-            if scanned.covers(path):
-                self.mark(path, urgent=False, scanned=True, since=since)
+            if may_be_stored.covers(path):
+                self.mark(path, urgent=False, may_be_stored=True, since=since)
         self.clock.wake()
 
-    def fail_scan(self, trees: tuple[DirtyDirectory, ...]) -> None:
+    def fail_scan(self, trees: tuple[DirtyTree, ...]) -> None:
         """End a scan that did not happen: its directories wait again."""
         self.scans.end(trees)
         for tree in trees:
@@ -416,7 +416,7 @@ class DirtySet:
             entry.marked_in_flight = 0
             entry.force = False
         seqs = {path: self._entries[path].seq for path in paths}
-        stored = frozenset(path for path in paths if self._entries[path].stored)
+        stored = frozenset(path for path in paths if self._entries[path].may_be_stored)
         picked = PickedPaths(self._batches, seqs, stored, force, urgent)
         self._in_flight[self._batches] = picked
         self.scans.add_in_flight(paths)
@@ -449,7 +449,7 @@ class DirtySet:
             if path in failed:
                 entry.force |= picked.force
                 # the store may have gone away between the write and its answer
-                self._set_stored(entry)
+                self._set_may_be_stored(entry)
             # changed since it was handed out: compare and do not remove
             if entry.seq != picked.seqs[path]:
                 if path not in failed:
@@ -471,7 +471,7 @@ class DirtySet:
         if entry is None:
             seq = self.clock.next_seq()
             entry = self._entries[path] = DirtyPath(
-                seq, seq, urgent=False, force=False, stored=True, tries=1
+                seq, seq, urgent=False, force=False, may_be_stored=True, tries=1
             )
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
@@ -499,7 +499,7 @@ class DirtySet:
 
     def _drop(self, path: str) -> None:
         entry = self._entries.pop(path)
-        self._hinted -= not entry.stored
+        self._hinted -= not entry.may_be_stored
         self.queues.remove(path)
 
     # -- reading

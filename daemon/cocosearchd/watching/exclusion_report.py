@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 
 from cocosearchd.exclusion import find_exclusion
-from cocosearchd.model import path_bytes
+from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.watching.dirty_set import FailedPaths
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
 from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
@@ -74,7 +74,7 @@ class ExclusionReport:
 
         Their number has no bound: the status of a root names some.
         """
-        return self._failures.report(time.monotonic())
+        return self._failures.listed(time.monotonic())
 
     async def rule(self, path: str) -> str | None:
         """Return the rule that leaves out files of this path, saved or not.

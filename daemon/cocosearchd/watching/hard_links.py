@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from cocosearchd.model import path_bytes
+from cocosearchd.forms.path_forms import path_bytes
 
 # Files that a tick checks. A question checks all of them, at a third of the CPU time of a scan that
 # would notice as much.

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.regular_files import (
     passes,
     read_start,

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cocosearchd.model import RACY_NS, path_bytes, path_text
+from cocosearchd.forms.path_forms import path_bytes, path_text
+from cocosearchd.model import RACY_NS
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.watching.dirty_records import FileStamp, file_stamp
 from cocosearchd.watching.hints.mounts import exact_below

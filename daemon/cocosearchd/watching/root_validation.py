@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
-from cocosearchd.model import describe_root
+from cocosearchd.forms.path_forms import describe_root
 from cocosearchd.runtime.files.nofollow import without_links
 from cocosearchd.watching.hints.mounts import KERNEL, file_system
 

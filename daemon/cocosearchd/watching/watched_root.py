@@ -21,12 +21,13 @@ import anyio
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.freshness import Freshness, StaleReason, stale_reason
-from cocosearchd.model import Clock, path_bytes, path_text
+from cocosearchd.model import Clock
 from cocosearchd.watching.availability.availability import ROOT_POLL_S, RootAvailability
 from cocosearchd.watching.change_log import ChangeLog
 from cocosearchd.watching.cookies import Cookies, CookieVoid
-from cocosearchd.watching.dirty_records import DirtyBatch, DirtyDirectory, PickedPaths
+from cocosearchd.watching.dirty_records import DirtyBatch, DirtyTree, PickedPaths
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
@@ -67,7 +68,7 @@ RESTART_MAX_S = 5.0
 STEADY_S = 30.0
 # A save is a truncation, some writes and a close, within microseconds: indexing the empty file
 # between them is waste.
-DEBOUNCE_S = 0.003
+SAVE_SETTLE_S = 0.003
 # The longest wait for the end of a backend's threads: the file system may not answer.
 CLOSE_S = 1.0
 # A root without events is scanned again after `watching.poll_s` seconds. After a long scan, it rests
@@ -291,7 +292,7 @@ class WatchedRoot:
                     await self._retry_scan.wait()
                 pause = min(pause * 2, self._watching.retry_max_s)
 
-    async def _scan(self, trees: tuple[DirtyDirectory, ...]) -> bool:
+    async def _scan(self, trees: tuple[DirtyTree, ...]) -> bool:
         """Return whether the directories could be compared. Raises `StoreUnavailable`."""
         assert self._hints is not None
         if not await self._coordinator.scan(trees, self._hints.watch, self.availability.is_same):
@@ -335,11 +336,11 @@ class WatchedRoot:
             await anyio.sleep(max(self._watching.poll_s, self._coordinator.duration_s * POLL_REST))
             if not self._dirty.scans.is_active():
                 self._scanned.clear()  # the scan of the unwatched directories sets it again
-                self._mark_unwatched(hints.blind())
+                self._mark_unwatched(hints.unwatched())
 
-    def _mark_unwatched(self, blind: Iterable[bytes]) -> None:
+    def _mark_unwatched(self, unwatched: Iterable[bytes]) -> None:
         """Mark these directories and those whose last reading failed: only a scan knows them."""
-        for directory in {*map(path_text, blind), *self._coordinator.unread.failed}:
+        for directory in {*map(path_text, unwatched), *self._coordinator.unread.failed}:
             self._dirty.mark_tree(directory)
 
     async def _same_root(self) -> bool:
@@ -363,8 +364,8 @@ class WatchedRoot:
         while True:
             await (queues.edits if edits else queues.work).wait()
             await self._open.wait()
-            if time.monotonic() - self._hinted_at < DEBOUNCE_S:
-                await anyio.sleep(DEBOUNCE_S)
+            if time.monotonic() - self._hinted_at < SAVE_SETTLE_S:
+                await anyio.sleep(SAVE_SETTLE_S)
             await self._wait_for_checkout()
             picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._compare(picked)) is not None:
@@ -415,7 +416,7 @@ class WatchedRoot:
 
     def _hears_all(self) -> bool:
         """Return whether an event announces each change of a file."""
-        return self.local and not (self._hints and self._hints.blind())
+        return self.local and not (self._hints and self._hints.unwatched())
 
     def _is_open_since(self, epoch: str) -> bool:
         """Return whether hints have been running since this epoch was the current one."""
@@ -460,7 +461,7 @@ class WatchedRoot:
         what was read for other roots since the question came.
         """
         hints = self._hints
-        if not self._is_quiet() or hints is None or hints.blind():
+        if not self._is_quiet() or hints is None or hints.unwatched():
             return None
         if not self.availability.is_same() or self._coordinator.has_unannounced(outside):
             return None
@@ -506,7 +507,7 @@ class WatchedRoot:
         """
         if not hints.exact:
             return (b"",)
-        unwatched = hints.blind()
+        unwatched = hints.unwatched()
         try:
             await self._cookies.sync()
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie
@@ -519,7 +520,7 @@ class WatchedRoot:
         failures = self._dirty.failures
         return in_sync(
             self.clock(),
-            failures.report(time.monotonic(), MAX_LISTED_PATHS),
+            failures.listed(time.monotonic(), MAX_LISTED_PATHS),
             len(failures),
             self._coordinator.unknown,
             self._coordinator.unknown_reason(),
@@ -530,7 +531,7 @@ class WatchedRoot:
         dirty = self._dirty
         lag = lag_reason(
             dirty.pending(),
-            dirty.failures.report(time.monotonic(), 1),
+            dirty.failures.listed(time.monotonic(), 1),
             len(dirty.failures),
             git=self._checkout_hold.waiting,
             scanning=dirty.scans.is_active(),
@@ -548,7 +549,7 @@ class WatchedRoot:
         """Mark files that an answer has seen changed: maybe no event announced it."""
         if self._state == "live":
             for path in paths:
-                self._dirty.mark(path, scanned=True)
+                self._dirty.mark(path, may_be_stored=True)
 
     def follow_mapped(self, paths: tuple[str, ...]) -> None:
         """Have each question read these files again: processes have them mapped for writing."""
@@ -588,7 +589,7 @@ class WatchedRoot:
             done=max(0, (total or 0) - pending),
             total=total,
             pending=pending,
-            failed=self._dirty.failures.report(time.monotonic(), MAX_LISTED_FAILURES),
+            failed=self._dirty.failures.listed(time.monotonic(), MAX_LISTED_FAILURES),
             watcher=f"{self._watcher} ({limit})" if limit else self._watcher,
             reason=stale.sentence if stale else limit or self._coordinator.reason(),
             clock=self.clock(),

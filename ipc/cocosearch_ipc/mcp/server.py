@@ -64,7 +64,7 @@ class McpServer:
         hosts: Iterable[str] = (),
         answer_tokens: int = 1500,
     ) -> None:
-        _own_logging()
+        _send_fastmcp_log_to_daemon()
         self._hosts = sorted(host.strip("[]") for host in hosts)
         self.fastmcp = FastMCP(
             "cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True
@@ -113,25 +113,25 @@ class McpServer:
         lines = BufferedByteReceiveStream(stream)
         first: bytes | None = None
         with anyio.move_on_after(FIRST_LINE_S):  # a bridge sends its directory at once
-            first = await _line(lines)
-        bridge = client_project.bridge(_loaded(first))
+            first = await _read_line(lines)
+        bridge = client_project.bridge(_parse_json(first))
         client_project.BRIDGE.set(bridge or client_project.Bridge(connected=True))
         unanswered = _Unanswered()
 
         async def read() -> None:
             async with incoming:
-                line = first if bridge is None else await _line(lines)
+                line = first if bridge is None else await _read_line(lines)
                 while line is not None:
                     REQUEST_ID.set(new_request_id())
-                    message = _message(line)
+                    message = _parse_message(line)
                     # the session would drop an invalid message, and its client would wait for ever
                     if message is None:
-                        await sent.send(_unreadable(line))
+                        await sent.send(_make_parse_error(line))
                     else:
                         unanswered.note(message)
                         await incoming.send(message)
-                        await unanswered.few()
-                    line = await _line(lines)
+                        await unanswered.wait_until_few()
+                    line = await _read_line(lines)
 
         async def write() -> None:
             async for message in outgoing:
@@ -164,30 +164,30 @@ class _Unanswered:
             case mcp_types.JSONRPCNotification(
                 method="notifications/cancelled", params=dict(params)
             ):
-                self._over(params.get("requestId"))
+                self._remove(params.get("requestId"))
             case mcp_types.JSONRPCResponse(id=answered) | mcp_types.JSONRPCError(id=answered):
-                self._over(answered)
+                self._remove(answered)
 
-    async def few(self) -> None:
+    async def wait_until_few(self) -> None:
         """Wait until another request may be read."""
         while len(self._ids) >= MAX_UNANSWERED:
             await self._fewer.wait()
 
-    def _over(self, rid: object) -> None:
+    def _remove(self, rid: object) -> None:
         if isinstance(rid, str | int | None):
             self._ids.discard(rid)
             self._fewer.set()
             self._fewer = anyio.Event()
 
 
-async def _line(lines: BufferedByteReceiveStream) -> bytes | None:
+async def _read_line(lines: BufferedByteReceiveStream) -> bytes | None:
     try:
         return await lines.receive_until(b"\n", MAX_LINE_BYTES)
     except (anyio.IncompleteRead, anyio.EndOfStream, anyio.DelimiterNotFound):
         return None
 
 
-def _loaded(line: bytes | None) -> Any:
+def _parse_json(line: bytes | None) -> Any:
     """Parse a line as JSON; None if that fails."""
     try:
         return json.loads(line or b"null")
@@ -195,7 +195,7 @@ def _loaded(line: bytes | None) -> Any:
         return None
 
 
-def _message(line: bytes) -> SessionMessage | None:
+def _parse_message(line: bytes) -> SessionMessage | None:
     """Parse a line as a message; None if it is not one."""
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -203,9 +203,9 @@ def _message(line: bytes) -> SessionMessage | None:
         return None
 
 
-def _unreadable(line: bytes) -> SessionMessage:
+def _make_parse_error(line: bytes) -> SessionMessage:
     """Build the error for a line that is not a message, with its id if it has one."""
-    value = _loaded(line)
+    value = _parse_json(line)
     rid = value.get("id") if isinstance(value, dict) else None
     code, reason = (
         (PARSE_ERROR, "the line is not JSON")
@@ -219,7 +219,7 @@ def _unreadable(line: bytes) -> SessionMessage:
     return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
-def _own_logging() -> None:
+def _send_fastmcp_log_to_daemon() -> None:
     """Send fastmcp's records to the daemon's log instead of Rich on standard error."""
     logger = logging.getLogger("fastmcp")
     logger.handlers.clear()

@@ -60,7 +60,7 @@ ChoiceOrQuestion = IndexChoice | mcp_types.InputRequiredResult
 
 
 def is_narrowed(query: str, index_names: list[str] | None, topic: str | None) -> bool:
-    """True if a search names indexes or topics, inside its query or beside it."""
+    """Return True if a search names indexes or topics, inside its query or beside it."""
     return bool(index_names or topic or _INLINE_INDEX.search(query))
 
 
@@ -145,7 +145,7 @@ def result(reply: object, text: str) -> ToolResult:
 
 
 def _wants_structure() -> bool:
-    """True if the client asked for structured content in this call."""
+    """Return True if the client asked for structured content in this call."""
     request = get_context().request_context
     return request is not None and bool((request.meta or {}).get(STRUCTURED))
 

@@ -10,8 +10,8 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import Conflict
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexing.indexer_messages import IndexerSpec
-from cocosearchd.model import path_text
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.indexing.support import Change, Source, every_path, fresh_digest, new_record, running
@@ -29,7 +29,7 @@ async def test_files_become_rows_and_stay_equal_to_the_disk(
         assert all((await bench.stored()).values())
         paths = {path for commit in bench.commits for path in commit.paths}
         assert paths == set(every_path(root))
-        assert bench.commits[-1].generation == await index_records.generation(db, record)
+        assert bench.commits[-1].generation == await index_records.read_generation(db, record)
 
         (root / "lib/retry.py").write_text("def changed() -> None:\n    ...\n")  # an edit
         (root / "src/parser.py").unlink()  # a deletion
@@ -48,11 +48,11 @@ async def test_a_restart_without_changes_writes_nothing(
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
     (record,) = await index_records.list_indexes(db)  # as a daemon finds it when it starts
-    generation = await index_records.generation(db, record)
+    generation = await index_records.read_generation(db, record)
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
         assert bench.commits[-1].generation == generation
-    assert await index_records.generation(db, record) == generation
+    assert await index_records.read_generation(db, record) == generation
 
 
 async def test_a_forced_batch_is_processed_again_and_changes_nothing(
@@ -61,10 +61,10 @@ async def test_a_forced_batch_is_processed_again_and_changes_nothing(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        previous, generation = await bench.digest(), await index_records.generation(db, record)
+        previous, generation = await bench.digest(), await index_records.read_generation(db, record)
         assert await bench.feed(*every_path(root), force=True) == {}
         assert await bench.digest() == previous
-        assert await index_records.generation(db, record) == generation
+        assert await index_records.read_generation(db, record) == generation
 
 
 async def test_rows_of_unchanged_chunks_are_not_touched(
@@ -186,7 +186,7 @@ async def test_indexes_come_and_go_at_run_time(
         bench_of_second = replace(bench, record=second, root=directory, source=source)
         assert await bench_of_second.feed_all() == {}
         assert set(await bench_of_second.stored()) == {"one.py"}
-        memory = Path(spec.state_dir) / "cocoindex" / await index_records.incarnation(db)
+        memory = Path(spec.state_dir) / "cocoindex" / await index_records.read_incarnation(db)
         assert sorted(path.name for path in memory.iterdir()) == sorted(
             [str(record.number), str(second.number)]
         )

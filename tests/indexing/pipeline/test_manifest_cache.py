@@ -86,7 +86,7 @@ def of_extract(extract: FileExtract) -> FileManifest:
         extract.language,
         extract.report,
         extract.code,
-        extract.skip,
+        extract.skip_reason,
     )
 
 
@@ -293,7 +293,7 @@ def test_uncertain_manifests_are_not_cached(disk_cache: DiskCache, tmp_path: Pat
     line = source("a.py", b"x = '" + b"a" * 1_000_000 + b"'\n", tmp_path)
     for file in (line, source("b.py", b"\0\1", tmp_path)):
         (extract,) = differing_here([file], [NOTHING], caches)
-        assert extract.skip or extract.report.status == "error"
+        assert extract.skip_reason or extract.report.status == "error"
         assert caches.manifests.get([file]) == [None]
 
 

@@ -188,7 +188,7 @@ async def test_somebody_elses_kill_is_no_strike() -> None:
         parser = boxed(pool)
         await parser.parse_save(task(GOOD))
         saved = asyncio.create_task(parser.parse_save(task(GOOD * 2000)))
-        await until(lambda: any(process._requests for process in pool._lives))
+        await until(lambda: any(process._requests for process in pool._lifetimes))
         for pid in pool.pids:
             os.kill(pid, signal.SIGKILL)
         assert not is_quarantined((await saved).parsed_file.report)

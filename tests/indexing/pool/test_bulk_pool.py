@@ -332,13 +332,13 @@ async def test_a_program_that_is_no_worker_costs_only_time(
                 assert (write.path, write.chunks) == (single.path, single.chunks)
                 assert (write.vectors == single.vectors).all()
             await gone(processes)
-            await until(lambda: not pool._lives)
+            await until(lambda: not pool._lifetimes)
             events = [
                 record for record in caplog.records if record.getMessage() == "bulk_worker_ended"
             ]
             assert len(events) == round_ + 1
         assert len(await make(files, [NOTHING] * len(files), urgent=False)) == len(files)
-        assert not pool._lives, "it rests"
+        assert not pool._lifetimes, "it rests"
         assert pool.done == 0
     assert vars(events[-1])["alone"] is True
     assert vars(events[0])["alone"] is False
@@ -375,11 +375,11 @@ async def test_workers_start_with_enough_work_and_end_without(
     caplog.set_level(logging.INFO)
     async with open_pool(2, replace(EAGER, bytes_per_worker=1000, idle_s=0.3)) as pool:
         assert await pool.process(REQUEST, [asked("a.py", "x" * 999)], pause) == [None]
-        assert not pool._lives
+        assert not pool._lifetimes
         assert await pool.process(REQUEST, [asked("b.py", "x = 1")], pause) == [None]
-        assert len(pool._lives) == 1
+        assert len(pool._lifetimes) == 1
         assert await pool.process(REQUEST, [asked("c.py", "x" * 9000)], pause) == [None]
-        assert len(pool._lives) == 2
+        assert len(pool._lifetimes) == 2
         with anyio.fail_after(20):
             while not all(worker.ready for worker in pool._workers) or len(pool._workers) < 2:
                 await pool.process(REQUEST, [asked("d.py", "x = 1")], pause)
@@ -387,9 +387,9 @@ async def test_workers_start_with_enough_work_and_end_without(
         processes = [psutil.Process(worker.process.pid) for worker in pool._workers]
         await gone(processes)
         await asyncio.sleep(0.3)
-        assert not pool._lives
+        assert not pool._lifetimes
         assert await pool.process(REQUEST, [asked("e.py", "x" * 999)], pause) == [None]
-        assert not pool._lives, "the count begins again"
+        assert not pool._lifetimes, "the count begins again"
     assert [record for record in caplog.records if record.getMessage() == "bulk_worker_ended"] == []
 
 
@@ -401,7 +401,7 @@ async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptur
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(descriptors) + 1, hard))
             assert await pool.process(REQUEST, [asked("a.py", "")], pause) == [None]
-            await until(lambda: not pool._lives)
+            await until(lambda: not pool._lifetimes)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             for handle in descriptors:
@@ -409,7 +409,7 @@ async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptur
         assert await ready(pool, 1)
     async with open_pool(1, command=("/nowhere/python",)) as pool:
         assert await pool.process(REQUEST, [asked("a.py", "")], pause) == [None]
-        await asyncio.wait(pool._lives)
+        await asyncio.wait(pool._lifetimes)
     events = [
         vars(record)["how"]
         for record in caplog.records
@@ -422,7 +422,7 @@ async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptur
 async def test_other_code_is_not_mixed_with_this(caplog: pytest.LogCaptureFixture) -> None:
     async with open_pool(1, code="of another version") as pool:
         await pool.process(REQUEST, [asked("a.py", "")], pause)
-        await asyncio.wait(pool._lives)
+        await asyncio.wait(pool._lifetimes)
         assert not pool
     (event,) = [
         vars(record)["how"]

@@ -21,7 +21,7 @@ from cocosearch_ipc.cli.questions import query_options
 from cocosearch_ipc.cli.running import daemon_process
 from cocosearch_ipc.client import CallFailed
 from cocosearch_ipc.render import answers, line_range, output
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from tests.ipc.cli.test_cli import CTL, ctl
 from tests.ipc.conftest import Served
 from tests.ipc.render.test_render import hit, reply

@@ -396,9 +396,9 @@ def test_an_agent_is_loaded_again_and_unloaded_only_if_it_is_there(tmp_path: Pat
     missing = service_manager.ServiceManager(
         {}, {"install": ((service_manager.MAY_FAIL, "false"), ("true",)), "start": (("false",),)}
     )
-    service_manager._do(missing, "install")
+    service_manager._run_commands(missing, "install")
     with pytest.raises(Exception, match=r"`false` failed \(1\)"):
-        service_manager._do(missing, "start")
+        service_manager._run_commands(missing, "start")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")

@@ -62,13 +62,15 @@ def hit_of(path: str, text: str, scores: dict[int, float]) -> Hit:
         start_line=first, end_line=first + content.count("\n"), language="python", score=1.0,
         match_type="both", block_type="", hierarchy="", symbol_type="function",
         symbol_name=content[4:12], symbol_signature=None, content=content, relevance=0.5,
-        line=first, places=places,
+        line=first, compared_places=places,
     )  # fmt: skip
 
 
 def shown(hit: Hit) -> set[int]:
     """Return the lines that a hit shows."""
-    lines = {line for entry in hit.also for line in range(entry.start_line, entry.end_line + 1)}
+    lines = {
+        line for entry in hit.other_places for line in range(entry.start_line, entry.end_line + 1)
+    }
     if hit.content:
         first, last = extent(hit.context_before, hit.start_line, hit.end_line, hit.context_after)
         lines |= set(range(first, last + 1))
@@ -82,7 +84,10 @@ def tokens_of(hits: tuple[Hit, ...]) -> int:
         + sum(
             estimate_tokens(text) for text in (hit.context_before, hit.content, hit.context_after)
         )
-        + sum(estimate_tokens(f"{hit.path}:1-2\n```\n{entry.content}\n```") for entry in hit.also)
+        + sum(
+            estimate_tokens(f"{hit.path}:1-2\n```\n{entry.content}\n```")
+            for entry in hit.other_places
+        )
         for hit in hits
     )
 
@@ -113,7 +118,7 @@ def test_a_bundle_keeps_and_fills_its_budget(budget: int) -> None:
 def test_neighbours_are_shown_in_one_piece() -> None:
     text = module(10)
     (hit,) = pack([hit_of("a.py", text, {4: 3.0, 5: 2.9, 3: 2.8})], {"a.py": text}, 220)
-    assert hit.also == ()
+    assert hit.other_places == ()
     assert hit.content.startswith("def handle_4")
     assert "def handle_3" in hit.context_before
     assert "def handle_5" in hit.context_after
@@ -131,12 +136,12 @@ def test_a_place_inside_of_a_definition_has_its_signature() -> None:
     hit = replace(
         hit_of("a.py", module(1), {}),
         start_byte=best_place.start_byte, end_byte=best_place.end_byte, start_line=31, end_line=33,
-        content="".join(lines[30:33]).rstrip("\n"), places=(best_place, far_place),
+        content="".join(lines[30:33]).rstrip("\n"), compared_places=(best_place, far_place),
     )  # fmt: skip
     (packed,) = pack([hit], {"a.py": text}, 2000)
     assert packed.context_before == "def add_up(values, weights):\n…"
     assert shown(packed) == {31, 32, 33, 51, 52}
-    (also,) = packed.also
+    (also,) = packed.other_places
     assert also.symbol_signature == "def add_up(values, weights):"
     assert also.content == "".join(lines[50:52]).rstrip("\n")
 
@@ -147,8 +152,8 @@ def test_a_known_place_keeps_its_symbol_and_the_line_to_open() -> None:
     basket_place = Place(
         55, 59, 0, 9, "function", "handle_9", "def handle_9(request)", 0.4, 57, "if value is None:"
     )
-    (packed,) = pack([replace(hit, also=(basket_place,))], {"a.py": text}, 160)
-    also = next(entry for entry in packed.also if entry.start_line <= 55 <= entry.end_line)
+    (packed,) = pack([replace(hit, other_places=(basket_place,))], {"a.py": text}, 160)
+    also = next(entry for entry in packed.other_places if entry.start_line <= 55 <= entry.end_line)
     assert (also.symbol_name, also.line, also.text) == ("handle_9", 57, "if value is None:")
     assert "no value 9" in also.content
 
@@ -161,7 +166,7 @@ def test_files_without_room_are_named() -> None:
     assert [hit.path for hit in packed if hit.content][:1] == ["a0.py"]
     (small, *rest) = pack([hit_of(path, text, {0: 9.0}) for path in texts], texts, 250)
     assert small.content
-    assert all(not hit.content and not hit.also for hit in rest)
+    assert all(not hit.content and not hit.other_places for hit in rest)
 
 
 def test_a_changed_file_shows_its_stored_text_alone() -> None:
@@ -170,15 +175,15 @@ def test_a_changed_file_shows_its_stored_text_alone() -> None:
     (packed,) = pack_hits([hit], [None], 500, WIDTH)
     assert packed.content == hit.content
     assert packed.stale
-    assert not packed.also
+    assert not packed.other_places
 
 
 def test_a_place_that_a_line_names_comes_first() -> None:
     text = module(30)
     hit = hit_of("a.py", text, {2: 3.0})
-    named_hit = replace(hit, places=(hit.places[-1], *hit.places[:-1]))
+    named_hit = replace(hit, compared_places=(hit.compared_places[-1], *hit.compared_places[:-1]))
     (packed,) = pack([named_hit], {"a.py": text}, 120)
-    named_line = text.count("\n", 0, named_hit.places[0].start_byte) + 1
+    named_line = text.count("\n", 0, named_hit.compared_places[0].start_byte) + 1
     assert named_line in shown(packed)
 
 

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.config.settings import LARGEST_FILE_BYTES
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.languages import scopes, syntax
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import Hit, Place, RankedPlace, hash_content, path_text
+from cocosearchd.model import Hit, Place, RankedPlace, hash_content
 from cocosearchd.search.answers import disk_files as disk_module
 from cocosearchd.search.answers.clipped_lines import GAP, clip_line, clip_lines
 from cocosearchd.search.answers.context import (
-    Context,
+    HitExpander,
     choose_lines,
     fit_budget,
     hit_heading,
@@ -99,7 +100,7 @@ def shown(
 ) -> Hit:
     (root / path).write_text(text)
     hit = hit_of(text, part, path)
-    expanded = Context(lines, width).expand(bytes(root), (hit,), [indexed(text, path)], view)
+    expanded = HitExpander(lines, width).expand(bytes(root), (hit,), [indexed(text, path)], view)
     assert expanded.changed_paths == ()
     return expanded.hits[0]
 
@@ -120,7 +121,7 @@ def test_without_stored_scopes_nothing_is_parsed(
     (tmp_path / "a.py").write_text(PYTHON)
     state = FileState("a.py", hash_content(PYTHON.encode()), 1, scopes)
     (hit,) = (
-        Context(50, 200)
+        HitExpander(50, 200)
         .expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], ViewOptions())
         .hits
     )
@@ -262,14 +263,16 @@ def test_line_ends_of_windows_are_not_shown(tmp_path: Path) -> None:
     text = "def f():\r\n    a = 1\r\n    b = 2\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
     hit = hit_of(text, "b = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(text)], ViewOptions())
+    expanded = HitExpander(50, 200).expand(bytes(tmp_path), (hit,), [indexed(text)], ViewOptions())
     assert expanded.hits[0].context_before == "def f():\n    a = 1"
 
 
 def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(PYTHON + "# more\n")
     hit = hit_of(PYTHON, "two = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(PYTHON)], ViewOptions())
+    expanded = HitExpander(50, 200).expand(
+        bytes(tmp_path), (hit,), [indexed(PYTHON)], ViewOptions()
+    )
     assert expanded.changed_paths == ("a.py",)
     assert expanded.hits[0].stale
     assert expanded.hits[0].content == hit.content
@@ -284,7 +287,7 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     old(file)
     hits = (hit_of(PYTHON, "two = 2"),)
     state = [indexed(PYTHON)]
-    widening = Context(50, 200)
+    widening = HitExpander(50, 200)
     first = widening.expand(bytes(tmp_path), hits, state, ViewOptions())
     assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()) is first
     assert (
@@ -330,15 +333,15 @@ def test_every_field_of_a_hit_is_kept_when_its_context_is_dropped() -> None:
         language="python", score=1.5, match_type="both", block_type="function",
         hierarchy="Loader/run", symbol_type="method", symbol_name="run",
         symbol_signature="def run()", content="def run(): pass", context_before="above",
-        context_after="below", scores=(("bm25", 2.0),), stale=True, overlay=True, relevance=0.5,
-        line=2, also=(other_place,), similar_paths=("b.py",), similar_lines=(7,), symbol_parent="Loader",
-        counterparts=("a.pyi",), places=(RankedPlace(10, 20, 1.0, 0.5),),
+        context_after="below", signals=(("bm25", 2.0),), stale=True, overlay=True, relevance=0.5,
+        line=2, other_places=(other_place,), similar_paths=("b.py",), similar_lines=(7,), symbol_parent="Loader",
+        counterparts=("a.pyi",), compared_places=(RankedPlace(10, 20, 1.0, 0.5),),
     )  # fmt: skip
     defaults = [field for field in fields(Hit) if field.default is not MISSING]
     assert all(getattr(hit, field.name) != field.default for field in defaults)
     (fitting,) = fit_budget((hit,), len(hit.content))
     assert fitting == replace(hit, context_before="", context_after="")
-    assert (fitting.scores, fitting.places) == (hit.scores, hit.places)
+    assert (fitting.signals, fitting.compared_places) == (hit.signals, hit.compared_places)
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
@@ -373,11 +376,11 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
     old(tmp_path / "a.py")
     disk = VerifiedFiles()
     state = indexed(PYTHON)
-    wide = Context(50, 200, disk)
-    short = Context(2, 200, disk)
-    narrow = Context(50, 12, disk)
+    wide = HitExpander(50, 200, disk)
+    short = HitExpander(2, 200, disk)
+    narrow = HitExpander(50, 12, disk)
 
-    def around(context: Context, file: FileState) -> tuple[str, str]:
+    def around(context: HitExpander, file: FileState) -> tuple[str, str]:
         (hit,) = context.expand(
             bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], ViewOptions()
         ).hits

@@ -21,7 +21,7 @@ from cocosearchd.search.joint.hit_order import (
     MIN_SHARE_OF_BEST,
     HitRelevances,
     IndexBound,
-    may_add_hits,
+    indexes_that_may_add,
     order_hits,
     relevances_of,
 )
@@ -220,7 +220,7 @@ def test_merging_goes_by_relevance_and_never_by_score() -> None:
     merged = in_order([answer("a", 0.9, 0.3), answer("b", 0.6, 0.5, 0.4), answer("c")], 4)
     assert names_of(merged) == "a0 b0 b1 b2"
     assert [hit.score for hit in merged] == [0.9, 0.6, 0.5, 0.4]
-    assert dict(merged[0].scores)["own_score"] == 9.0
+    assert dict(merged[0].signals)["own_score"] == 9.0
 
 
 def test_hits_of_one_index_keep_their_order() -> None:
@@ -232,7 +232,7 @@ def test_hits_of_one_index_keep_their_order() -> None:
 def test_an_index_without_an_answer_adds_nothing() -> None:
     assert names_of(in_order([answer("a", 0.9, 0.2), answer("b", 0.2, 0.1)], 10)) == "a0 a1"
     (weak,) = answer("b", 0.1).hits
-    literal = Answer("b", (replace(weak, scores=(("every_word", 1.0),)),), 1)
+    literal = Answer("b", (replace(weak, signals=(("every_word", 1.0),)),), 1)
     assert names_of(in_order([answer("a", 0.9), literal], 10)) == "a0 b0"
     unsure = [answer("a", 0.2, 0.1), answer("b", 0.15)]
     assert names_of(in_order(unsure, 10)) == "a0 b0 a1"  # nothing is sure, so all are shown
@@ -284,7 +284,7 @@ def test_indexes_that_are_not_ranked_add_no_hit(
         if entry.values
     }
     ranked = [HitRelevances((), has_every_word=False)] * len(indexes)
-    while numbers := may_add_hits(ranked, list(bounds.values()), compared):
+    while numbers := indexes_that_may_add(ranked, list(bounds.values()), compared):
         for number in numbers:
             del bounds[number]
             ranked[number] = hits[number]

@@ -92,7 +92,7 @@ def create_database_table(name):
 def test_features_really_reach_their_whole_share() -> None:
     entry = scored("create_database_table_function.py", PERFECT, 1.0)
     best = FunctionalReranker().rerank("create database table function", [entry])[0]
-    values = dict(best.features)
+    values = dict(best.signals)
     assert {name: value for name, value in values.items() if value < 1} == {}
     assert best.score == pytest.approx(1.0)
 
@@ -238,7 +238,7 @@ def test_spacy_reads_comments() -> None:
     assert chosen is not None
     again = chosen.rerank("send a letter to the customer", [wrong, right])
     assert again[0].candidate.path == "a.py"
-    assert set(dict(again[0].features)) == {"vector_score", *SPACY_WEIGHTS}
+    assert set(dict(again[0].signals)) == {"vector_score", *SPACY_WEIGHTS}
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_spacy_features_on_a_small_language() -> None:
     wrong = scored("b.py", '"""Paints a circle."""\ndef f(): ...', 0.5)
     again = SpacyReranker(language).rerank("send a letter to the customer", [wrong, right])
     assert [entry.candidate.path for entry in again] == ["a.py", "b.py"]
-    values = dict(again[0].features)
+    values = dict(again[0].signals)
     assert set(values) == {"vector_score", *SPACY_WEIGHTS}
     assert values["syntactic_match"] == 1.0
     assert values["semantic_similarity"] > 0.5

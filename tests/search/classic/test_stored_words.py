@@ -81,7 +81,7 @@ async def test_a_cold_index_without_stored_words_answers_by_vectors(
 ) -> None:
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "lexical")
     assert corpus.lexical is not None
-    await corpus.lexical.discard()
+    await corpus.lexical.delete()
     answer = await corpus.ask("how to open the file")
     assert answer.hits
     assert {hit.match_type for hit in answer.hits} == {"semantic"}
@@ -101,7 +101,7 @@ async def test_without_a_vector_texts_are_read_for_the_words(db: Database, tmp_p
         db, tmp_path / "root", FILES, lexical=tmp_path / "lexical", embedder=DownEmbedder()
     )
     assert corpus.lexical is not None
-    await corpus.lexical.discard()
+    await corpus.lexical.delete()
     for profile in ("code", "classic"):
         answer = await corpus.ask(parse_query("store7 open_file", profile=profile))
         assert [hit.path for hit in answer.hits] == ["app/7.py"]

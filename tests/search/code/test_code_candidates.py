@@ -117,7 +117,7 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     features = trace.details["ranking"]["results"][0]["features"]
     assert features["defined_exactly"] > 0
     assert features["coverage"] == pytest.approx(1.0)
-    await warm.lexical.discard()
+    await warm.lexical.delete()
     trace = Trace(explain=True)
     answer = await warm.answer(parse_query("Router class", use_cache=False), trace)
     assert trace.details["lexical"]["state"] == "cold"

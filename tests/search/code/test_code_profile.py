@@ -18,7 +18,11 @@ from cocosearchd.search.code.code_profile import (
 )
 from cocosearchd.search.code.place_scores import place_signals
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features, make_snapshot
+from cocosearchd.search.lexical.index_snapshot import (
+    SignalMatrix,
+    compute_signal_matrix,
+    make_snapshot,
+)
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.relevance import WEAK
@@ -43,13 +47,13 @@ ONLY_S3 = replace(
 
 def ask(
     query: str, vector: bool = False, files: dict[str, str] = FILES
-) -> tuple[FeatureMatrix, bool]:
+) -> tuple[SignalMatrix, bool]:
     terms = TermCache()
-    query_terms = terms.parse_query(query)
+    query_terms = terms.make_query_terms(query)
     state = make_snapshot((SegmentView(build_segment(documents(files, AXES), DIMENSION)),), 1)
-    return compute_features(
+    return compute_signal_matrix(
         state, query_terms, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
-    ), query_terms.is_symbol
+    ), query_terms.is_name
 
 
 def ranked(
@@ -299,7 +303,7 @@ def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool
     assert best.start_byte > 0  # not the chunk that only speaks of it
     assert best.score > second.score + 0.5
     assert dict(best.signals)["definition_share"] == pytest.approx(
-        load_weights().select(True, vector)["definition_share"]
+        load_weights().select_files(True, vector)["definition_share"]
     )
 
 
@@ -392,11 +396,11 @@ def test_a_matrix_that_suffices_for_more_results_is_the_same(
     files = {f"src/f{number:03}.py": f"router = {number}\n" * 3 for number in range(300)}
     state = make_snapshot((SegmentView(build_segment(documents(files, {}), DIMENSION)),), 1)
     terms = TermCache()
-    query = terms.parse_query("router")
+    query = terms.make_query_terms("router")
 
-    def compute(result_count: int) -> FeatureMatrix:
+    def compute(result_count: int) -> SignalMatrix:
         passing = None if allowed_count is None else np.arange(300) < allowed_count
-        return compute_features(state, query, terms, None, lambda _: passing, result_count)
+        return compute_signal_matrix(state, query, terms, None, lambda _: passing, result_count)
 
     fewer, more = compute(10), compute(limit)
     assert fewer.suffices(limit) == (limit == 40 and allowed_count in (150, None))

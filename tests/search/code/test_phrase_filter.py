@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.forms.unicode_forms import spellings
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
-from cocosearchd.model import Hit, spellings
+from cocosearchd.model import Hit
 from cocosearchd.search.code import phrase_filter
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import make_snapshot
@@ -352,7 +353,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
     question = parse_query('"=> {"', profile=profile)
     answer = await corpus.ask(question)
     assert [hit.path for hit in answer.hits] == ["a.js", "b.js"]
-    assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
+    assert {dict(hit.signals)["relevance"] for hit in answer.hits} == {1.0}
     filtered = parse_query('"=> {"', profile=profile, paths=("b.*",))
     assert [hit.path for hit in (await corpus.ask(filtered)).hits] == ["b.js"]
     unquoted = parse_query("=> {", profile=profile)

@@ -25,7 +25,7 @@ from cocosearchd.search.lexical.analysis.analyser import (
     ReducedFile,
 )
 from cocosearchd.search.lexical.analysis.documents import FileText
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features
+from cocosearchd.search.lexical.index_snapshot import SignalMatrix, compute_signal_matrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
@@ -87,28 +87,30 @@ async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex
     return index
 
 
-async def ask(index: LexicalIndex, text: str) -> FeatureMatrix:
+async def ask(index: LexicalIndex, text: str) -> SignalMatrix:
     snapshot = await index.snapshot()
     assert snapshot is not None
-    return compute_features(snapshot, index.parse_query(text), index.terms, vector_of(text))
+    return compute_signal_matrix(
+        snapshot, index.make_query_terms(text), index.terms, vector_of(text)
+    )
 
 
-def by_file(features: FeatureMatrix) -> dict[str, list[float]]:
+def by_file(matrix: SignalMatrix) -> dict[str, list[float]]:
     """Every signal, the best chunk score and the best cosine by path.
 
     They must not depend on the order of files.
     """
     cosines = (
-        features.chunks.cosines
-        if features.chunks.cosines is not None
-        else np.zeros(len(features.chunks.keys), np.float32)
+        matrix.chunks.cosines
+        if matrix.chunks.cosines is not None
+        else np.zeros(len(matrix.chunks.keys), np.float32)
     )
-    ends = [*features.chunks.starts[1:].tolist(), len(features.chunks.keys)]
+    ends = [*matrix.chunks.starts[1:].tolist(), len(matrix.chunks.keys)]
     return {
-        path: [float(features.values[name][file]) for name in SIGNALS]
-        + [float(features.chunks.scores[start:end].max()), float(cosines[start:end].max())]
+        path: [float(matrix.values[name][file]) for name in SIGNALS]
+        + [float(matrix.chunks.scores[start:end].max()), float(cosines[start:end].max())]
         for file, (path, start, end) in enumerate(
-            zip(features.paths, features.chunks.starts.tolist(), ends, strict=True)
+            zip(matrix.paths, matrix.chunks.starts.tolist(), ends, strict=True)
         )
     }
 
@@ -551,7 +553,7 @@ async def test_discard_forgets_memory_and_disk(db: Database, tmp_path: Path) -> 
     index = LexicalIndex(db, record, folder, DirectAnalyser())
     await run_until_warm(index)
     assert segments_in(folder)
-    await index.discard()
+    await index.delete()
     assert not folder.exists()
     assert not index.warm
 

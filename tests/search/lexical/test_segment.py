@@ -19,7 +19,7 @@ from cocosearchd.search.lexical.analysis.documents import (
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.index_snapshot import (
     IndexSnapshot,
-    compute_features,
+    compute_signal_matrix,
     make_snapshot,
 )
 from cocosearchd.search.lexical.scoring import candidate_selection
@@ -55,8 +55,8 @@ FILES = {
 
 def answers(state: IndexSnapshot, query: str) -> dict[str, tuple[float, ...]]:
     terms = TermCache()
-    result = compute_features(
-        state, terms.parse_query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0]
+    result = compute_signal_matrix(
+        state, terms.make_query_terms(query), terms, np.eye(DIMENSION, dtype=np.float32)[0]
     )
     return {
         path: tuple(float(result.values[name][file]) for name in SIGNALS)
@@ -267,7 +267,9 @@ def test_a_row_is_written_few_times() -> None:
 
 def test_an_empty_index_answers_with_nothing() -> None:
     terms = TermCache()
-    result = compute_features(make_snapshot((), 3), terms.parse_query("anything"), terms, None)
+    result = compute_signal_matrix(
+        make_snapshot((), 3), terms.make_query_terms("anything"), terms, None
+    )
     assert (list(result.paths), result.chunks.keys.shape) == ([], (0, 2))
 
 
@@ -283,8 +285,8 @@ def test_cosines_of_quantised_vectors() -> None:
         ),
         1,
     )
-    result = compute_features(
-        state, terms.parse_query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32)
+    result = compute_signal_matrix(
+        state, terms.make_query_terms("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32)
     )
     assert result.chunks.cosines is not None
     assert result.chunks.cosines[0] == pytest.approx(0.6, abs=1e-3)
@@ -316,8 +318,8 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     terms = TermCache()
     state = large()
-    result = compute_features(
-        state, terms.parse_query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0]
+    result = compute_signal_matrix(
+        state, terms.make_query_terms("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0]
     )
     assert result.chunks.cosines is not None
     assert result.file_cosines is not None
@@ -432,10 +434,10 @@ def test_documents_that_pass_a_filter_are_candidates_as_well(
     terms = TermCache()
     state = large()
     vector = np.eye(DIMENSION, dtype=np.float32)[1]
-    query = terms.parse_query("value_3 of value_4")
-    full = compute_features(state, query, terms, vector)
+    query = terms.make_query_terms("value_3 of value_4")
+    full = compute_signal_matrix(state, query, terms, vector)
     name = next(path for path in state.live_documents.paths if path not in full.paths)
-    selected = compute_features(
+    selected = compute_signal_matrix(
         state,
         query,
         terms,
@@ -472,8 +474,8 @@ def test_ties_are_broken_the_same_way_in_any_order(
             compared.add(
                 tuple(
                     sorted(
-                        compute_features(
-                            state, terms.parse_query(query), terms, vector_of_query
+                        compute_signal_matrix(
+                            state, terms.make_query_terms(query), terms, vector_of_query
                         ).paths
                     )
                 )
@@ -486,10 +488,10 @@ def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.Monkey
     terms = TermCache()
     state = make_snapshot((SegmentView(build_segment(documents(FILES), DIMENSION)),), 1)
     for query in ("route session", "how is a cache locked", "lock_route"):
-        full = compute_features(state, terms.parse_query(query), terms)
+        full = compute_signal_matrix(state, terms.make_query_terms(query), terms)
         with monkeypatch.context() as patch:
             patch.setattr(candidate_selection, "MIN_CANDIDATES", 8)
-            selected = compute_features(state, terms.parse_query(query), terms)
+            selected = compute_signal_matrix(state, terms.make_query_terms(query), terms)
         assert 0 < len(selected.paths) < len(full.paths)
         places = [full.paths.index(path) for path in selected.paths]
         assert (

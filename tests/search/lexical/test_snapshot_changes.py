@@ -16,7 +16,7 @@ from cocosearchd.search.lexical.analysis.documents import make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
     IndexSnapshot,
-    compute_features,
+    compute_signal_matrix,
     make_snapshot,
 )
 from cocosearchd.search.lexical.segments.segment import size_bytes
@@ -106,8 +106,8 @@ def living(state: IndexSnapshot) -> dict[str, int]:
 
 
 def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
-    result = compute_features(
-        state, TERMS.parse_query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0]
+    result = compute_signal_matrix(
+        state, TERMS.make_query_terms(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0]
     )
     return {
         path: [float(result.values[name][n]) for name in SIGNALS]

@@ -57,7 +57,7 @@ def test_counts_words_parts_and_runs_of_digits() -> None:
 )
 def test_text_written_without_blanks_is_found_by_a_part(text: str, part: str) -> None:
     terms = TermCache()
-    query = {term for term, _ in terms.parse_query(part).terms}
+    query = {term for term, _ in terms.make_query_terms(part).terms}
     assert len(query) > 2
     assert query <= {term_hash(term) for term in terms.split_text(text)}
 
@@ -68,24 +68,24 @@ def test_parts_of_an_abbreviation() -> None:
 
 def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
     terms = TermCache()
-    assert [term for term, _ in terms.parse_query("how is a route found").terms] == [
+    assert [term for term, _ in terms.make_query_terms("how is a route found").terms] == [
         term_hash("rout"),
         term_hash("found"),
     ]
-    assert len(terms.parse_query("what is it").terms) == 3
-    assert terms.parse_query("").terms == ()
+    assert len(terms.make_query_terms("what is it").terms) == 3
+    assert terms.make_query_terms("").terms == ()
 
 
 def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
     terms = TermCache()
     names = ("python", "py")
-    assert [term for term, _ in terms.parse_query("python mkdir", common=names).terms] == [
+    assert [term for term, _ in terms.make_query_terms("python mkdir", common=names).terms] == [
         term_hash("mkdir")
     ]
-    assert [term for term, _ in terms.parse_query("python", common=names).terms] == [
+    assert [term for term, _ in terms.make_query_terms("python", common=names).terms] == [
         term_hash("python")
     ]
-    assert [term for term, _ in terms.parse_query("how is python", common=names).terms] == [
+    assert [term for term, _ in terms.make_query_terms("how is python", common=names).terms] == [
         term_hash("how"),
         term_hash("is"),
         term_hash("python"),
@@ -93,11 +93,13 @@ def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
 
 
 def test_a_word_asked_twice_counts_twice() -> None:
-    assert dict(TermCache().parse_query("session session key").terms)[term_hash("session")] == 2.0
+    assert (
+        dict(TermCache().make_query_terms("session session key").terms)[term_hash("session")] == 2.0
+    )
 
 
 def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
-    query = TermCache().parse_query("how flask handles sessions", "flask")
+    query = TermCache().make_query_terms("how flask handles sessions", "flask")
     assert dict(query.terms)[term_hash("flask")] == pytest.approx(0.3)
     assert dict(query.terms)[term_hash("session")] == 1.0
     assert dict(zip(query.words, query.shares, strict=True)) == {
@@ -106,11 +108,11 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
         "sessions": 1.0,
     }
     # a symbol is meant
-    assert dict(TermCache().parse_query("Flask", "flask").terms) == {term_hash("flask"): 1.0}
+    assert dict(TermCache().make_query_terms("Flask", "flask").terms) == {term_hash("flask"): 1.0}
 
 
 @pytest.mark.parametrize(
-    ("query", "is_symbol", "identifiers"),
+    ("query", "is_name", "identifiers"),
     [
         ("Router", True, ("Router",)),
         ("std::fs::File", True, ("std::fs::File", "File")),
@@ -120,14 +122,14 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
         ("plain words only", False, ()),
     ],
 )
-def test_identifiers_of_a_query(query: str, is_symbol: bool, identifiers: tuple[str, ...]) -> None:
-    parsed = TermCache().parse_query(query)
-    assert parsed.is_symbol is is_symbol
+def test_identifiers_of_a_query(query: str, is_name: bool, identifiers: tuple[str, ...]) -> None:
+    parsed = TermCache().make_query_terms(query)
+    assert parsed.is_name is is_name
     assert parsed.identifiers == identifiers
 
 
 def test_words_are_distinct_parts_without_single_letters() -> None:
-    assert TermCache().parse_query("parse parse a RouteGroup x").words == (
+    assert TermCache().make_query_terms("parse parse a RouteGroup x").words == (
         "parse",
         "route",
         "group",

@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.api.verbs import grep, references
 from cocosearchd.errors import InvalidInput
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.search.answers import file_listing
 from cocosearchd.search.listing.cursors import MAX_CURSOR, read_cursor, read_offset
 from cocosearchd.search.listing.list_cursor import decode_cursor

@@ -8,10 +8,11 @@ import pytest
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import InvalidInput
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
-from cocosearchd.model import Hit, path_text
+from cocosearchd.model import Hit
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition, decode_cursor
 from cocosearchd.search.listing.symbol_list import next_cursor

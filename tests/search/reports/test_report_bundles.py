@@ -71,7 +71,7 @@ async def test_the_first_file_has_several_places_and_the_rest_are_named(warm: Co
     answer = await warm.ask(parse_query(REPORT, budget_tokens=1200))
     assert [hit.path for hit in answer.hits] == [hit.path for hit in plain.hits]
     first = answer.hits[0]
-    other_texts = (entry.content for entry in first.also)
+    other_texts = (entry.content for entry in first.other_places)
     code = "\n".join((first.context_before, first.content, first.context_after, *other_texts))
     assert first.path == "shop/coupons.py"
     assert "coupon_step_0" in first.content  # the line of the frame
@@ -91,7 +91,7 @@ async def test_a_short_question_has_the_longest_prefix_that_fits(warm: Corpus) -
         plain = await warm.ask(parse_query(question))
         answer = await warm.ask(parse_query(question, budget_tokens=500))
         assert answer.hits == fit_budget(plain.hits, None, 500)
-        assert not any(hit.places for hit in plain.hits)
+        assert not any(hit.compared_places for hit in plain.hits)
 
 
 async def test_a_changed_file_is_marked_and_shows_its_stored_text(
@@ -137,7 +137,7 @@ async def join(db: Database, folder: Path, indexes: dict[str, dict[str, str]]) -
 def code_of(hit: Hit) -> str:
     """Return all code that a hit shows."""
     texts = (hit.context_before, hit.content, hit.context_after)
-    return "\n".join((*texts, *(entry.content for entry in hit.also)))
+    return "\n".join((*texts, *(entry.content for entry in hit.other_places)))
 
 
 def shown_tokens(hits: tuple[Hit, ...]) -> int:

@@ -5,7 +5,11 @@ import numpy as np
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.search.code.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features, make_snapshot
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    compute_signal_matrix,
+    make_snapshot,
+)
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.plan import make_plan, parse_query, split_question
 from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, MentionedFiles
@@ -34,13 +38,13 @@ def paths_for(text: str) -> list[str]:
     terms = TermCache()
     report = read_report(text)
     query = report_query_terms(report, terms)
-    matrix = compute_features(
+    matrix = compute_signal_matrix(
         state,
         query,
         terms,
         report_signals=make_scorer(report, terms),
     )
-    ranked = rank_code(matrix, query.is_symbol, load_weights(), 10)
+    ranked = rank_code(matrix, query.is_name, load_weights(), 10)
     return list(dict.fromkeys(chunk.path for chunk in ranked))
 
 
@@ -121,7 +125,7 @@ def test_paths_are_found_by_their_longest_end() -> None:
 
 def test_signals_are_those_that_weights_may_have() -> None:
     report = read_report("Basket fails\nin shop.basket")
-    signals = ReportScorer(report, TermCache().parse_query(report.title))(snapshot().corpus)
+    signals = ReportScorer(report, TermCache().make_query_terms(report.title))(snapshot().corpus)
     assert set(signals) == REPORT_SIGNALS == MENTION_SIGNALS | {"title", "message", "linked"}
     assert all(values.shape == (len(FILES),) for values in signals.values())
     assert all(np.isfinite(values).all() and (values >= 0).all() for values in signals.values())
@@ -129,7 +133,7 @@ def test_signals_are_those_that_weights_may_have() -> None:
 
 def test_an_empty_index_has_no_signals_to_compute() -> None:
     report = read_report("Basket fails\nin shop.basket")
-    signals = ReportScorer(report, TermCache().parse_query(report.title))(
+    signals = ReportScorer(report, TermCache().make_query_terms(report.title))(
         make_snapshot((), 1).corpus
     )
     assert all(len(values) == 0 for values in signals.values())

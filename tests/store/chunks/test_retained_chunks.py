@@ -212,7 +212,7 @@ async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
         await replace_files(db, record, (), paths)
     digest_before = await table_digest(db, record)
     assert await drop_retained_chunks(db, record) == 0, "few in any case"
-    assert await drop_retained_chunks(db, record, least=1) == 64 - 20
+    assert await drop_retained_chunks(db, record, minimum=1) == 64 - 20
     paths_left = {path for path, _, retained in await rows(db, record) if retained}
     assert paths_left == {f"turn{turn}/{n}.py" for turn in (6, 7) for n in range(2)} | {
         "turn5/1.py"

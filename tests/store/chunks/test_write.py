@@ -27,9 +27,9 @@ from cocosearchd.store.index_records import (
     damaged_files,
     drop_index,
     file_records,
-    generation,
     list_indexes,
     parse_failures,
+    read_generation,
     statistics,
     table_digest,
 )
@@ -61,7 +61,7 @@ async def test_a_file_is_stored_as_it_was_given(db: Database) -> None:
     record = await new_index(db)
     write = file_write("src/a.py", "one: first", "two: second", "plain third")
     assert await replace_file(db, record, write) == 1
-    assert await generation(db, record) == 1
+    assert await read_generation(db, record) == 1
     (file,) = await stored(db, record)
     assert (file.path, file.generation, file.language) == ("src/a.py", 1, "python")
     assert [chunk.content for chunk in file.chunks] == ["one: first", "two: second", "plain third"]
@@ -260,7 +260,7 @@ async def test_fingerprints_are_refreshed_where_the_content_is_the_stored_one(db
     ]
     assert await refresh_fingerprints(db, record, checked[:1]) == {"a.py"}
     assert await refresh_fingerprints(db, record, []) == frozenset()
-    assert await generation(db, record) == 2
+    assert await read_generation(db, record) == 2
 
 
 async def test_records_below_a_directory(db: Database) -> None:

@@ -462,7 +462,7 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await ensure_vector_index(db, record, build_at=1) == "built"
     written = await writers(db, record)
     for path, contents in texts.items():
-        generation = await index_records.generation(db, record)
+        generation = await index_records.read_generation(db, record)
         assert await replace_file(db, record, file_write(path, *contents)) == generation
         await replace_file(
             db, record, file_write(path, "new: 0", *contents[:300], "middle: 0", *contents[300:])

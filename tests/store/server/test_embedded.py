@@ -25,7 +25,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry
-from cocosearchd.store.index_records import damaged_files, generation, list_indexes
+from cocosearchd.store.index_records import damaged_files, list_indexes, read_generation
 from cocosearchd.store.server import embedded, server_log
 from cocosearchd.store.server.embedded import DEFAULTS, EmbeddedPostgres
 from cocosearchd.store.server.processes import list_processes
@@ -497,5 +497,5 @@ async def check_published(dsn: str, published: list[int], name: str) -> None:
         (record,) = [record for record in await list_indexes(db) if record.name == name]
         assert published
         # The one in flight may have been committed before it could be told.
-        assert await generation(db, record) in (published[-1], published[-1] + 1)
+        assert await read_generation(db, record) in (published[-1], published[-1] + 1)
         assert await damaged_files(db, record) == ()

@@ -136,7 +136,7 @@ def test_a_change_is_covered_by_what_is_said(root: Path, backend: str, change: s
     make, paths = CHANGES[change]
     with opened(root, backend) as (hints, heard):
         make(root)
-        if hints.blind() == (b"",):
+        if hints.unwatched() == (b"",):
             return  # it says so: everything is scanned
         heard.wait(lambda _: all(heard.covers(path) for path in paths))
 
@@ -414,14 +414,14 @@ def test_directories_without_a_watch_are_named_with_the_remedy(root: Path) -> No
     hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), budget=2)
     hints.start(Heard())
     watch_all(hints, root)
-    blind = hints.blind()
-    assert len(blind) == 1
+    unwatched = hints.unwatched()
+    assert len(unwatched) == 1
     assert "sysctl fs.inotify.max_user_watches=" in (hints.trouble or "")
-    shutil.rmtree(root / os.fsdecode(blind[0]))
+    shutil.rmtree(root / os.fsdecode(unwatched[0]))
     deadline = time.monotonic() + 5
-    while hints.blind() and time.monotonic() < deadline:
+    while hints.unwatched() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert hints.blind() == ()
+    assert hints.unwatched() == ()
     hints.close()
 
 
@@ -432,7 +432,7 @@ def test_mounts_that_make_no_events_are_named(root: Path) -> None:
     heard = Heard()
     hints.start(heard)
     watch_all(hints, root)
-    assert hints.blind() == (b"old",)
+    assert hints.unwatched() == (b"old",)
     (root / "old" / "kept.py").write_text("2")
     drop(root, "end")
     heard.wait(lambda hints: Cookie(b"end") in hints)

@@ -15,12 +15,12 @@ from cocosearchd.api.graph.graph_questions import (
 from cocosearchd.api.graph.structure_pages import is_selected
 from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, CodeFiles, DefinitionKey
 from cocosearchd.graph.questions.changed_symbols import Hunk, changed_symbols, shift_hunks
+from cocosearchd.graph.questions.question_limits import LimitReached, TimedFiles
 from cocosearchd.graph.questions.removed_definitions import (
     RemovalSearch,
     RemovedDefinition,
     changed_signatures,
 )
-from cocosearchd.graph.questions.time_limit import OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.watching.git.git_changes import GitChanges, GitFileChange
 
@@ -140,7 +140,7 @@ def _compare_all_versions(
     try:
         for item in described:
             compared.append(_compare_versions(files, item, earlier, search))
-    except OutOfTime:
+    except LimitReached:
         return [*compared, *described[len(compared) :]], False
     return compared, search.is_complete
 
@@ -161,7 +161,7 @@ def _compare_versions(
         removed_symbols=tuple(_removed_entry(files, entry) for entry in removed[:MAX_SYMBOLS]),
         signatures=tuple(
             s.ChangedSignature(
-                _symbol_of(present, DefinitionKey(item.path, signature.symbol)),
+                _symbol_of(present, DefinitionKey(item.path, signature.position)),
                 signature.earlier_signature,
             )
             for signature in signatures
@@ -177,7 +177,7 @@ def _removed_entry(files: CodeFiles, removed: RemovedDefinition) -> s.RemovedSym
 
 
 def _symbol_of(file: CodeFile, key: DefinitionKey) -> GraphSymbol:
-    symbol = None if key.symbol == WHOLE_FILE else file.symbols[key.symbol]
+    symbol = None if key.position == WHOLE_FILE else file.symbols[key.position]
     return make_symbol_entry(file.path, file.language, symbol)
 
 

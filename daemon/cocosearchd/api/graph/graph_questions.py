@@ -1,4 +1,4 @@
-"""Questions about the code graph of one index: which index, how fresh, in a thread, in bounded time
+"""Questions about the code graph of one index: which index, how fresh, in a thread, in bounded time.
 
 All verbs about the graph go through `GraphQuestions.ask`.
 """
@@ -18,17 +18,18 @@ from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.errors import TIMED_OUT, InvalidInput, NotFound
 from cocosearchd.filters.filter_fields import Filter, make_filter, make_relative
+from cocosearchd.forms.path_forms import glob_from_client, path_from_client
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.graph.code_files import WHOLE_FILE, CodeFiles, DefinitionKey
 from cocosearchd.graph.code_files_view import CodeFilesView
+from cocosearchd.graph.questions.question_limits import IsOver, LimitReached, TimedFiles
 from cocosearchd.graph.questions.target import Target, parse_target
 from cocosearchd.graph.questions.target_search import UnknownName
-from cocosearchd.graph.questions.time_limit import IsOver, OutOfTime, TimedFiles
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import Symbol, glob_from_client, path_from_client
+from cocosearchd.model import Symbol
 from cocosearchd.search.answers import file_content
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.query_bounds import check_budget, check_filters
@@ -137,7 +138,7 @@ class GraphQuestions:
 
         try:
             return await index.graph.ask(answer, unsaved_files(overlay))
-        except OutOfTime:
+        except LimitReached:
             raise NotFound(
                 f"{target.text!r} was not found in {QUESTION_S:.0f} seconds",
                 "give a place, as in src/a.py:12",
@@ -255,7 +256,7 @@ def make_definition_entries(
         make_symbol_entry(
             key.path,
             loaded[key.path].language,
-            None if key.symbol == WHOLE_FILE else loaded[key.path].symbols[key.symbol],
+            None if key.position == WHOLE_FILE else loaded[key.path].symbols[key.position],
         )
         for key in keys
         if key.path in loaded

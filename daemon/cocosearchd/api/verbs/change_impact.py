@@ -60,7 +60,7 @@ class ImpactVerbs:
         self._earlier_code = earlier_code
 
     async def impact(self, request: s.ImpactRequest) -> s.ImpactReply:
-        """All that a change of a definition or a file affects, with the tests among it."""
+        """Return all that a change of a definition or a file affects, with the tests among it."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
         offset = read_offset(request.cursor, MAX_NUMBER)
         answer = await self._questions.ask(request, partial(_find_impact, request))
@@ -74,7 +74,9 @@ class ImpactVerbs:
         )
 
     async def changes(self, request: s.ChangesRequest) -> s.ChangesReply:
-        """The definitions that a change in git touches, what it affects, and the tests to run."""
+        """Return the definitions that a change in git touches, what it affects, and the tests to
+        run.
+        """
         check_range("depth", request.depth, 1, MAX_DEPTH)
         offset = read_offset(request.cursor, MAX_NUMBER)
         selection = await self._questions.ask(request, _read_target)

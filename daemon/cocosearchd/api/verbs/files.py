@@ -11,10 +11,11 @@ from cocosearchd.api import file_references, replies
 from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.errors import NotFound
+from cocosearchd.forms.path_forms import glob_from_client, path_from_client
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import IndexRecord, glob_from_client, path_from_client
+from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers import file_content, file_listing
 from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.answers.disk_files import VerifiedFiles
@@ -42,7 +43,7 @@ class FileVerbs:
         self._sync = sync
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
-        """Indexed files, page by page, after every change made before the request."""
+        """Return indexed files, page by page, after every change made before the request."""
         deadline = self._sync.deadline(request.sync_timeout_ms)
         indexes = await self._selected(request)
         page, freshness = await self._page(
@@ -68,7 +69,7 @@ class FileVerbs:
         )
 
     async def _selected(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
-        """Indexes of the requested topic, narrowed by the index of the request."""
+        """Return indexes of the requested topic, narrowed by the index of the request."""
         lookup = self._indexes.lookup
         if request.topic is None:
             return (await lookup.select(request.index, request.cwd),)
@@ -95,7 +96,9 @@ class FileVerbs:
         return page, freshness
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
-        """A file or some of its lines; from the disk if it is unchanged since it was indexed."""
+        """Return a file or some of its lines; from the disk if it is unchanged since it was
+        indexed.
+        """
         check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
         freshness: dict[str, Freshness] = {}
@@ -148,7 +151,7 @@ class FileVerbs:
         )
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
-        """Code in other files that resembles the code at a line."""
+        """Return code in other files that resembles the code at a line."""
         check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
 
@@ -182,7 +185,7 @@ class FileVerbs:
         overlays: dict[str, Overlay],
         deadline: float | None,
     ) -> RunningIndex:
-        """The index that has a file; waits for pending changes if none has it yet."""
+        """Return the index that has a file; waits for pending changes if none has it yet."""
         records = _records(indexes)
         try:
             name = await file_content.find_owner(self._db, records, path, overlays)

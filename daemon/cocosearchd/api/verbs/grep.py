@@ -13,11 +13,11 @@ from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import searched_indexes
 from cocosearchd.errors import InvalidInput
+from cocosearchd.forms.path_forms import glob_from_client, path_from_client
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.model import glob_from_client, path_from_client
 from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
@@ -65,7 +65,7 @@ class GrepVerbs:
         self._grep = grep
 
     async def grep(self, request: w.GrepRequest) -> w.GrepReply:
-        """Lines that match a pattern, after every change made before the request."""
+        """Return lines that match a pattern, after every change made before the request."""
         deadline = self._sync.deadline(request.sync_timeout_ms)
         began = anyio.current_time()
         query = _make_query(request)
@@ -159,7 +159,7 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
 
 
 def _reduce_limits(query: GrepQuery, files: Sequence[MatchingFile]) -> GrepQuery:
-    """The query for the next index, which returns what is left of the limits."""
+    """Return the query for the next index, which returns what is left of the limits."""
     lines = sum(len(file.lines) for file in files)
     return replace(
         query,
@@ -221,7 +221,7 @@ def _reply(
 
 
 def _total(answers: Sequence[_IndexAnswer]) -> IndexMatches:
-    """The counts of all indexes."""
+    """Return the counts of all indexes."""
     matches = [answer.matches for answer in answers]
     return IndexMatches(
         files=(),
@@ -252,7 +252,7 @@ def _file(index: str, file: MatchingFile) -> w.GrepFile:
 
 
 def _fit(files: Sequence[w.GrepFile], budget: int) -> tuple[w.GrepFile, ...]:
-    """The first files and lines that fit into a budget of tokens, at least one of them."""
+    """Return the first files and lines that fit into a budget of tokens, at least one of them."""
     fitting = list[w.GrepFile]()
     for file in files:
         budget -= estimate_tokens(file.path) + FILE_TOKENS
@@ -269,7 +269,7 @@ def _fit(files: Sequence[w.GrepFile], budget: int) -> tuple[w.GrepFile, ...]:
 def _fitting_lines(
     lines: Sequence[w.GrepLine], budget: int, at_least: int
 ) -> tuple[w.GrepLine, ...]:
-    """The first lines that fit into a budget."""
+    """Return the first lines that fit into a budget."""
     count = 0
     for line in lines:
         budget -= _line_tokens(line)
@@ -295,7 +295,7 @@ def _unmatched(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[
 
 
 def _notes(answer: _IndexAnswer) -> list[str]:
-    """Sentences about what an answer lacks."""
+    """Return sentences about what an answer lacks."""
     matches = answer.matches
     notes = [f"{path} was not searched: {problem}" for path, problem in matches.problems]
     if len(notes) > PROBLEMS_SHOWN:
@@ -317,7 +317,7 @@ def _notes(answer: _IndexAnswer) -> list[str]:
 def _make_cursor(
     files: Sequence[w.GrepFile], totals: IndexMatches, *, has_lines: bool
 ) -> str | None:
-    """The place after the last line or file of a reply; None if that is the end."""
+    """Return the place after the last line or file of a reply; None if that is the end."""
     line_count = sum(len(file.lines) for file in files)
     is_complete = (
         line_count == totals.total_lines if has_lines else len(files) == totals.total_files

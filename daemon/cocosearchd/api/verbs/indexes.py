@@ -65,7 +65,7 @@ class IndexVerbs:
     async def report_progress(
         self, request: p.IndexRequest
     ) -> AsyncGenerator[p.IndexProgress, None]:
-        """Progress until the index is searchable and nothing is pending."""
+        """Yield the progress until the index is searchable and nothing is pending."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
         began = anyio.current_time()
         while True:
@@ -82,12 +82,12 @@ class IndexVerbs:
             index = self._indexes.lookup.get(index.record.name)
 
     async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb
-        """All indexes, by name."""
+        """Return all indexes, by name."""
         statuses = await asyncio.gather(*map(self._reports.status, self._indexes.lookup.all()))
         return p.IndexesReply(tuple(statuses))
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
-        """Counts, languages and parse health, after every change made before the request."""
+        """Return counts, languages and parse health, after every change made before the request."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
         deadline = self._sync.deadline(request.sync_timeout_ms)
         freshness = await self._sync.wait(index, deadline)
@@ -146,7 +146,7 @@ class IndexVerbs:
         )
 
     async def locate(self, request: w.LocateRequest) -> w.LocateReply:
-        """The index around the first of the directories that lies in one. Reads only links."""
+        """Return the index around the first of the directories that lies in one. Reads only links."""
         for path in request.paths:
             if (index := await self._indexes.lookup.around(path)) is not None:
                 return w.LocateReply(index.record.name, os.fsdecode(index.record.root), path)

@@ -13,13 +13,14 @@ import anyio.from_thread
 from cocosearch_ipc import graph_protocol as g
 from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.errors import TIMED_OUT, InvalidInput, NotFound
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.scip import precise_uses
 from cocosearchd.graph.scip.scip_matches import ScipMatcher
 from cocosearchd.graph.scip.scip_reader import ScipDocument, ScipMetadata, read_index
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.model import IndexRecord, path_bytes, path_text
+from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.runtime.files.regular_files import IrregularFile, open_regular
 from cocosearchd.search.answers.disk_files import VerifiedFiles

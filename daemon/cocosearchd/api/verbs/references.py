@@ -21,8 +21,8 @@ from cocosearchd.api.graph.line_texts import FileLines, LineTexts, clip_around_c
 from cocosearchd.errors import InvalidInput
 from cocosearchd.graph.code_files import CodeFiles, DefinitionKey
 from cocosearchd.graph.questions import calls, name_meanings, reference_pages
+from cocosearchd.graph.questions.question_limits import IsOver
 from cocosearchd.graph.questions.target_search import find_target_definitions
-from cocosearchd.graph.questions.time_limit import IsOver
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.search.listing.cursors import read_cursor, read_offset
@@ -72,7 +72,7 @@ class ReferenceVerbs:
         self._texts = texts
 
     async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
-        """The definition of a name, or of what is used at a place."""
+        """Return the definition of a name, or of what is used at a place."""
         answer = await self._questions.ask(request, _find_meanings)
         meanings = answer.value
         names = fit_entries(meanings.names[: request.limit], request.budget_tokens, _name_text)
@@ -86,7 +86,7 @@ class ReferenceVerbs:
         )
 
     async def references(self, request: g.ReferencesRequest) -> g.ReferencesReply:
-        """All uses of a definition, page by page, with their number."""
+        """Return all uses of a definition, page by page, with their number."""
         query = reference_pages.ReferenceQuery(
             kinds=_check_kinds(request.kinds),
             min_confidence=request.min_confidence,
@@ -98,11 +98,11 @@ class ReferenceVerbs:
         return await self._references_reply(request, answer)
 
     async def callers(self, request: g.CallsRequest) -> g.CallsReply:
-        """The functions that call a function, and their callers, to a depth."""
+        """Return the functions that call a function, and their callers, to a depth."""
         return await self._calls(request, calls.find_callers)
 
     async def callees(self, request: g.CallsRequest) -> g.CallsReply:
-        """The functions that a function calls, and what these call, to a depth."""
+        """Return the functions that a function calls, and what these call, to a depth."""
         return await self._calls(request, calls.find_callees)
 
     async def _references_reply(

@@ -52,7 +52,7 @@ class SearchVerbs:
         self.latency = Latency()
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
-        """Ranked chunks of the indexes, after every change made before the request."""
+        """Return ranked chunks of the indexes, after every change made before the request."""
         deadline = self._sync.deadline(request.sync_timeout_ms)
         indexes, query, warnings = await self._resolve(request, deadline)
         if len(indexes) == 1:
@@ -65,7 +65,7 @@ class SearchVerbs:
     async def _resolve(
         self, request: p.SearchRequest, deadline: float | None
     ) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
-        """Indexes, query and warnings of a request.
+        """Return indexes, query and warnings of a request.
 
         A single index adds the indexes that it links, and the defaults of its project.
         """
@@ -166,7 +166,7 @@ class SearchVerbs:
         )
 
     async def _empty_warnings(self, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:
-        """Warnings about the indexes of which no file is searchable."""
+        """Return warnings about the indexes of which no file is searchable."""
         sentences = [
             (index.record.name, sentence)
             for index in indexes
@@ -175,7 +175,7 @@ class SearchVerbs:
         return group_sentences(sentences)
 
     def _incompatible(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Warnings about indexes that cannot be searched, and the same with hints."""
+        """Return warnings about indexes that cannot be searched, and the same with hints."""
         failed = [
             FailedIndex(index.record.name, index.error)
             for index in self._indexes.lookup.all()
@@ -224,7 +224,7 @@ def _suspect_changes(
 def _observed_freshness(
     freshness: Freshness, answer: Answer, *, name_index: bool = False
 ) -> Freshness:
-    """Freshness after waiting, reduced by the changes that answering has seen.
+    """Return the freshness after waiting, reduced by the changes that answering has seen.
 
     With `name_index` the reason names the index of the answer.
     """

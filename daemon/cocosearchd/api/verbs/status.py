@@ -70,7 +70,9 @@ class StatusVerbs:
         self._latency = latency
 
     async def status(self, request: p.Empty) -> p.StatusReply:
-        """State of the daemon, of what it depends on, and of each index (`IndexReports.status`)."""
+        """Return the state of the daemon, of what it depends on, and of each index
+        (`IndexReports.status`).
+        """
         info = self._info
         return p.StatusReply(
             version=info.version,
@@ -98,7 +100,7 @@ class StatusVerbs:
         )
 
     async def models(self, request: p.Empty) -> w.ModelsReply:  # noqa: ARG002 - the shape of a verb
-        """Embedding models that can be used, and the model of each index."""
+        """Return embedding models that can be used, and the model of each index."""
         configured = self._embedder_status()
         available = await self._embedders.models()
         entries = tuple(
@@ -110,7 +112,7 @@ class StatusVerbs:
         return w.ModelsReply(configured, entries, tuple(uses))
 
     async def config(self, request: w.ConfigRequest) -> w.ConfigReply:
-        """Effective settings, each with its origin."""
+        """Return effective settings, each with its origin."""
         index = await self._indexes.lookup.around(request.cwd) if request.cwd else None
         if request.index is not None:
             index = self._indexes.lookup.get(request.index)
@@ -128,7 +130,7 @@ class StatusVerbs:
         return w.ConfigReply(_config_values(index.settings), index.record.name, warnings)
 
     async def languages(self, request: p.Empty) -> w.LanguagesReply:  # noqa: ARG002 - the shape of a verb
-        """Supported languages and their kinds, by name."""
+        """Return supported languages and their kinds, by name."""
         return replies.languages()
 
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb

@@ -72,7 +72,7 @@ class StructureVerbs:
         self._search = search
 
     async def dependencies(self, request: s.DependenciesRequest) -> s.DependenciesReply:
-        """The imports of files or modules, those that import them, and cycles."""
+        """Return the imports of files or modules, those that import them, and cycles."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
         check_range("level", request.level, 1, s.MAX_LEVEL)
         if request.direction not in DIRECTIONS:
@@ -84,7 +84,7 @@ class StructureVerbs:
         return s.DependenciesReply(**make_reply_fields(answer), **fields)
 
     async def outline(self, request: s.OutlineRequest) -> s.OutlineReply:
-        """The definitions of a file, or the files of a directory with theirs."""
+        """Return the definitions of a file, or the files of a directory with theirs."""
         check_range("depth", request.depth, 0, MAX_DEPTH)
         budget = _budget(request.budget_tokens, s.OUTLINE_TOKENS)
         answer = await self._questions.ask(request, partial(_find_outline, request, budget))
@@ -103,7 +103,7 @@ class StructureVerbs:
         )
 
     async def map(self, request: s.MapRequest) -> s.MapReply:
-        """The central definitions of an index within a budget of tokens."""
+        """Return the central definitions of an index within a budget of tokens."""
         budget = _budget(request.budget_tokens, s.MAP_TOKENS)
         preferred = await self._matching_paths(request) if request.query else []
         answer = await self._questions.ask(request, partial(_find_map, preferred, budget))

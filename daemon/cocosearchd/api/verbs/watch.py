@@ -35,7 +35,7 @@ class WatchVerbs:
         self._search = search
 
     def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
-        """Committed batches as they become searchable, until the client goes.
+        """Yield committed batches as they become searchable, until the client goes.
 
         With a query: the new matches of the query in them.
         """
@@ -47,7 +47,9 @@ class WatchVerbs:
         async with self._indexes.commits.subscribe() as commits:
             for event in await self._events_since(request, commits):
                 yield event
-            events = self._life(commits) if request.lifecycle else self._committed(commits)
+            events = (
+                self._commits_and_states(commits) if request.lifecycle else self._committed(commits)
+            )
             async for event in events:
                 if request.index in (None, event.index):
                     yield event
@@ -90,27 +92,27 @@ class WatchVerbs:
         return replace(event, kind="matches", matches=matches) if matches else None
 
     async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
-        """Events of commits. The first one of an index that was cleared and added again is preceded
-        by a `missed` event: nobody reports what the old one lost.
+        """Yield events of commits. The first one of an index that was cleared and added again is
+        preceded by a `missed` event: nobody reports what the old one lost.
         """
         clocks = {
             index.record.name: replies.as_of(index.root.clock())
             for index in self._indexes.lookup.all()
         }
-        lives = {name: _life_of(clock) for name, clock in clocks.items() if clock.epoch}
+        watch_ids = {name: _watch_id(clock) for name, clock in clocks.items() if clock.epoch}
         async for commit in commits:
             if (event := await self._event(commit, commits)) is None:
                 continue
-            life = _life_of(event.as_of)
-            if lives.setdefault(event.index, life) != life:
-                lives[event.index] = life
+            watch_id = _watch_id(event.as_of)
+            if watch_ids.setdefault(event.index, watch_id) != watch_id:
+                watch_ids[event.index] = watch_id
                 yield replace(
                     event, kind="missed", changed=(), removed=(), as_of=replace(event.as_of, seq=0)
                 )
             yield event
 
-    async def _life(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
-        """Events of commits and of the indexes' states.
+    async def _commits_and_states(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+        """Yield events of commits and of the indexes' states.
 
         Reads states only after a notification, and again while one of them changes.
         """
@@ -140,7 +142,7 @@ class WatchVerbs:
     async def _events_since(
         self, request: w.WatchRequest, commits: Commits
     ) -> tuple[w.WatchEvent, ...]:
-        """Changes since the clock of a request: one event for each index that has changed."""
+        """Return changes since the clock of a request: one event for each index that has changed."""
         if request.since is None:
             return ()
         indexes = tuple(index for index in self._indexes.lookup.all() if index.error is None)
@@ -161,13 +163,13 @@ class WatchVerbs:
         return await self._event(commit, commits) if paths else None
 
     def _states(self) -> dict[str, w.WatchEvent]:
-        """The state of each index, as an event, by name."""
+        """Return the state of each index, as an event, by name."""
         return {index.record.name: _state_event(index) for index in self._indexes.lookup.all()}
 
     async def _event(
         self, commit: Commit, commits: Commits, *, more: bool = False
     ) -> w.WatchEvent | None:
-        """The event of a commit, None if its index is gone.
+        """Return the event of a commit, None if its index is gone.
 
         `more`: further commits follow that no longer wait in `commits`. The clock of an event must
         not count changes that are still to be reported, because a client that comes back asks for
@@ -207,18 +209,20 @@ def _receive_waiting(commits: Commits) -> tuple[Commit, ...]:
     return tuple(commits.receive_nowait() for _ in range(commits.statistics().current_buffer_used))
 
 
-def _life_of(clock: p.AsOf) -> str:
-    """The part of an epoch that all clocks of one root share while it is watched."""
+def _watch_id(clock: p.AsOf) -> str:
+    """Return the part of an epoch that all clocks of one root share while it is watched."""
     return clock.epoch.rpartition(".")[0]
 
 
 def _is_cut_off(commits: Commits) -> bool:
-    """True if the feed has closed the stream because its reader was too slow."""
+    """Return True if the feed has closed the stream because its reader was too slow."""
     return not commits.statistics().open_send_streams
 
 
 def _before_commits(event: w.WatchEvent, batch: tuple[Commit, ...]) -> w.WatchEvent:
-    """The event with the clock of the first commit of its index that is still to be reported."""
+    """Return the event with the clock of the first commit of its index that is still to be
+    reported.
+    """
     clock = next((commit.as_of for commit in batch if commit.index == event.index), None)
     return event if clock is None else replace(event, as_of=replies.as_of(clock))
 
@@ -226,7 +230,7 @@ def _before_commits(event: w.WatchEvent, batch: tuple[Commit, ...]) -> w.WatchEv
 def _state_changes(
     previous: Mapping[str, w.WatchEvent], current: Mapping[str, w.WatchEvent]
 ) -> Iterator[w.WatchEvent]:
-    """Events of indexes that were added, removed, or changed their state."""
+    """Yield events of indexes that were added, removed, or changed their state."""
     for name, event in current.items():
         if name not in previous:
             yield replace(event, kind="added")

@@ -100,7 +100,7 @@ def load(home: Path, name: str) -> StaticModel:
 
 
 def model_digest(home: Path, name: str, weighing: TermWeights) -> str:
-    """SHA-256 over everything that shapes a vector, as in `NAME.json`."""
+    """Return SHA-256 over everything that shapes a vector, as in `NAME.json`."""
     digest = hashlib.sha256(repr((weighing.power, weighing.header, weighing.path)).encode())
     for part in PARTS:
         digest.update((home / f"{name}{part}").read_bytes())

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from zlib import crc32
 
-from cocosearchd.model import stream_safe
+from cocosearchd.forms.unicode_forms import stream_safe
 
 # In order: plural abbreviations (IDs), abbreviations (HTTP of HTTPServer), humps and plain words,
 # digits, and runs of letters that are not ASCII.

@@ -1,4 +1,4 @@
-"""Trees of calls: the callers of a function, or what it calls, level by level to a depth"""
+"""Trees of calls: the callers of a function, or what it calls, level by level to a depth."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from cocosearchd.filters.filter_fields import Filter, file_passes
 from cocosearchd.graph.code_files import (
+    WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
@@ -16,9 +17,9 @@ from cocosearchd.graph.code_files import (
     Resolution,
     ResolvedUse,
 )
-from cocosearchd.graph.questions.impact import STRENGTH, constructed_class
+from cocosearchd.graph.questions.impact import constructed_class
+from cocosearchd.graph.questions.question_limits import IsOver, TimedSearch
 from cocosearchd.graph.questions.reference_pages import first_of_each_name
-from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
@@ -159,7 +160,7 @@ class _EdgeGroup:
     def add(self, edge: _Edge) -> None:
         """Add a call of the same two definitions."""
         self.sites[edge.site] = None
-        if STRENGTH[edge.resolution.confidence] < STRENGTH[self.resolution.confidence]:
+        if WEAKNESS[edge.resolution.confidence] < WEAKNESS[self.resolution.confidence]:
             self.resolution = edge.resolution
 
 
@@ -221,16 +222,16 @@ class _Walk:
                 continue
             if key not in self._positions:
                 self._positions[key] = len(self._nodes)
-                if key.symbol != WHOLE_FILE:
+                if key.position != WHOLE_FILE:
                     new_keys.append(key)
             self._nodes.append(node)
         return new_keys
 
     def _group(self, edges: Iterator[_Edge]) -> dict[DefinitionKey, _EdgeGroup]:
         groups = dict[DefinitionKey, _EdgeGroup]()
-        weakest = STRENGTH[self._query.min_confidence]
+        weakest = WEAKNESS[self._query.min_confidence]
         for edge in self._search.limit(edges):
-            if STRENGTH[edge.resolution.confidence] <= weakest:
+            if WEAKNESS[edge.resolution.confidence] <= weakest:
                 groups.setdefault(edge.neighbour, _EdgeGroup(edge)).add(edge)
         return groups
 
@@ -242,7 +243,7 @@ class _Walk:
         is_first = key not in self._positions
         return CallNode(
             key=key,
-            symbol=None if key.symbol == WHOLE_FILE else file.symbols[key.symbol],
+            symbol=None if key.position == WHOLE_FILE else file.symbols[key.position],
             language=file.language,
             depth=self._depth(parent) + 1,
             parent=parent,
@@ -274,7 +275,7 @@ def _with_classes(files: CodeFiles, group: Sequence[DefinitionKey]) -> list[Defi
     keys = first_of_each_name(files, group)
     for key in tuple(keys):
         file = files.load([key.path])[key.path]
-        owner = None if key.symbol == WHOLE_FILE else constructed_class(file, key.symbol)
+        owner = None if key.position == WHOLE_FILE else constructed_class(file, key.position)
         if owner is not None:
             keys.append(DefinitionKey(key.path, owner))
     return keys
@@ -285,7 +286,7 @@ def _calls_inside(file: CodeFile, key: DefinitionKey, *, is_target: bool) -> Ite
 
     A class has the calls of all its members if it is the target, else those of its constructors.
     """
-    inside = _body(file, key.symbol, is_target=is_target)
+    inside = _body(file, key.position, is_target=is_target)
     return (use for use in file.facts.uses if use.kind == "call" and use.symbol in inside)
 
 

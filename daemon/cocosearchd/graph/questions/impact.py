@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from cocosearchd.graph.code_files import (
+    WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
@@ -13,15 +14,14 @@ from cocosearchd.graph.code_files import (
     DefinitionKey,
     ResolvedUse,
 )
+from cocosearchd.graph.questions.question_limits import STEP, IsOver, LimitReached
 from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
-from cocosearchd.graph.questions.time_limit import STEP, IsOver, OutOfTime
 from cocosearchd.graph.resolution.reasons import OVERRIDES, REASONS
 from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
 # Confidences by strength, the strongest first.
-STRENGTH: Mapping[Confidence, int] = {"certain": 0, "likely": 1, "possible": 2}
 MAX_AFFECTED = 5_000  # definitions
 MAX_USES = 100_000  # that are looked at
 # A change of these is a change for all that make an object of the class.
@@ -120,7 +120,7 @@ def find_impact(
 
 def weaker(first: Confidence, second: Confidence) -> Confidence:
     """Return the weaker of two confidences."""
-    return max(first, second, key=STRENGTH.__getitem__)
+    return max(first, second, key=WEAKNESS.__getitem__)
 
 
 def _expand(
@@ -132,7 +132,7 @@ def _expand(
     """
     positions = dict[str, set[int]]()
     for key in changed:
-        positions.setdefault(key.path, set()).add(key.symbol)
+        positions.setdefault(key.path, set()).add(key.position)
     for path, file in files.load(positions).items():
         starts = positions[path]
         if WHOLE_FILE in starts:
@@ -220,7 +220,7 @@ class _ImpactSearch:
                 for use in self.resolver.uses_of(definition):
                     reached = weaker(confidence, use.resolution.confidence)
                     self._follow(use, _Way(self.names[definition], reached, distance), following)
-        except OutOfTime:
+        except LimitReached:
             self.complete = False
             return {}
         return {key: following[key] for key in sorted(following.keys() - self.changed)}
@@ -233,7 +233,7 @@ class _ImpactSearch:
             for key in self.resolver.overriders_of(definition):
                 self._count_use()
                 file = self.files.load([key.path])[key.path]
-                symbol = file.symbols[key.symbol]
+                symbol = file.symbols[key.position]
                 item = Affected(
                     key=key,
                     symbol=symbol,
@@ -258,25 +258,25 @@ class _ImpactSearch:
             following |= dict.fromkeys(self._leading_on(use), way.confidence)
 
     def _count_use(self) -> None:
-        """Count a use. Raises `OutOfTime` at a limit."""
+        """Count a use. Raises `LimitReached` at a limit."""
         self.use_count += 1
         if (
             self.use_count > self.bounds.max_uses
             or len(self.affected) >= self.bounds.max_affected
             or (self.use_count % STEP == 0 and self.bounds.is_over())
         ):
-            raise OutOfTime
+            raise LimitReached
 
     def _record(self, item: Affected) -> bool:
         """Record an affected definition; returns False for one that is known at least as well."""
-        if STRENGTH[item.confidence] > STRENGTH[self.bounds.weakest]:
+        if WEAKNESS[item.confidence] > WEAKNESS[self.bounds.weakest]:
             return False
         if item.key in self.changed and not item.is_broken:
             return False
         earlier = self.affected.get(item.key)
         if earlier is not None and (
             earlier.distance < item.distance
-            or STRENGTH[earlier.confidence] <= STRENGTH[item.confidence]
+            or WEAKNESS[earlier.confidence] <= WEAKNESS[item.confidence]
         ):
             return False
         self.affected[item.key] = item
@@ -298,7 +298,7 @@ def _affected_by(use: ResolvedUse, way: _Way) -> Affected:
     user = _user(use)
     return Affected(
         key=user,
-        symbol=use.file.symbols[user.symbol] if user.symbol != WHOLE_FILE else None,
+        symbol=use.file.symbols[user.position] if user.position != WHOLE_FILE else None,
         language=use.file.language,
         distance=way.distance,
         confidence=way.confidence,
@@ -318,4 +318,4 @@ def _user(use: ResolvedUse) -> DefinitionKey:
 
 def _order(item: Affected) -> tuple[int, int, bool, str, int]:
     line = item.symbol.start_line if item.symbol is not None else 0
-    return item.distance, STRENGTH[item.confidence], item.is_test, item.key.path, line
+    return item.distance, WEAKNESS[item.confidence], item.is_test, item.key.path, line

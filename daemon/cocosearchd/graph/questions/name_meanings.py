@@ -1,4 +1,4 @@
-"""Definitions of a name, or of the names that are used at a place; re-exports are followed"""
+"""Definitions of a name, or of the names that are used at a place; re-exports are followed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

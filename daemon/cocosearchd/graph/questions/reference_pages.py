@@ -1,4 +1,4 @@
-"""References: the uses of a definition, filtered, in the order of pages, and counted
+"""References: the uses of a definition, filtered, in the order of pages, and counted.
 
 Files are read in the order of the list. A page needs no file behind it, but the counts do: once the
 page is full, more files are read only as far as `COUNTED_FILES`, and the page says how many are left.
@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import (
+    WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
@@ -20,8 +21,7 @@ from cocosearchd.graph.code_files import (
     ResolvedUse,
 )
 from cocosearchd.graph.questions.file_places import enclosing_symbol
-from cocosearchd.graph.questions.impact import STRENGTH
-from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
+from cocosearchd.graph.questions.question_limits import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
@@ -133,8 +133,8 @@ def first_of_each_name(files: CodeFiles, keys: Iterable[DefinitionKey]) -> list[
     for key in keys:
         file = files.load([key.path]).get(key.path)
         if file is not None:
-            is_file = key.symbol == WHOLE_FILE
-            name = "" if is_file else file.symbols[key.symbol].qualified_name
+            is_file = key.position == WHOLE_FILE
+            name = "" if is_file else file.symbols[key.position].qualified_name
             firsts.setdefault((key.path, name), key)
     return list(firsts.values())
 
@@ -185,7 +185,7 @@ class _PageSearch:
 
     def _sources(self, key: DefinitionKey) -> Iterable[str]:
         """Return the paths of the files that may have references of a definition."""
-        if key.symbol != WHOLE_FILE:
+        if key.position != WHOLE_FILE:
             return self._resolver.mentioning_paths(key)
         importers = (path for name in _module_names(key) for path in self._files.files_using(name))
         return {*self._resolver.mentioning_paths(key), *importers}
@@ -217,7 +217,7 @@ class _PageSearch:
             yield from map(_use_reference, self._resolver.uses_in(key, file))
         if kinds and IMPORT not in kinds:
             return
-        if key.symbol == WHOLE_FILE:
+        if key.position == WHOLE_FILE:
             yield from self._imports_of_file(key, file)
         else:
             yield from map(_import_reference, self._resolver.imports_in(key, file))
@@ -250,12 +250,12 @@ def _near_imports(file: CodeFile, names: set[str]) -> Iterator[Import]:
 
 def _make_test(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
     """Return a test of references by kind and confidence."""
-    weakest = STRENGTH[query.min_confidence]
+    weakest = WEAKNESS[query.min_confidence]
 
     def passes(reference: FoundReference) -> bool:
         if query.kinds and reference.position.kind not in query.kinds:
             return False
-        return STRENGTH[reference.confidence] <= weakest
+        return WEAKNESS[reference.confidence] <= weakest
 
     return passes
 

@@ -1,4 +1,4 @@
-"""Definitions that a change removed, renamed or moved, other signatures, and the uses that are left"""
+"""Definitions that a change removed, renamed or moved, other signatures, and the uses that are left."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class RemovedDefinition:
 class ChangedSignature:
     """A definition with another signature than before."""
 
-    symbol: int  # position in the present file
+    position: int  # of its symbol in the present file
     earlier_signature: str
 
 

@@ -1,4 +1,4 @@
-"""From targets to definitions: by name, at a place, or a file as a whole. Never a silent guess"""
+"""From targets to definitions: by name, at a place, or a file as a whole. Never a silent guess."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -125,9 +125,9 @@ def unknown_name(files: CodeFiles, target: Target, similar: Sequence[NamedDefini
 
 def describe_key(file: CodeFile, key: DefinitionKey) -> str:
     """Return the name and place of a definition, for hints."""
-    if key.symbol == WHOLE_FILE:
+    if key.position == WHOLE_FILE:
         return file.path
-    symbol = file.symbols[key.symbol]
+    symbol = file.symbols[key.position]
     return f"{symbol.qualified_name} ({file.path}:{symbol.start_line})"
 
 
@@ -198,11 +198,11 @@ def _find_imported(resolver: NameResolver, file: CodeFile, line: int) -> TargetD
 
 
 def _are_overloads(files: CodeFiles, keys: Sequence[DefinitionKey]) -> bool:
-    if any(key.symbol == WHOLE_FILE for key in keys):
+    if any(key.position == WHOLE_FILE for key in keys):
         return False
     loaded = files.load({key.path for key in keys})
     names = {
-        (key.path, loaded[key.path].symbols[key.symbol].qualified_name)
+        (key.path, loaded[key.path].symbols[key.position].qualified_name)
         for key in keys
         if key.path in loaded
     }

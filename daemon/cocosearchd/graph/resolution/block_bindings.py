@@ -1,4 +1,4 @@
-"""Bindings of the variables of closures and blocks in one file, by name and line. Pure"""
+"""Bindings of the variables of closures and blocks in one file, by name and line. Pure."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -46,9 +46,9 @@ class BlockBindings:
             return self.region(first_name, item.first_line)
         return blocks.region(blocks.outer(blocks.innermost(item.first_line)))
 
-    def find(self, symbol: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
+    def find(self, position: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
         """Return the bindings of a name in a symbol that hold in a region."""
-        return self._arrange(name).find(symbol, region)
+        return self._arrange(name).find(position, region)
 
     def _arrange(self, name: str) -> "_NameBindings":
         bindings = self._names.get(name)
@@ -73,19 +73,19 @@ class _NameBindings:
                 lines = (item.first_line, item.last_line)
                 self._of_block[item.symbol, lines].append(item)
 
-    def find(self, symbol: int, region: int) -> Sequence[Binding]:
+    def find(self, position: int, region: int) -> Sequence[Binding]:
         """Return the bindings in a symbol that hold in a region."""
         if self.blocks is None or region == ANYWHERE:
-            return self._of_symbol.get(symbol, ())
+            return self._of_symbol.get(position, ())
         number = self.blocks.innermost(region)
         for _ in range(_MAX_NESTING):
             if number < 0:
                 break
-            bindings = self._of_block.get((symbol, self.blocks.lines[number]))
+            bindings = self._of_block.get((position, self.blocks.lines[number]))
             if bindings:
                 return bindings
             number = self.blocks.outer(number)
-        return self._of_block.get((symbol, _WHOLE_SYMBOL), ())
+        return self._of_block.get((position, _WHOLE_SYMBOL), ())
 
 
 class _NestedBlocks:

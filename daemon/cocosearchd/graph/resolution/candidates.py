@@ -1,4 +1,4 @@
-"""Definitions that a use may mean by its name alone, for receivers that are not known"""
+"""Definitions that a use may mean by its name alone, for receivers that are not known."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,8 +6,8 @@ from itertools import accumulate, islice, pairwise
 
 from cocosearchd.graph.code_files import DefinitionKey, Resolution
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.reasons import REASONS
-from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
 from cocosearchd.languages.code_facts import Use, UseKind
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 
@@ -60,7 +60,7 @@ class _PossibleKeys:
 class NameCandidates:
     """Finds definitions by name, once a name for one question."""
 
-    def __init__(self, names: ScopeLookup) -> None:
+    def __init__(self, names: NameLookup) -> None:
         self._names = names
         self._keys: dict[tuple[str, str], tuple[DefinitionKey, ...]] = {}
         # by family, name, kind of use, and if there is a receiver
@@ -103,19 +103,19 @@ class NameCandidates:
         paths = self._names.files.files_defining(name)[:_MAX_FILES]
         self._names.load(paths)
         for path in paths:
-            scope = self._names.scope(path)
-            if scope is not None and rules_of(scope.file.language).family == family:
-                for position in scope.named(name):
+            names = self._names.file_names(path)
+            if names is not None and rules_of(names.file.language).family == family:
+                for position in names.named(name):
                     # a function of a function is not seen from elsewhere
-                    outer = scope.parents[position]
-                    if outer < 0 or scope.kinds[outer] not in FUNCTION_KINDS:
+                    outer = names.parents[position]
+                    if outer < 0 or names.kinds[outer] not in FUNCTION_KINDS:
                         yield DefinitionKey(path, position)
 
     def _is_possible(self, key: DefinitionKey, use: Use) -> bool:
-        scope = self._names.scope(key.path)
-        if scope is None:
+        names = self._names.file_names(key.path)
+        if names is None:
             return False
-        symbol = scope.file.symbols[key.symbol]
+        symbol = names.file.symbols[key.position]
         allowed = _KINDS_OF_USE.get(use.kind)
         if allowed is not None and symbol.kind not in allowed:
             return False
@@ -123,8 +123,8 @@ class NameCandidates:
         return not use.receiver or symbol.parent is not None
 
     def _qualified(self, key: DefinitionKey) -> str:
-        scope = self._names.scope(key.path)
-        return "" if scope is None else scope.file.symbols[key.symbol].qualified_name
+        names = self._names.file_names(key.path)
+        return "" if names is None else names.file.symbols[key.position].qualified_name
 
 
 def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:

@@ -1,4 +1,4 @@
-"""Parse the text of a receiver into steps: names, calls and indices. Pure, linear in the text"""
+"""Parse the text of a receiver into steps: names, calls and indices. Pure, linear in the text."""
 
 import re
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The symbols, imports and bindings of one file by name, arranged at first use. Pure"""
+"""The symbols, imports and bindings of one file by name, arranged at first use. Pure."""
 
 import re
 from bisect import bisect_left
@@ -101,9 +101,9 @@ class FileNames:
         """Return the imports for which the file uses a name."""
         return self._imports.find(name)
 
-    def nested(self, symbol: int, name: str) -> Sequence[int]:
+    def nested(self, position: int, name: str) -> Sequence[int]:
         """Return the definitions with a name directly inside of a symbol, or at the top level."""
-        return self._symbols.arranged(name).nested.get((symbol, name), ())
+        return self._symbols.arranged(name).nested.get((position, name), ())
 
     def members(self, qualified_name: str, name: str) -> Sequence[int]:
         """Return the members with a name of the type with a qualified name ("": the file)."""
@@ -136,30 +136,30 @@ class FileNames:
         """Return the definitions with a name directly inside of a namespace."""
         return self._symbols.arranged(name).contained.get(name, ())
 
-    def bases(self, symbol: int) -> Sequence[Use]:
+    def bases(self, position: int) -> Sequence[Use]:
         """Return the uses that name the base classes of a class."""
-        return self._bases.get(symbol, ())
+        return self._bases.get(position, ())
 
-    def bindings(self, symbol: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
+    def bindings(self, position: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
         """Return the bindings of a name that are valid in the body of a symbol itself.
 
         `region` is one of `BlockBindings`; without it, bindings of all blocks are returned.
         """
-        return self.blocks.find(symbol, name, region)
+        return self.blocks.find(position, name, region)
 
-    def enclosing(self, symbol: int) -> Iterator[int]:
+    def enclosing(self, position: int) -> Iterator[int]:
         """Yield a symbol and the symbols around it, innermost first, without the top level."""
         for _ in range(_MAX_NESTING):
-            if symbol == TOP_LEVEL:
+            if position == TOP_LEVEL:
                 return
-            yield symbol
-            symbol = self.parents[symbol]
+            yield position
+            position = self.parents[position]
 
-    def enclosing_type(self, symbol: int) -> int | None:
+    def enclosing_type(self, position: int) -> int | None:
         """Return the innermost class, or object with methods, around a symbol or that symbol."""
-        for outer in self.enclosing(symbol):
+        for outer in self.enclosing(position):
             kind = self.kinds[outer]
-            if kind in TYPE_KINDS or kind == "impl" or (kind in VALUE_KINDS and outer != symbol):
+            if kind in TYPE_KINDS or kind == "impl" or (kind in VALUE_KINDS and outer != position):
                 return outer
         return None
 

@@ -1,4 +1,4 @@
-"""Values of expressions as far as they are known: modules, definitions, and objects of types"""
+"""Values of expressions as far as they are known: modules, definitions, and objects of types."""
 
 from typing import Literal, NamedTuple
 
@@ -8,11 +8,11 @@ ValueKind = Literal["module", "definition", "instance", "foreign", "unknown"]
 
 
 class WrittenType(NamedTuple):
-    """A type as it is written, and the symbol in whose scope its names are looked up."""
+    """A type as it is written, and the position of the symbol in whose body its names are looked up."""
 
     text: str
     path: str
-    symbol: int
+    position: int
 
 
 class Value(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cocosearchd.graph.code_files import CodeFile, DefinitionKey, ResolvedUse
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
-from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
+from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.type_inference import MAX_CLASSES, TypeInference
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use
 from cocosearchd.languages.references.chain_text import first_name
@@ -32,7 +32,7 @@ UsesOf = Callable[[DefinitionKey], Iterable[ResolvedUse]]
 class OverrideLookup:
     """Finds what members override, for one question. The base classes of a class are found once."""
 
-    def __init__(self, names: ScopeLookup, types: TypeInference) -> None:
+    def __init__(self, names: NameLookup, types: TypeInference) -> None:
         self._names = names
         self._types = types
         self._base_classes: dict[DefinitionKey, tuple[DefinitionKey, ...]] = {}
@@ -84,7 +84,7 @@ class OverrideLookup:
             return ()
         if symbol.name in self._names.rules(key.path).constructor_names:
             return ()
-        return self._types.classes_around(key.path, key.symbol)
+        return self._types.classes_around(key.path, key.position)
 
     def _same_member(self, key: DefinitionKey, owner: DefinitionKey) -> tuple[DefinitionKey, ...]:
         """Return the member of a class that has the name of another member."""

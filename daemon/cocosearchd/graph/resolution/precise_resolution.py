@@ -1,4 +1,4 @@
-"""Resolutions that a precise index gave: they hold while both files are as they were"""
+"""Resolutions that a precise index gave: they hold while both files are as they were."""
 
 from cocosearchd.graph.code_files import (
     CodeFile,

@@ -1,4 +1,4 @@
-"""Reasons of resolutions: one table of codes, each with its confidence and a sentence for people"""
+"""Reasons of resolutions: one table of codes, each with its confidence and a sentence for people."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, get_args

@@ -1,4 +1,4 @@
-"""Resolves uses to definitions, layer by layer, each with a reason; never a silent guess"""
+"""Resolves uses to definitions, layer by layer, each with a reason; never a silent guess."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.candidates import NameCandidates, resolution
 from cocosearchd.graph.resolution.inferred_value import Value
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.overrides import OverriddenMembers, OverrideLookup
 from cocosearchd.graph.resolution.precise_resolution import PreciseResolver
-from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
 from cocosearchd.graph.resolution.type_inference import TypeInference
 from cocosearchd.graph.resolution.use_search import UseSearch
 from cocosearchd.graph.use_cache import UseCache
@@ -37,7 +37,7 @@ class Resolver:
     def __init__(self, files: CodeFiles, cache: UseCache | None = None) -> None:
         """`cache` is of the moment of the files; None to start without resolved uses."""
         self._precise = PreciseResolver(files)
-        self._names = ScopeLookup(files)
+        self._names = NameLookup(files)
         self._types = TypeInference(self._names)
         self._candidates = NameCandidates(self._names)
         self._overrides = OverrideLookup(self._names, self._types)
@@ -118,10 +118,10 @@ class Resolver:
 
     def _region(self, file: CodeFile, use: Use) -> int:
         """Return the block of the variable that the receiver of a use begins with."""
-        scope = self._names.scope(file.path) if use.receiver else None
-        if scope is None:
+        names = self._names.file_names(file.path) if use.receiver else None
+        if names is None:
             return ANYWHERE
-        return scope.blocks.region(first_name(use.receiver), use.line)
+        return names.blocks.region(first_name(use.receiver), use.line)
 
     def _resolve(self, file: CodeFile, use: Use, region: int) -> Resolution:
         if use.receiver:
@@ -152,13 +152,13 @@ class Resolver:
         Callbacks without a name may each define the same name.
         """
         keys = resolved.definitions
-        scope = self._names.scope(file.path)
-        if len(keys) < 2 or resolved.reason not in _SCOPE_REASONS or scope is None:
+        names = self._names.file_names(file.path)
+        if len(keys) < 2 or resolved.reason not in _SCOPE_REASONS or names is None:
             return resolved
-        lines = [(file.symbols[key.symbol].start_line, key.symbol) for key in keys]
+        lines = [(file.symbols[key.position].start_line, key.position) for key in keys]
         earlier = [position for line, position in lines if line <= use.line]
-        alike = scope.same_definition(max(earlier) if earlier else min(lines)[1])
-        return replace(resolved, definitions=tuple(key for key in keys if key.symbol in alike))
+        alike = names.same_definition(max(earlier) if earlier else min(lines)[1])
+        return replace(resolved, definitions=tuple(key for key in keys if key.position in alike))
 
     def _resolve_member(self, file: CodeFile, use: Use, region: int) -> Resolution:
         value = self._types.evaluate(file.path, use.symbol, use.receiver, use.is_local, region)

@@ -1,4 +1,4 @@
-"""Infers values of expressions: receivers, variables with written types, results, members"""
+"""Infers values of expressions: receivers, variables with written types, results, members."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from cocosearchd.graph.resolution.expression import ExpressionStep, parse_expres
 from cocosearchd.graph.resolution.file_names import CONTAINER_KINDS, VALUE_KINDS, FileNames
 from cocosearchd.graph.resolution.inferred_value import FOREIGN, UNKNOWN, Value, WrittenType, merge
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
-from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
+from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.type_text import TypeName, parse_type
 from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, Import, Use
 from cocosearchd.languages.references.chain_text import first_name
@@ -30,25 +30,25 @@ _SELF_TYPES = frozenset({"Self", "this", "self", "static"})
 class TypeInference:
     """Infers values for one question. Each expression of a scope is evaluated once."""
 
-    def __init__(self, names: ScopeLookup) -> None:
+    def __init__(self, names: NameLookup) -> None:
         self._names = names
         self._values: dict[tuple[str, int, str, bool, int], Value] = {}
         self._members: dict[tuple[tuple[DefinitionKey, ...], str], Value] = {}
         self._depth = 0
 
     def evaluate(
-        self, path: str, symbol: int, text: str, is_local: bool = False, region: int = ANYWHERE
+        self, path: str, position: int, text: str, is_local: bool = False, region: int = ANYWHERE
     ) -> Value:
         """Return the value of an expression in the body of a symbol.
 
         `is_local`: it begins with a variable of a function, which is no name of the file. `region`:
         the block of that variable, see `BlockBindings`.
         """
-        key = (path, symbol, text, is_local, region)
+        key = (path, position, text, is_local, region)
         if key not in self._values:
             self._values[key] = UNKNOWN  # for circles
             self._values[key] = self._within_depth(
-                lambda: self._evaluate(path, symbol, text, is_local, region)
+                lambda: self._evaluate(path, position, text, is_local, region)
             )
         return self._values[key]
 
@@ -100,26 +100,26 @@ class TypeInference:
         rules = self._names.rules(value.definitions[0].path) if value.definitions else None
         return rules is not None and name in rules.instance_names
 
-    def member_of_scope(self, path: str, symbol: int, name: str) -> Value:
+    def member_of_scope(self, path: str, position: int, name: str) -> Value:
         """Return the member that a name without receiver means, of the class around a symbol."""
-        scope = self._names.scope(path)
-        if scope is None or symbol == TOP_LEVEL:
+        names = self._names.file_names(path)
+        if names is None or position == TOP_LEVEL:
             return UNKNOWN
-        owner = scope.enclosing_type(symbol)
-        member = self.member(self._enclosing_object(scope, symbol), name)
+        owner = names.enclosing_type(position)
+        member = self.member(self._enclosing_object(names, position), name)
         while owner is not None and not member.is_usable:
-            owner = scope.enclosing_type(scope.parents[owner])
+            owner = names.enclosing_type(names.parents[owner])
             if owner is not None:
-                outer = self.member(self._enclosing_object(scope, owner), name)
+                outer = self.member(self._enclosing_object(names, owner), name)
                 member = outer if outer.is_usable else member
         return member
 
-    def classes_around(self, path: str, symbol: int) -> tuple[DefinitionKey, ...]:
+    def classes_around(self, path: str, position: int) -> tuple[DefinitionKey, ...]:
         """Return the class around a symbol, with its parts elsewhere; none outside of a class."""
-        scope = self._names.scope(path)
-        if scope is None or symbol == TOP_LEVEL:
+        names = self._names.file_names(path)
+        if names is None or position == TOP_LEVEL:
             return ()
-        return self._enclosing_object(scope, symbol).definitions
+        return self._enclosing_object(names, position).definitions
 
     def own_members(self, key: DefinitionKey, name: str) -> tuple[DefinitionKey, ...]:
         """Return the definitions of a member that a class itself has, not those of its bases."""
@@ -128,10 +128,10 @@ class TypeInference:
 
     def symbol(self, key: DefinitionKey) -> Symbol | None:
         """Return the symbol of a definition, None for a file or an unknown one."""
-        scope = self._names.scope(key.path)
-        if scope is None or not 0 <= key.symbol < len(scope.file.symbols):
+        names = self._names.file_names(key.path)
+        if names is None or not 0 <= key.position < len(names.file.symbols):
             return None
-        return scope.file.symbols[key.symbol]
+        return names.file.symbols[key.position]
 
     def _within_depth(self, infer: Callable[[], Value]) -> Value:
         """Return an inferred value; unknown if too many values wait for it.
@@ -145,12 +145,12 @@ class TypeInference:
         self._depth -= 1
         return value
 
-    def _evaluate(self, path: str, symbol: int, text: str, is_local: bool, region: int) -> Value:
+    def _evaluate(self, path: str, position: int, text: str, is_local: bool, region: int) -> Value:
         steps = parse_expression(text)
         if not steps:
             is_literal = text[:1] in ("'", '"', "`", "[", "{", "/") or text[:1].isdigit()
             return FOREIGN if is_literal else UNKNOWN
-        value, width = self._first_value(path, symbol, steps, is_local, region)
+        value, width = self._first_value(path, position, steps, is_local, region)
         for step in steps[width:]:
             if step.kind == "name":
                 value = self.member(value, step.text)
@@ -163,67 +163,67 @@ class TypeInference:
     def _first_value(
         self,
         path: str,
-        symbol: int,
+        position: int,
         steps: Sequence[ExpressionStep],
         is_local: bool,
         region: int,
     ) -> tuple[Value, int]:
         """Return the value that an expression begins with, and how many steps it takes."""
-        scope = self._names.scope(path)
-        if scope is None:
+        names = self._names.file_names(path)
+        if names is None:
             return UNKNOWN, 1
-        first = self._reserved_value(scope, symbol, steps)
-        first = first or self._attribute_of_scope(scope, symbol, steps, region)
+        first = self._reserved_value(names, position, steps)
+        first = first or self._variable_around(names, position, steps, region)
         if first is not None:
             return first
         if is_local:
-            return self._same_named_variable(scope, symbol, steps, region), 1
-        rules = rules_of(scope.file.language)
+            return self._same_named_variable(names, position, steps, region), 1
+        rules = rules_of(names.file.language)
         name = steps[0].text
         if rules.members_visible:
-            member = self.member_of_scope(path, symbol, name)
+            member = self.member_of_scope(path, position, name)
             if member.is_usable:
                 return member, 1
-        if name in rules.library_names and not scope.imports(name):
+        if name in rules.library_names and not names.imports(name):
             return FOREIGN, 1
-        return self._imported_value(scope, symbol, steps)
+        return self._imported_value(names, position, steps)
 
     def _reserved_value(
-        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep]
+        self, names: FileNames, position: int, steps: Sequence[ExpressionStep]
     ) -> tuple[Value, int] | None:
         """Return the value of a written type, or of a word of the language such as `self`."""
-        rules = rules_of(scope.file.language)
+        rules = rules_of(names.file.language)
         name = steps[0].text
         if steps[0].kind == "type":
-            return self.instance_of(WrittenType(name, scope.file.path, symbol)), 1
+            return self.instance_of(WrittenType(name, names.file.path, position)), 1
         if name in rules.path_heads:
-            paths = self._names.find_module(scope.file, name)
+            paths = self._names.find_module(names.file, name)
             return (Value("module", paths=paths) if paths else FOREIGN), 1
         if name in rules.instance_names:
-            return self._enclosing_object(scope, symbol), 1
+            return self._enclosing_object(names, position), 1
         if name in rules.parent_names:
             width = 2 if len(steps) > 1 and steps[1].kind == "call" else 1
-            return self._parent_object(scope, symbol), width
+            return self._parent_object(names, position), width
         return None
 
-    def _attribute_of_scope(
-        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep], region: int
+    def _variable_around(
+        self, names: FileNames, position: int, steps: Sequence[ExpressionStep], region: int
     ) -> tuple[Value, int] | None:
         """Return the value of a variable of the enclosing definitions; None if there is none."""
-        for outer in (*scope.enclosing(symbol), TOP_LEVEL):
-            is_type = outer != TOP_LEVEL and scope.kinds[outer] in TYPE_KINDS
-            if is_type and outer != symbol:
+        for outer in (*names.enclosing(position), TOP_LEVEL):
+            is_type = outer != TOP_LEVEL and names.kinds[outer] in TYPE_KINDS
+            if is_type and outer != position:
                 continue
-            bindings = scope.bindings(outer, steps[0].text, region)
+            bindings = names.bindings(outer, steps[0].text, region)
             if bindings:
-                value = self._bound_value(scope, bindings)
+                value = self._bound_value(names, bindings)
                 # a class or function that is also assigned to keeps its definition
                 if value.is_usable or outer != TOP_LEVEL:
                     return value, 1
         return None
 
     def _same_named_variable(
-        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep], region: int
+        self, names: FileNames, position: int, steps: Sequence[ExpressionStep], region: int
     ) -> Value:
         """Return the value that a variable of the same name has in other blocks around a symbol.
 
@@ -231,34 +231,34 @@ class TypeInference:
         """
         if region == ANYWHERE:
             return UNKNOWN
-        namesake = self._attribute_of_scope(scope, symbol, steps, ANYWHERE)
+        namesake = self._variable_around(names, position, steps, ANYWHERE)
         return UNKNOWN if namesake is None else namesake[0]._replace(is_inferred=True)
 
     def _imported_value(
-        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep]
+        self, names: FileNames, position: int, steps: Sequence[ExpressionStep]
     ) -> tuple[Value, int]:
         """Return the value of the longest dotted name that is imported, or of the first name."""
-        for count, item in _dotted_imports(scope, steps):
-            value = self._names.find_import(scope.file.path, item)
+        for count, item in _dotted_imports(names, steps):
+            value = self._names.find_import(names.file.path, item)
             if value.is_usable:
                 return value, count
         name = steps[0].text
-        value = self._names.find_name(scope.file.path, symbol, name)
-        if not value.is_usable and rules_of(scope.file.language).modules_visible:
-            paths = self._names.find_module(scope.file, name)
+        value = self._names.find_name(names.file.path, position, name)
+        if not value.is_usable and rules_of(names.file.language).modules_visible:
+            paths = self._names.find_module(names.file, name)
             value = Value("module", paths=paths) if paths else value
         # a namespace has what this file sees of it
-        return value._replace(paths=value.paths or (scope.file.path,)), 1
+        return value._replace(paths=value.paths or (names.file.path,)), 1
 
-    def _enclosing_object(self, scope: FileNames, symbol: int) -> Value:
-        owner = scope.enclosing_type(symbol)
+    def _enclosing_object(self, names: FileNames, position: int) -> Value:
+        owner = names.enclosing_type(position)
         if owner is None:
-            return self._owner_elsewhere(scope, symbol)
-        keys = tuple(self._same_definitions(scope, owner))
+            return self._owner_elsewhere(names, position)
+        keys = tuple(self._same_definitions(names, owner))
         if not any(self._is_type(key) for key in keys):
             # the type of an `impl` or an extension is defined elsewhere
-            name = scope.file.symbols[owner].qualified_name
-            elsewhere = self._type_elsewhere(name, scope.file.path)
+            name = names.file.symbols[owner].qualified_name
+            elsewhere = self._type_elsewhere(name, names.file.path)
             keys = (*keys, *elsewhere.definitions)
         return Value("instance", keys, "class_member")
 
@@ -273,60 +273,60 @@ class TypeInference:
             return value
         return self.instance_of(WrittenType(name.rpartition(".")[2], path, TOP_LEVEL))
 
-    def _owner_elsewhere(self, scope: FileNames, symbol: int) -> Value:
+    def _owner_elsewhere(self, names: FileNames, position: int) -> Value:
         """Return an object of the class that a method names that is written outside of it."""
-        for outer in scope.enclosing(symbol):
-            for item in scope.bindings(outer, scope.file.symbols[outer].name):
+        for outer in names.enclosing(position):
+            for item in names.bindings(outer, names.file.symbols[outer].name):
                 if item.kind == "type":  # a test, which is a method of its fixture
-                    return self.instance_of(WrittenType(item.text, scope.file.path, TOP_LEVEL))
-            parent = scope.file.symbols[outer].parent
-            if parent and scope.kinds[outer] in FUNCTION_KINDS:
-                return self._type_elsewhere(parent, scope.file.path)
+                    return self.instance_of(WrittenType(item.text, names.file.path, TOP_LEVEL))
+            parent = names.file.symbols[outer].parent
+            if parent and names.kinds[outer] in FUNCTION_KINDS:
+                return self._type_elsewhere(parent, names.file.path)
         return UNKNOWN
 
-    def _parent_object(self, scope: FileNames, symbol: int) -> Value:
-        owner = scope.enclosing_type(symbol)
+    def _parent_object(self, names: FileNames, position: int) -> Value:
+        owner = names.enclosing_type(position)
         if owner is None:
             return UNKNOWN
-        keys = self.bases(DefinitionKey(scope.file.path, owner))
+        keys = self.bases(DefinitionKey(names.file.path, owner))
         return Value("instance", tuple(keys), "inherited_member") if keys else FOREIGN
 
-    def _same_definitions(self, scope: FileNames, position: int) -> Iterator[DefinitionKey]:
+    def _same_definitions(self, names: FileNames, position: int) -> Iterator[DefinitionKey]:
         """Yield a definition and those of its file with the same qualified name."""
-        for item in scope.same_definition(position):
-            yield DefinitionKey(scope.file.path, item)
+        for item in names.same_definition(position):
+            yield DefinitionKey(names.file.path, item)
 
-    def _bound_value(self, scope: FileNames, bindings: Sequence[Binding]) -> Value:
+    def _bound_value(self, names: FileNames, bindings: Sequence[Binding]) -> Value:
         """Return the value of a variable: of its written type, or of what is assigned to it."""
         written = [item for item in bindings if item.kind == "type"]
         items = (written or bindings)[:_MAX_BINDINGS]
-        return merge([self._value_of_binding(scope, item) for item in items])
+        return merge([self._value_of_binding(names, item) for item in items])
 
-    def _value_of_binding(self, scope: FileNames, item: Binding) -> Value:
-        path = scope.file.path
+    def _value_of_binding(self, names: FileNames, item: Binding) -> Value:
+        path = names.file.path
         if item.kind in ("type", "return"):
             return self.instance_of(WrittenType(item.text, path, item.symbol))
         # `x = x.strip()` says nothing of x
         if item.text == item.name:
             return UNKNOWN
-        value = self._value_of_text(scope, item)
+        value = self._value_of_text(names, item)
         if item.kind == "call" and not item.text.endswith(")"):
             value = self._call(value)
         if item.kind == "element":
             value = self._element(value)
         return value
 
-    def _value_of_text(self, scope: FileNames, item: Binding) -> Value:
+    def _value_of_text(self, names: FileNames, item: Binding) -> Value:
         """Return the value of what is assigned: of an attribute, first in the constructor."""
-        path = scope.file.path
+        path = names.file.path
         if "." in item.name and item.symbol != TOP_LEVEL:
-            owner = scope.file.symbols[item.symbol]
-            for name in sorted(rules_of(scope.file.language).constructor_names):
-                for position in scope.members(owner.qualified_name, name):
+            owner = names.file.symbols[item.symbol]
+            for name in sorted(rules_of(names.file.language).constructor_names):
+                for position in names.members(owner.qualified_name, name):
                     value = self.evaluate(path, position, item.text)
                     if value.is_usable:
                         return value
-        region = scope.blocks.region_of_value(item, first_name(item.text))
+        region = names.blocks.region_of_value(item, first_name(item.text))
         return self.evaluate(path, item.symbol, item.text, region=region)
 
     def instance_of(self, written: WrittenType, owners: tuple[DefinitionKey, ...] = ()) -> Value:
@@ -342,7 +342,7 @@ class TypeInference:
         if name.name in _SELF_TYPES and owners:
             return Value("instance", owners, "class_member")
         if name.is_value:
-            return self.evaluate(written.path, written.symbol, name.name)
+            return self.evaluate(written.path, written.position, name.name)
         value = self._named_type(name.name, written)
         arguments = tuple(written._replace(text=text) for text in name.arguments)
         if value.kind != "definition":
@@ -354,15 +354,15 @@ class TypeInference:
     def _named_type(self, name: str, written: WrittenType) -> Value:
         """Return the definitions of a type's name, with aliases followed."""
         steps = parse_expression(name)
-        scope = self._names.scope(written.path)
-        if not steps or scope is None:
+        names = self._names.file_names(written.path)
+        if not steps or names is None:
             return UNKNOWN
-        bound = self._bound_type(scope, written.symbol, name)
+        bound = self._bound_type(names, written.position, name)
         if bound is not None:
             return self._within_depth(lambda: self._named_type(bound.text, written))
-        rules = rules_of(scope.file.language)
-        reserved = self._reserved_value(scope, written.symbol, steps)
-        value, width = reserved or self._imported_value(scope, written.symbol, steps)
+        rules = rules_of(names.file.language)
+        reserved = self._reserved_value(names, written.position, steps)
+        value, width = reserved or self._imported_value(names, written.position, steps)
         for step in steps[width:]:
             value = self.member(value, step.text) if step.kind == "name" else UNKNOWN
         if (
@@ -381,10 +381,10 @@ class TypeInference:
             return UNKNOWN
         return Value("definition", tuple(types), "unique_name", is_inferred=True)
 
-    def _bound_type(self, scope: FileNames, symbol: int, name: str) -> Binding | None:
+    def _bound_type(self, names: FileNames, position: int, name: str) -> Binding | None:
         """Return the bound of a type parameter, or the type that an alias inside stands for."""
-        for outer in scope.enclosing(symbol):
-            for item in scope.bindings(outer, name):
+        for outer in names.enclosing(position):
+            for item in names.bindings(outer, name):
                 if item.kind == "value" and item.text != name:
                     return item
         return None
@@ -399,25 +399,25 @@ class TypeInference:
 
     def _result(self, key: DefinitionKey, value: Value) -> Value:
         symbol = self.symbol(key)
-        scope = self._names.scope(key.path)
-        if symbol is None or scope is None:
+        names = self._names.file_names(key.path)
+        if symbol is None or names is None:
             return UNKNOWN
         if symbol.kind in TYPE_KINDS:
             return Value("instance", (key,), value.reason)
         if symbol.kind in VALUE_KINDS:
-            content = self._content(key, value)
+            content = self._value_behind(key, value)
             return self._call(content) if content.definitions != (key,) else UNKNOWN
         if symbol.kind not in FUNCTION_KINDS | {"prototype"}:
             return UNKNOWN
-        if symbol.name in rules_of(scope.file.language).constructor_names and value.owners:
+        if symbol.name in rules_of(names.file.language).constructor_names and value.owners:
             return Value("instance", value.owners, value.reason)
-        return self._declared_result(scope, key, value)
+        return self._declared_result(names, key, value)
 
-    def _declared_result(self, scope: FileNames, key: DefinitionKey, value: Value) -> Value:
-        returns = [item for item in scope.bindings(key.symbol, "") if item.kind == "return"]
+    def _declared_result(self, names: FileNames, key: DefinitionKey, value: Value) -> Value:
+        returns = [item for item in names.bindings(key.position, "") if item.kind == "return"]
         if not returns:
             return UNKNOWN
-        written = WrittenType(returns[0].text, key.path, key.symbol)
+        written = WrittenType(returns[0].text, key.path, key.position)
         return self.instance_of(written, value.owners)
 
     def _element(self, value: Value) -> Value:
@@ -444,43 +444,43 @@ class TypeInference:
 
     def _own_member(self, key: DefinitionKey, name: str) -> Value:
         """Return a member that a class itself defines: a definition, or a variable's value."""
-        scope = self._names.scope(key.path)
+        names = self._names.file_names(key.path)
         symbol = self.symbol(key)
-        if scope is None or symbol is None:
+        if names is None or symbol is None:
             return UNKNOWN
-        positions = scope.members(symbol.qualified_name, name)
-        if positions and not self._is_result(scope, key.symbol):
+        positions = names.members(symbol.qualified_name, name)
+        if positions and not self._holds_call_result(names, key.position):
             members = tuple(DefinitionKey(key.path, position) for position in positions)
             return Value("definition", members, "class_member")
-        bindings = list(scope.bindings(key.symbol, name))
-        for prefix in sorted(rules_of(scope.file.language).instance_names):
-            bindings += self._attributes(scope, key.symbol, f"{prefix}.{name}")
+        bindings = list(names.bindings(key.position, name))
+        for prefix in sorted(rules_of(names.file.language).instance_names):
+            bindings += self._attributes(names, key.position, f"{prefix}.{name}")
         if bindings:
-            return self._bound_value(scope, bindings)._replace(is_content=True)
-        return self._member_elsewhere(scope, symbol, name)
+            return self._bound_value(names, bindings)._replace(is_content=True)
+        return self._member_elsewhere(names, symbol, name)
 
-    def _is_result(self, scope: FileNames, position: int) -> bool:
+    def _holds_call_result(self, names: FileNames, position: int) -> bool:
         """Return True for a variable that holds a result: functions in it are arguments."""
-        symbol = scope.file.symbols[position]
-        bindings = scope.bindings(scope.parents[position], symbol.name)
+        symbol = names.file.symbols[position]
+        bindings = names.bindings(names.parents[position], symbol.name)
         return symbol.kind in VALUE_KINDS and any(item.kind == "call" for item in bindings)
 
-    def _attributes(self, scope: FileNames, owner: int, name: str) -> Iterator[Binding]:
+    def _attributes(self, names: FileNames, owner: int, name: str) -> Iterator[Binding]:
         """Yield the assignments of an attribute in a class and its methods."""
-        yield from scope.bindings(owner, name)
-        for item in scope.blocks.of_name(name):
-            if item.symbol != owner and scope.enclosing_type(item.symbol) == owner:
+        yield from names.bindings(owner, name)
+        for item in names.blocks.of_name(name):
+            if item.symbol != owner and names.enclosing_type(item.symbol) == owner:
                 yield item
 
-    def _member_elsewhere(self, scope: FileNames, owner: Symbol, name: str) -> Value:
+    def _member_elsewhere(self, names: FileNames, owner: Symbol, name: str) -> Value:
         """Return a member that is written outside of the file of its class."""
-        neighbours = set(self._names.neighbours(scope.file))
+        neighbours = set(self._names.neighbours(names.file))
         keys: list[DefinitionKey] = []
         if neighbours:
             paths = [path for path in self._names.files.files_defining(name) if path in neighbours]
             self._names.load(paths)
             for path in paths:
-                outer = self._names.scope(path)
+                outer = self._names.file_names(path)
                 if outer is not None:
                     positions = outer.members(owner.qualified_name, name)
                     keys += [DefinitionKey(path, position) for position in positions]
@@ -488,37 +488,37 @@ class TypeInference:
 
     def bases(self, key: DefinitionKey) -> list[DefinitionKey]:
         """Return the base classes of a class that the index defines, in their order."""
-        scope = self._names.scope(key.path)
-        if scope is None:
+        names = self._names.file_names(key.path)
+        if names is None:
             return []
         keys: dict[DefinitionKey, None] = {}
-        outer = scope.parents[key.symbol] if key.symbol >= 0 else TOP_LEVEL
-        for use in self._base_uses(scope, key):
+        outer = names.parents[key.position] if key.position >= 0 else TOP_LEVEL
+        for use in self._base_uses(names, key):
             text = f"{use.receiver}.{use.name}" if use.receiver else use.name
             value = self._named_type(text, WrittenType(text, key.path, outer))
             keys.update(dict.fromkeys(value.definitions))
         symbol = self.symbol(key)
         if symbol is not None and symbol.kind == "type":
-            content = self._within_depth(lambda: self._content(key, UNKNOWN))
+            content = self._within_depth(lambda: self._value_behind(key, UNKNOWN))
             keys.update(dict.fromkeys(content.definitions))
         keys.pop(key, None)
         return list(keys)
 
-    def _base_uses(self, scope: FileNames, key: DefinitionKey) -> list[Use]:
+    def _base_uses(self, names: FileNames, key: DefinitionKey) -> list[Use]:
         """Return the uses that name bases: of a class, and of its parts in the same file."""
-        if key.symbol < 0:
+        if key.position < 0:
             return []
-        parts = self._same_definitions(scope, key.symbol)
-        return [use for part in parts for use in scope.bases(part.symbol)]
+        parts = self._same_definitions(names, key.position)
+        return [use for part in parts for use in names.bases(part.position)]
 
     def _has_foreign_base(self, key: DefinitionKey, bases: Sequence[DefinitionKey]) -> bool:
-        scope = self._names.scope(key.path)
-        return scope is not None and len(self._base_uses(scope, key)) > len(bases)
+        names = self._names.file_names(key.path)
+        return names is not None and len(self._base_uses(names, key)) > len(bases)
 
     def _member_of_content(self, value: Value, name: str) -> Value:
         """Return a member of what a definition stands for: a variable's value, a result."""
         for key in value.definitions[:_MAX_BINDINGS]:
-            content = self._content(key, value)
+            content = self._value_behind(key, value)
             if content.is_usable and content.definitions != value.definitions:
                 member = self._find_member(content.definitions, name)
                 if content.kind == "module":
@@ -527,27 +527,27 @@ class TypeInference:
                     return member._replace(owners=content.definitions)
         return UNKNOWN
 
-    def _content(self, key: DefinitionKey, value: Value) -> Value:
+    def _value_behind(self, key: DefinitionKey, value: Value) -> Value:
         symbol = self.symbol(key)
-        scope = self._names.scope(key.path)
-        if symbol is None or scope is None:
+        names = self._names.file_names(key.path)
+        if symbol is None or names is None:
             return UNKNOWN
-        bindings = scope.bindings(scope.parents[key.symbol], symbol.name)
+        bindings = names.bindings(names.parents[key.position], symbol.name)
         if symbol.kind == "type":
             texts = [WrittenType(item.text, key.path, item.symbol) for item in bindings[:1]]
             return merge([self.instance_of(written) for written in texts])
         if symbol.kind in VALUE_KINDS:
-            return self._bound_value(scope, bindings) if bindings else UNKNOWN
+            return self._bound_value(names, bindings) if bindings else UNKNOWN
         if symbol.kind in FUNCTION_KINDS:  # a property
             return self._result(key, value)
         return UNKNOWN
 
 
 def _dotted_imports(
-    scope: FileNames, steps: Sequence[ExpressionStep]
+    names: FileNames, steps: Sequence[ExpressionStep]
 ) -> Iterator[tuple[int, Import]]:
     """Yield the imports under dotted names that an expression begins with, the longest first."""
     width = next((i for i, step in enumerate(steps) if step.kind != "name"), len(steps))
     for count in range(min(width, 8), 1, -1):
         dotted = ".".join(step.text for step in steps[:count])
-        yield from ((count, item) for item in scope.imports(dotted))
+        yield from ((count, item) for item in names.imports(dotted))

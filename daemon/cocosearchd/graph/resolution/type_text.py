@@ -1,4 +1,4 @@
-"""Parse written types into the names that they are about. Pure, linear in the text"""
+"""Parse written types into the names that they are about. Pure, linear in the text."""
 
 import re
 from functools import lru_cache

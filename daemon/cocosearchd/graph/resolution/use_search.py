@@ -1,4 +1,4 @@
-"""The reverse direction: from a definition to its uses, by its name and its aliases, lazily"""
+"""The reverse direction: from a definition to its uses, by its name and its aliases, lazily."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -182,12 +182,12 @@ class UseSearch:
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:
         """Return a definition with its overloads: those of its file with its qualified name."""
         file = self._files.load([definition.path]).get(definition.path)
-        if file is None or definition.symbol == WHOLE_FILE:
+        if file is None or definition.position == WHOLE_FILE:
             return frozenset({definition})
         if not rules_of(file.language).has_prototypes:
-            positions = names_of(file).same_definition(definition.symbol)
+            positions = names_of(file).same_definition(definition.position)
             return frozenset(DefinitionKey(definition.path, position) for position in positions)
-        return self._declarations(definition, file.symbols[definition.symbol])
+        return self._declarations(definition, file.symbols[definition.position])
 
     def _declarations(self, definition: DefinitionKey, symbol: Symbol) -> frozenset[DefinitionKey]:
         """Return a definition with its overloads, and with the declarations in other files."""
@@ -211,8 +211,8 @@ class UseSearch:
         if file is None:
             return set()
         stem = module_name(definition.path)
-        is_file = definition.symbol == WHOLE_FILE
-        names = {stem} if is_file else {file.symbols[definition.symbol].name}
+        is_file = definition.position == WHOLE_FILE
+        names = {stem} if is_file else {file.symbols[definition.position].name}
         if not is_imported:
             return names
         # a default export is imported under any name, by files that name the module
@@ -240,15 +240,15 @@ class UseSearch:
             return True
         names, name = names_of(file), file.symbols[symbol].name
         exported = {*names.nested(TOP_LEVEL, name), *names.contained(name)}
-        return any(key.symbol in exported for key in keys)
+        return any(key.position in exported for key in keys)
 
     def _is_local(self, key: DefinitionKey) -> bool:
         file = self._files.load([key.path]).get(key.path)
-        if file is None or key.symbol == WHOLE_FILE:
+        if file is None or key.position == WHOLE_FILE:
             return False
         names = names_of(file)
-        outer = names.parents[key.symbol]
-        if outer == TOP_LEVEL or names.kinds[key.symbol] != "function":
+        outer = names.parents[key.position]
+        if outer == TOP_LEVEL or names.kinds[key.position] != "function":
             return False
         return names.kinds[outer] in FUNCTION_KINDS
 

@@ -1,1 +1,1 @@
-"""Indexes of other indexers in the format SCIP: symbols and where they occur"""
+"""Indexes of other indexers in the format SCIP: symbols and where they occur."""

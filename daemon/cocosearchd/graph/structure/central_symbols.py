@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Protocol
 
 from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, CodeFiles, Resolution
-from cocosearchd.graph.questions.time_limit import IsOver, TimedSearch
+from cocosearchd.graph.questions.question_limits import IsOver, TimedSearch
 from cocosearchd.graph.structure.file_ranks import NameLinks, RankedName
 from cocosearchd.graph.structure.outline import LINE_TOKENS
 from cocosearchd.languages.code_facts import Use
@@ -145,11 +145,11 @@ class _NameCheck:
         uses = (use for use in user.facts.uses if hash_name(use.name) == ranked.name)
         resolutions = [self.resolver.resolve(user, use) for use in islice(uses, MAX_USES)]
         return {
-            key.symbol
+            key.position
             for resolution in resolutions
             if resolution.confidence != "possible"
             for key in resolution.definitions[:1]
-            if key.path == ranked.path and key.symbol != WHOLE_FILE
+            if key.path == ranked.path and key.position != WHOLE_FILE
         }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cocosearchd.graph.questions.time_limit import IsOver, OutOfTime
+from cocosearchd.graph.questions.question_limits import IsOver, LimitReached
 from cocosearchd.graph.structure.cycles import find_cycles
 from cocosearchd.graph.structure.file_imports import LOADED_AT_ONCE, FileEdge, ImportGraph
 
@@ -141,11 +141,11 @@ def _follow(
     try:
         for path in level:
             if is_over():
-                raise OutOfTime
+                raise LimitReached
             importers = graph.importers(path)
             edges += importers.edges
             complete = complete and importers.complete
-    except OutOfTime:
+    except LimitReached:
         return edges, False
     return edges, complete
 
@@ -155,9 +155,9 @@ def _resolve_in_time(graph: ImportGraph, paths: Sequence[str], is_over: IsOver) 
     for first in range(0, len(paths), LOADED_AT_ONCE):
         try:
             if is_over():
-                raise OutOfTime
+                raise LimitReached
             graph.resolve(paths[first : first + LOADED_AT_ONCE])
-        except OutOfTime:
+        except LimitReached:
             return paths[:first]
     return paths
 

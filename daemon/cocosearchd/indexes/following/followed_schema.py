@@ -71,7 +71,7 @@ class FollowedSchema:
         self.error: CocoSearchError | None = None
         self._parts = parts
         self._indexes = indexes
-        self._owned: dict[int, RunningIndex] = {}  # by number
+        self._followed: dict[int, RunningIndex] = {}  # by number
         self._registry: FollowedRegistry | None = None
         self._channel: OwnerChannel | None = None
 
@@ -97,17 +97,17 @@ class FollowedSchema:
         generations = self._generations()
         registry = await read_registry(self._parts.db, self.schema)
         self._channel = self._channel or await owner_channel(self._parts.db, self.schema)
-        is_owned = await self._channel.is_owned(self._parts.db)
+        owner_runs = await self._channel.is_owned(self._parts.db)
         previous = self._registry
         self._registry = registry
         if previous is not None and previous.incarnation != registry.incarnation:
-            await self._drop(*self._owned.values())
+            await self._drop(*self._followed.values())
         self._recover()
         await self._follow(registry.records, generations)
-        for index in self._owned.values():
+        for index in self._followed.values():
             root = _root(index)
             root.owner.host = registry.host
-            root.trouble = None if is_owned else f"{root.owner.description} does not run"
+            root.trouble = None if owner_runs else f"{root.owner.description} does not run"
             index.settings = IndexSettings(self._parts.loaded())
             await (self._check(index) if _is_admitted(index) else self._admit(index))
 
@@ -132,8 +132,8 @@ class FollowedSchema:
             await self._follow(records, generations)
 
     def _generations(self) -> dict[int, int]:
-        """The generations that are applied, by number of index."""
-        return {number: _root(index).rows.generation for number, index in self._owned.items()}
+        """Return the generations that are applied, by number of index."""
+        return {number: _root(index).rows.generation for number, index in self._followed.items()}
 
     async def _follow(
         self, records: tuple[IndexRecord, ...], generations: Mapping[int, int]
@@ -147,18 +147,18 @@ class FollowedSchema:
         await self._drop(
             *(
                 index
-                for number, index in self._owned.items()
+                for number, index in self._followed.items()
                 if _is_replaced(index, current.get(number), generations.get(number, -1))
             )
         )
         for record in records:
-            index = self._owned.get(record.number)
+            index = self._followed.get(record.number)
             if index is None:
                 await self._take(record)
             elif index.error is None:
                 await self._catch_up(index, record)
         publications = await read_publications(self._parts.db, self.schema)
-        for number, index in self._owned.items():
+        for number, index in self._followed.items():
             _root(index).owner.note(publications.get(number))
 
     async def _catch_up(self, index: RunningIndex, record: IndexRecord) -> None:
@@ -175,7 +175,7 @@ class FollowedSchema:
         assert self._channel is not None
         owner = IndexOwner(self._parts.db, record, self._channel, self._registry.host)
         index = self._create(record, owner)
-        self._owned[record.number] = index
+        self._followed[record.number] = index
         await self._admit(index)
         self._parts.notifier.notify()
 
@@ -243,18 +243,18 @@ class FollowedSchema:
                 }
                 for task, run in runs.items():
                     name = f"{task} of {index.record.name}"
-                    tasks.start_soon(partial(supervise, name, run, index.reporter(task)))
+                    tasks.start_soon(partial(supervise, name, run, index.failure_recorder(task)))
 
     async def _drop(self, *indexes: RunningIndex) -> None:
         """Stop following indexes, and forget what was built from their rows."""
         for index in indexes:
-            del self._owned[index.record.number]
+            del self._followed[index.record.number]
             if self._indexes.get(index.record.name) is index:
                 del self._indexes[index.record.name]
             self._parts.budget.free(index.record.key)
             index.tasks.cancel()
-            await index.lexical.discard()
-            await index.graph.discard()
+            await index.lexical.delete()
+            await index.graph.free_memory()
             log.info("index_not_followed", extra={"index": index.record.name})
             self._parts.note_removal()
             self._parts.notifier.notify()
@@ -266,14 +266,14 @@ class FollowedSchema:
             return
         log.warning("schema_not_followed", extra={"error": error.message, "hint": error.hint})
         self.error = error
-        for index in self._owned.values():
+        for index in self._followed.values():
             if index.error is None or index.error is previous:
                 index.error = error
         self._parts.notifier.notify()
 
     def _recover(self) -> None:
         """Answer again for the indexes of a schema that is back."""
-        for index in self._owned.values():
+        for index in self._followed.values():
             if index.error is self.error:
                 index.error = None
         self.error = None
@@ -283,7 +283,7 @@ class FollowedSchema:
         """Sentences about what cannot be followed now, without the indexes that are listed."""
         unlisted = [
             index.error
-            for index in self._owned.values()
+            for index in self._followed.values()
             if index.error is not None and self._indexes.get(index.record.name) is not index
         ]
         errors = [self.error] if self.error is not None else unlisted

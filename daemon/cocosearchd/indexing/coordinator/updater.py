@@ -73,8 +73,8 @@ class _BatchJob:
 
 
 @dataclass(slots=True)
-class _BatchReply:
-    """The answer to a batch, summed over its parts. `set_aside` is a subset of `failed`."""
+class _BatchOutcome:
+    """The outcome of a batch, summed over its parts. `set_aside` is a subset of `failed`."""
 
     generation: int
     failed: dict[str, str]  # path -> reason
@@ -157,11 +157,11 @@ class Updater:
         record: IndexRecord,
         source: BatchSource[Any],
         rules: IndexRules | None = None,
-        report: Callable[[str | None], None] | None = None,
+        on_failure: Callable[[str | None], None] | None = None,
     ) -> None:
         """Keep an index equal to its source from now on.
 
-        Without `rules` the settings of `IndexerSpec` apply. `report` is as for `supervise`: a
+        Without `rules` the settings of `IndexerSpec` apply. `on_failure` is as for `supervise`: a
         failure in the work on one index restarts that work only. Raises `Conflict` for a name in
         use.
         """
@@ -169,7 +169,7 @@ class Updater:
             raise Conflict(f"index {record.name!r} is being indexed already")
         self._guarded_rules[record.name] = _GuardedRules(rules or IndexRules(self._spec.indexing))
         queue = IndexQueue(
-            record, source, self._spec.indexing.inflight_files, self._extra_unsettled, report
+            record, source, self._spec.indexing.inflight_files, self._extra_unsettled, on_failure
         )
         self._queues[record.name] = queue
         if self._up.is_set():
@@ -262,7 +262,7 @@ class Updater:
                         self._start_serving(indexer)
                         await self._listen(indexer)
                 finally:
-                    self._stop_serving()
+                    self._suspect_in_flight()
         finally:
             self._indexer = self._liveness = None
         if not self._replacing:
@@ -285,7 +285,7 @@ class Updater:
         self._state = "running"
         self._up.set()
 
-    def _stop_serving(self) -> None:
+    def _suspect_in_flight(self) -> None:
         """Mark all batches in flight as suspects, before their futures fail.
 
         It does so without a pause, so nothing is sent at the same time as a suspect.
@@ -309,7 +309,7 @@ class Updater:
         """Process the batches of an index, under supervision. Batches overlap."""
         with anyio.CancelScope() as queue.scope:
             name = f"indexing of {queue.record.name}"
-            await supervise(name, partial(self._serve_once, queue), queue.report)
+            await supervise(name, partial(self._serve_once, queue), queue.on_failure)
 
     async def _serve_once(self, queue: IndexQueue) -> None:
         """Process batches until the work on this index fails. Then fail its batches in flight.
@@ -347,18 +347,18 @@ class Updater:
         failed = dict.fromkeys(part.all_paths, "the updater stopped")
         try:
             with span("index.batch", index=queue.record.name, files=len(part.all_paths)):
-                answer = await self._request_answer(job, part)
-                failed = await self._run_hook(job, part, answer)
+                outcome = await self._request_outcome(job, part)
+                failed = await self._run_hook(job, part, outcome)
         finally:
             self._clear_suspect(job)
             queue.mark_settled(batch, edits=job.edits)
             queue.source.settle(batch, failed)
-        for path in answer.set_aside:
+        for path in outcome.set_aside:
             log.error("path_set_aside", extra={"index": queue.record.name, "path": path})
-            queue.source.set_aside(path, answer.failed[path])
+            queue.source.set_aside(path, outcome.failed[path])
 
-    async def _request_answer(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
-        """Return the answer to a batch, of this indexer process or a later one.
+    async def _request_outcome(self, job: _BatchJob, part: BatchPart) -> _BatchOutcome:
+        """Return the outcome of a batch, from this indexer process or a later one.
 
         Then free its place in the indexer process.
         """
@@ -375,21 +375,21 @@ class Updater:
             job.queue.mark_answered(job.batch, time.monotonic() - began, edits=job.edits)
 
     async def _run_hook(
-        self, job: _BatchJob, part: BatchPart, answer: _BatchReply
+        self, job: _BatchJob, part: BatchPart, outcome: _BatchOutcome
     ) -> dict[str, str]:
         """Run the hook for the committed paths. Return path -> reason of all failed paths.
 
         The hook gets all paths, not only those that this process has written: paths that a process
         committed before it died come back as unchanged from the next process.
         """
-        failed = dict(answer.failed)
+        failed = dict(outcome.failed)
         groups = deque([tuple(path for path in part.all_paths if path not in failed)])
         while groups:
             paths = groups.popleft()
             if not paths:
                 continue
             error = await self._call_hook(
-                Commit(job.queue.record.name, answer.generation, paths, job.edits)
+                Commit(job.queue.record.name, outcome.generation, paths, job.edits)
             )
             if isinstance(error, CocoSearchError):
                 failed |= dict.fromkeys(paths, str(error))
@@ -405,8 +405,8 @@ class Updater:
         run = partial(self._on_commit, commit)
         return await attempt(f"taking in a commit of {commit.index}", run, (CocoSearchError,))
 
-    async def _send_part(self, job: _BatchJob, part: BatchPart, *, alone: bool) -> _BatchReply:
-        """Send one part and return its answer. Raises `IndexerDied`."""
+    async def _send_part(self, job: _BatchJob, part: BatchPart, *, alone: bool) -> _BatchOutcome:
+        """Send one part and return its outcome. Raises `IndexerDied`."""
         barrier = self._guarded_rules[job.queue.record.name].barrier
         while True:
             await self._up.wait()
@@ -434,11 +434,11 @@ class Updater:
         finally:
             self._in_flight.discard(job)
             barrier.leave()
-        return _BatchReply(answer["generation"], answer["failed"], answer.get("set_aside", []))
+        return _BatchOutcome(answer["generation"], answer["failed"], answer.get("set_aside", []))
 
-    async def _find_culprit(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
+    async def _find_culprit(self, job: _BatchJob, part: BatchPart) -> _BatchOutcome:
         """Process a batch in flight at the death of a process, one part at a time and alone."""
-        total = _BatchReply(0, {}, [])
+        total = _BatchOutcome(0, {}, [])
         strikes = Counter[str]()
         parts = deque([part])
         while parts:
@@ -447,16 +447,16 @@ class Updater:
                 self._suspect_lock
             ):  # taken for each part, so that batches take turns; see STRIKES
                 try:
-                    answer = await self._send_part(job, part, alone=True)
+                    outcome = await self._send_part(job, part, alone=True)
                 except IndexerDied:
                     # after this wait the end of the process is known; this part was alone in it
                     await self._up.wait()
                     strikes.update(part.all_paths * (STRIKES if self._crashed else 1))
-                    answer = None
-            if answer is not None:
-                total.generation = max(total.generation, answer.generation)
-                total.failed |= answer.failed
-                total.set_aside += answer.set_aside
+                    outcome = None
+            if outcome is not None:
+                total.generation = max(total.generation, outcome.generation)
+                total.failed |= outcome.failed
+                total.set_aside += outcome.set_aside
             elif len(part.all_paths) > 1:
                 parts.extend(part.split())
                 strikes.clear()
@@ -466,7 +466,7 @@ class Updater:
                 await self._set_path_aside(job, part.all_paths[0], total)
         return total
 
-    async def _set_path_aside(self, job: _BatchJob, path: str, total: _BatchReply) -> None:
+    async def _set_path_aside(self, job: _BatchJob, path: str, total: _BatchOutcome) -> None:
         """Set a path aside that has ended the process, and have its content remembered.
 
         On a full disk any file ends the process, so the path only fails.

@@ -196,7 +196,9 @@ class Indexer:
         self._send({"id": message["id"]})
 
     async def _open_app(self, index: "OpenIndex") -> IndexApp:
-        """The running app of the index, started at its first batch. Raises `CocoSearchError`."""
+        """Return the running app of the index, started at its first batch. Raises
+        `CocoSearchError`.
+        """
         async with index.opening:
             if index.app is None:
                 embedder = await self._find_embedder(index.record)
@@ -208,7 +210,7 @@ class Indexer:
                     rules=rules,
                     embedder=embedder,
                     target=self._target,
-                    guard=self._guard,
+                    guard=self._fail_on_purpose,
                     keys=keys,
                     manifests=manifests,
                     counters=self._counters,
@@ -273,7 +275,9 @@ class Indexer:
                 )
                 async with contextlib.AsyncExitStack() as stack:  # closes the database on an error
                     database = await stack.enter_async_context(opening)
-                    memory = self._spec.cocoindex_dir / await index_records.incarnation(database)
+                    memory = self._spec.cocoindex_dir / await index_records.read_incarnation(
+                        database
+                    )
                     numbers = {
                         str(number) for number in await index_records.index_numbers(database)
                     }
@@ -284,7 +288,7 @@ class Indexer:
                 self._store = database, memory
             return self._store
 
-    def _guard(self, path: str) -> None:
+    def _fail_on_purpose(self, path: str) -> None:
         if self._spec.crash_on and path.endswith(self._spec.crash_on):
             os.abort()
         if self._spec.hang_on and path.endswith(self._spec.hang_on):

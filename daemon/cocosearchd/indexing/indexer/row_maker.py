@@ -92,7 +92,7 @@ class FileExtract:
     language: str
     chunks: tuple[Chunk, ...]
     report: ParseReport
-    skip: SkipReason | None = None
+    skip_reason: SkipReason | None = None
     code: PackedCode = NO_CODE
     # with a diff, `chunks` has only the chunks that are not stored
     diff: ManifestDiff | None = None
@@ -412,7 +412,7 @@ def extract_new_chunks(
             extract.language,
             extract.report,
             extract.code,
-            extract.skip,
+            extract.skip_reason,
         )
         for extract in extracts
     ]
@@ -458,7 +458,7 @@ def _extract_from_manifest(
         manifest.language,
         chunks,
         manifest.report,
-        skip=manifest.skip,
+        skip_reason=manifest.skip,
         code=manifest.code,
         diff=diff,
     )
@@ -496,7 +496,7 @@ def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) 
         vectors=vectors,
         report=extract.report,
         keywords=chunk_keywords,
-        skip_reason=extract.skip,
+        skip_reason=extract.skip_reason,
         code=extract.code,
         diff=extract.diff,
     )

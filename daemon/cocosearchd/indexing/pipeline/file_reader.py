@@ -12,14 +12,8 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cocosearchd.model import (
-    RACY_NS,
-    READ_YOUNG,
-    Fingerprint,
-    SkipReason,
-    hash_content,
-    path_bytes,
-)
+from cocosearchd.forms.path_forms import path_bytes
+from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, hash_content
 from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below, status_below
 
 # a file that grows during three reads is a log in use: the source offers it again later

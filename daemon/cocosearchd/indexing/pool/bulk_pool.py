@@ -75,7 +75,7 @@ class BulkPool:
         self._limits = limits or BulkPoolLimits()
         self._command = command
         self._workers: list[WorkerProcess] = []
-        self._lives: set[asyncio.Task[None]] = set()
+        self._lifetimes: set[asyncio.Task[None]] = set()
         self._failed_at: deque[float] = deque(maxlen=MAX_FAILURES)
         self._bytes = 0
         self._used_at = 0.0
@@ -83,7 +83,7 @@ class BulkPool:
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def __bool__(self) -> bool:
-        """True if the pool may have workers: the size is not 0."""
+        """Return True if the pool may have workers: the size is not 0."""
         return self._size > 0
 
     async def process(
@@ -116,8 +116,8 @@ class BulkPool:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._stop_workers()
-        if self._lives:
-            await asyncio.wait(self._lives)
+        if self._lifetimes:
+            await asyncio.wait(self._lifetimes)
 
     async def _feed_worker(
         self,
@@ -168,11 +168,11 @@ class BulkPool:
             self._bytes = 0
         self._bytes += size
         while (
-            len(self._lives) < min(self._size, self._bytes // self._limits.bytes_per_worker)
+            len(self._lifetimes) < min(self._size, self._bytes // self._limits.bytes_per_worker)
             and not self._pauses()
         ):
-            self._lives.add(task := asyncio.create_task(self._run_worker()))
-            task.add_done_callback(self._lives.discard)
+            self._lifetimes.add(task := asyncio.create_task(self._run_worker()))
+            task.add_done_callback(self._lifetimes.discard)
 
     def _pauses(self) -> bool:
         too_many = len(self._failed_at) == MAX_FAILURES
@@ -206,7 +206,7 @@ class BulkPool:
     def _schedule_stop(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        if self._size and self._lives and not self._busy:
+        if self._size and self._lifetimes and not self._busy:
             self._idle_timer = asyncio.get_running_loop().call_later(
                 self._limits.idle_s, self._stop_workers
             )

@@ -1,4 +1,4 @@
-"""Blanks macros inside of declarations, which grammars of C++ cannot read. Pure"""
+"""Blanks macros inside of declarations, which grammars of C++ cannot read. Pure."""
 
 import re
 

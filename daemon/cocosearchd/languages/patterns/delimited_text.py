@@ -1,4 +1,4 @@
-r"""Search for comments and other text between two marks, in linear time; pure
+r"""Search for comments and other text between two marks, in linear time; pure.
 
 A regular expression such as `/\*.*?\*/` searches for the end again at each begin, which costs
 minutes for a MiB of begins without an end. Here the first begin without an end shows that no later

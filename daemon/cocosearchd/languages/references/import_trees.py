@@ -1,4 +1,4 @@
-"""Split trees of imports such as `std::{io, fs::{self, File as F}}` into names. Pure, linear"""
+"""Split trees of imports such as `std::{io, fs::{self, File as F}}` into names. Pure, linear."""
 
 import re
 from collections.abc import Iterator

@@ -119,12 +119,14 @@ def open_chain(folder: int, path: bytes, flags: int) -> int:
 
 
 def status_of(path: bytes) -> os.stat_result:
-    """Status of an absolute path without symbolic links in any component. Raises `OSError`."""
+    """Return the status of an absolute path without symbolic links in any component. Raises
+    `OSError`.
+    """
     return status_below(_AT_FDCWD, path)
 
 
 def status_below(folder: int, path: bytes) -> os.stat_result:
-    """Status of a path relative to an open directory, like `status_of`."""
+    """Return the status of a path relative to an open directory, like `status_of`."""
     handle = open_below(folder, path, _O_PATH)
     try:
         return os.fstat(handle)
@@ -134,7 +136,7 @@ def status_below(folder: int, path: bytes) -> os.stat_result:
 
 @contextlib.contextmanager
 def opened_directory(path: bytes) -> Iterator[int]:
-    """A descriptor of the directory at an absolute path, for `os.scandir`. Raises `OSError`."""
+    """Yield a descriptor of the directory at an absolute path, for `os.scandir`. Raises `OSError`."""
     handle = open_absolute(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield handle
@@ -143,7 +145,9 @@ def opened_directory(path: bytes) -> Iterator[int]:
 
 
 def directory_identity(path: bytes) -> Identity | None:
-    """Identity of the directory at an absolute path; None if missing or behind a symbolic link."""
+    """Return the identity of the directory at an absolute path; None if missing or behind a
+    symbolic link.
+    """
     try:
         status = status_of(path)
     except OSError:
@@ -152,7 +156,7 @@ def directory_identity(path: bytes) -> Identity | None:
 
 
 def first_link(path: bytes) -> bytes | None:
-    """The outermost symbolic link in an absolute path; only for messages, as it may change."""
+    """Return the outermost symbolic link in an absolute path; only for messages, as it may change."""
     parts = path.split(b"/")
     above = (b"/".join(parts[:depth]) for depth in range(2, len(parts) + 1))
     return next(filter(os.path.islink, above), None)
@@ -160,7 +164,7 @@ def first_link(path: bytes) -> bytes | None:
 
 @cache
 def _openat2() -> Callable[[int, bytes, int], int] | None:
-    """The system call openat2(2), None if the system lacks it."""
+    """Return the system call openat2(2), None if the system lacks it."""
     library = ctypes.CDLL(None, use_errno=True)
     if not _O_PATH or not hasattr(library, "syscall"):
         return None
@@ -194,5 +198,5 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
 
 @cache
 def _how(flags: int) -> "ctypes._CArgObject":
-    """`struct open_how` for some flags; the kernel only reads it."""
+    """Return `struct open_how` for some flags; the kernel only reads it."""
     return ctypes.byref(_OpenHow(flags, 0, _RESOLVE_NO_SYMLINKS))

@@ -109,7 +109,7 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
 
 
 def passes(error: OSError) -> bool:
-    """True for a temporary error, after which a file may be readable soon."""
+    """Return True for a temporary error, after which a file may be readable soon."""
     return error.errno in _PASSING
 
 

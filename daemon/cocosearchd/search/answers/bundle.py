@@ -1,4 +1,4 @@
-"""Packs hits of a long question into a budget of tokens: much code of few files, the rest by name.
+"""Packs hits of a report into a budget of tokens: much code of few files, the rest by name.
 
 Files are named as long as a sixth of the budget lasts. The rest goes to places, the one with the
 largest gain for its length first. The gain is the estimated probability that the change belongs
@@ -163,10 +163,10 @@ def _list_pieces(hit: Hit, share: float, file: _File) -> Sequence[_Piece]:
     Scores of places are logarithms of their shares. The first place may have a lower score than
     other places, if the question names it by a line.
     """
-    if file.source is None or not hit.places:
+    if file.source is None or not hit.compared_places:
         lines = (hit.start_line, hit.end_line)
         return [_Piece(lines, hit.end_byte - hit.start_byte, share, hit.relevance)]
-    scores = np.array([entry.score for entry in hit.places])
+    scores = np.array([entry.score for entry in hit.compared_places])
     shares = np.exp(scores - scores.max())
     shares[0] = 1.0
     shares *= share / shares.sum()
@@ -177,7 +177,7 @@ def _list_pieces(hit: Hit, share: float, file: _File) -> Sequence[_Piece]:
             place_share,
             entry.relevance,
         )
-        for entry, place_share in zip(hit.places, shares.tolist(), strict=True)
+        for entry, place_share in zip(hit.compared_places, shares.tolist(), strict=True)
     ]
 
 
@@ -217,7 +217,7 @@ def _show_pieces(hit: Hit, file: _File, pieces: Sequence[_Piece]) -> Hit:
     """Return a hit with the lines of its pieces, in place of its context and other places."""
     if file.source is None:
         content = file.text(hit.start_line, hit.end_line) if pieces else ""
-        return replace(hit, content=content, context_before="", context_after="", also=())
+        return replace(hit, content=content, context_before="", context_after="", other_places=())
     blocks = _join_pieces(pieces)
     hit_block = next(
         (block for block in blocks if _covers(block, (hit.start_line, hit.end_line))), None
@@ -226,8 +226,10 @@ def _show_pieces(hit: Hit, file: _File, pieces: Sequence[_Piece]) -> Hit:
         _make_place(hit, file, block) for block in blocks if block is not hit_block
     )
     if hit_block is None:
-        return replace(hit, content="", context_before="", context_after="", also=other_places)
-    return replace(_show_block(hit, file, hit_block.lines), also=other_places)
+        return replace(
+            hit, content="", context_before="", context_after="", other_places=other_places
+        )
+    return replace(_show_block(hit, file, hit_block.lines), other_places=other_places)
 
 
 def _show_block(hit: Hit, file: _File, lines: Lines) -> Hit:
@@ -272,7 +274,7 @@ def _make_place(hit: Hit, file: _File, block: _Piece) -> Place:
     first, last = block.lines
     content = file.text(first, last)
     ranked_place = next(
-        (entry for entry in hit.also if _covers(block, (entry.line, entry.line))), None
+        (entry for entry in hit.other_places if _covers(block, (entry.line, entry.line))), None
     )
     if ranked_place is not None:
         return replace(ranked_place, start_line=first, end_line=last, content=content)

@@ -84,7 +84,7 @@ class _ExpansionCache:
                 self._entries.popitem(last=False)
 
 
-class Context:
+class HitExpander:
     """Expands hits, with caches of files and of expansions."""
 
     def __init__(self, max_lines: int, line_width: int, disk: VerifiedFiles | None = None) -> None:
@@ -148,7 +148,7 @@ class Context:
         return add_sources(hits, states, {hit.path: unsaved.get(hit.path) for hit in hits}, unsaved)
 
     def pack(self, sourced: SourcedHits, view: ViewOptions) -> tuple[Hit, ...]:
-        """Pack hits of a long question, of one index or of several, into the budget of `view`.
+        """Pack hits of a report, of one index or of several, into the budget of `view`.
 
         Empty where no place fits.
         """
@@ -256,11 +256,13 @@ class Context:
             self._line_width,
         )
         key = (hit.path, hit.start_byte, hit.end_byte, *settings, hash(state.scopes))
-        context = text.memory.get(key)
+        context = text.context_cache.get(key)
         if context is None:
-            if len(text.memory) >= MAX_CACHED_CONTEXTS:
-                text.memory.clear()
-            context = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
+            if len(text.context_cache) >= MAX_CACHED_CONTEXTS:
+                text.context_cache.clear()
+            context = text.context_cache[key] = self._cut(
+                self._span(hit, text, state.scopes, view), text
+            )
         return context
 
     def _span(
@@ -326,14 +328,14 @@ def add_sources(
 
 
 def is_bundled(hits: Iterable[Hit], view: ViewOptions) -> bool:
-    """Return True for hits of a long question, a budget, and no wish for particular lines."""
+    """Return True for hits of a report, a budget, and no wish for particular lines."""
     return (
         view.budget_tokens is not None
         and view.budget_chars is None
         and view.lines_before is None
         and view.lines_after is None
         and view.smart_context
-        and any(hit.places for hit in hits)
+        and any(hit.compared_places for hit in hits)
     )
 
 
@@ -401,10 +403,13 @@ def hit_heading(hit: Hit) -> str:
     """Return all that surrounds the code of a hit in the compact form, with its other places."""
     lines = f"{hit.start_line}-{hit.end_line}"
     symbol = f"{hit.symbol_type} {hit.symbol_name}" if hit.symbol_name else ""
-    also = (f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}" for entry in hit.also)
-    alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.also))
+    also = (
+        f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}"
+        for entry in hit.other_places
+    )
+    alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.other_places))
     below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike)))
-    code = "".join(f"\n```\n{entry.content}\n```" for entry in hit.also if entry.content)
+    code = "".join(f"\n```\n{entry.content}\n```" for entry in hit.other_places if entry.content)
     return (
         f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
         f"```{hit.language}\nx\n```\n{below}{code}\n\n"
@@ -420,7 +425,9 @@ def _fit(
     fitting = list[Hit]()
     for hit in hits:
         if overhead(hit) > budget:
-            hit = replace(hit, also=tuple(replace(entry, content="") for entry in hit.also))
+            hit = replace(
+                hit, other_places=tuple(replace(entry, content="") for entry in hit.other_places)
+            )
         budget -= overhead(hit)
         content_size = measure(hit.content)
         full_size = content_size + measure(hit.context_before) + measure(hit.context_after)
@@ -493,15 +500,15 @@ def _with_context(
         content=content,
         context_before=context_before,
         context_after=context_after,
-        scores=hit.scores,
+        signals=hit.signals,
         stale=stale,
         overlay=overlay,
         relevance=hit.relevance,
         line=hit.line,
-        also=hit.also,
+        other_places=hit.other_places,
         similar_paths=hit.similar_paths,
         similar_lines=hit.similar_lines,
         symbol_parent=hit.symbol_parent,
         counterparts=hit.counterparts,
-        places=hit.places,
+        compared_places=hit.compared_places,
     )

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.config.settings import LARGEST_FILE_BYTES
-from cocosearchd.model import hash_content, path_bytes
+from cocosearchd.forms.path_forms import path_bytes
+from cocosearchd.model import hash_content
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS = 128
@@ -42,13 +43,13 @@ _Fingerprint = tuple[int, int, int, int, int]
 class FileContents:
     """The content of a file. `starts` holds the byte offset of each line.
 
-    `memory` caches results derived from the content.
+    `context_cache` caches results derived from the content.
     """
 
     content_hash: bytes
     data: bytes
     starts: NDArray[np.int64]
-    memory: dict[object, tuple[str, str]] = field(default_factory=dict, compare=False)
+    context_cache: dict[object, tuple[str, str]] = field(default_factory=dict, compare=False)
 
     @property
     def line_count(self) -> int:

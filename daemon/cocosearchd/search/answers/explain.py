@@ -9,7 +9,7 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.report import Report
 from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
 
-PARTS_SHOWN = 40  # parts of a long question, and paths or frames in it
+PARTS_SHOWN = 40  # parts of a report, and paths or frames in it
 PART_SHOWN = 100  # characters of a part
 SHOWN_CANDIDATES = 20  # of each retriever: enough to see why a result came first
 
@@ -23,7 +23,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _describe_report(report: Report) -> dict[str, Any]:
-    """Describe the first parts of a long question, and what they mention."""
+    """Describe the first parts of a report, and what they mention."""
     mentions = report.mentions
     parts = [
         {"line": part.line, "kind": part.kind, "text": " ".join(part.text.split())[:PART_SHOWN]}
@@ -110,7 +110,7 @@ def describe_candidate(plan: Plan, scored: ScoredCandidate) -> dict[str, Any]:
         "cosine": scored.cosine,
         **{f"{retriever}_rank": rank for retriever, rank in ranks.items()},
         **({"fused": fused} if fused else {}),
-        "features": dict(scored.features),
+        "features": dict(scored.signals),
     }
 
 

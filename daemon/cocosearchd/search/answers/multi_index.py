@@ -11,8 +11,9 @@ from itertools import pairwise
 import anyio
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
+from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import Hit, IndexRecord, path_bytes
+from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.alike import Text, group_alike
 from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundled
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
@@ -173,7 +174,7 @@ async def _bundle(
     view: ViewOptions,
     traces: dict[str, Trace],
 ) -> MergedAnswer:
-    """Pack the hits of a long question into one budget: the best places of all indexes.
+    """Pack the hits of a report into one budget: the best places of all indexes.
 
     Without hits where no place fits.
     """
@@ -232,7 +233,7 @@ def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
         return tuple(answers)
     unsaved = _find_unsaved_files(answers, roots)
     hits_by_index: list[list[Hit]] = [[] for _ in roots]
-    for hit in _place_hits(answers, roots):
+    for hit in _locate_hits(answers, roots):
         nearest = max(
             (number for number, root in enumerate(roots) if hit.path.startswith(root)),
             key=lambda number: len(roots[number]),
@@ -346,7 +347,7 @@ def collapse_hits(
 def merge_hits(answers: Sequence[Answer], selected: Sequence[SelectedHit]) -> tuple[Hit, ...]:
     """Return the selected hits that their answers have; their score is their relevance.
 
-    `scores` has the score in its own index as well.
+    `signals` has the score in its own index as well.
     """
     hits = [
         (answers[entry.number].hits[entry.rank - 1], entry.similar_paths)
@@ -357,7 +358,7 @@ def merge_hits(answers: Sequence[Answer], selected: Sequence[SelectedHit]) -> tu
         replace(
             hit,
             score=hit.relevance,
-            scores=(("own_score", hit.score), *hit.scores),
+            signals=(("own_score", hit.score), *hit.signals),
             similar_paths=(*hit.similar_paths, *similar_paths),
         )
         for hit, similar_paths in hits
@@ -365,7 +366,7 @@ def merge_hits(answers: Sequence[Answer], selected: Sequence[SelectedHit]) -> tu
 
 
 @dataclass(frozen=True, slots=True)
-class _PlacedHit:
+class _LocatedHit:
     """A hit with the number of its index, its rank there, and the absolute path of its file."""
 
     hit: Hit
@@ -389,7 +390,7 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
     unsaved = _find_unsaved_files(answers, roots)
     hits = [
         hit
-        for hit in _place_hits(answers, roots)
+        for hit in _locate_hits(answers, roots)
         if unsaved.get(hit.path, hit.number) == hit.number
     ]
     hits_by_index = _assign_hits(hits, roots, all_chunks)
@@ -400,7 +401,7 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
 
 
 def _assign_hits(
-    hits: Sequence[_PlacedHit], roots: Sequence[bytes], all_chunks: bool
+    hits: Sequence[_LocatedHit], roots: Sequence[bytes], all_chunks: bool
 ) -> list[list[Hit]]:
     """Assign each hit to the index that ranks it best, of equal ones to the nearest root."""
     owners = dict[tuple[bytes, int], int]()
@@ -426,10 +427,10 @@ def _find_unsaved_files(
     }
 
 
-def _place_hits(answers: Sequence[RankedAnswer], roots: Sequence[bytes]) -> Iterator[_PlacedHit]:
+def _locate_hits(answers: Sequence[RankedAnswer], roots: Sequence[bytes]) -> Iterator[_LocatedHit]:
     for number, answer in enumerate(answers):
         for rank, hit in enumerate(answer.ranked_hits.hits):
-            yield _PlacedHit(hit, number, rank, roots[number] + path_bytes(hit.path))
+            yield _LocatedHit(hit, number, rank, roots[number] + path_bytes(hit.path))
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:

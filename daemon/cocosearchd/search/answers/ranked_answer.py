@@ -1,4 +1,4 @@
-"""A question to one index on its way: prepared, with its vector, and with ranked hits"""
+"""A question to one index on its way: prepared, with its vector, and with ranked hits."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace

@@ -11,8 +11,9 @@ from typing import Any
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.filters.filter_fields import Filter, active_fields, select_fields
 from cocosearchd.filters.globs import exact_glob
+from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.languages.identifiers import split_text
-from cocosearchd.model import FileRecord, IndexRecord, path_bytes
+from cocosearchd.model import FileRecord, IndexRecord
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe_candidate
 from cocosearchd.search.classic.retrievers import drop_stop_words

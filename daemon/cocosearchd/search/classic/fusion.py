@@ -1,7 +1,7 @@
 """Fuse the candidates of both retrievers into one order: for `classic`, and for a cold `code`. Pure.
 
 `classic` does what CocoSearch's retrieval.md says: the vector retriever alone, or fused with the
-keyword retriever by reciprocal ranks, with definitions doubled. `code` scores by features
+keyword retriever by reciprocal ranks, with definitions doubled. `code` scores by signals
 (`code_profile`); its function here is the fallback while the lexical index is cold: the same
 fusion, where only definitions of names in the query are boosted.
 """
@@ -151,7 +151,7 @@ def boost_definitions(
 
 def _boost(scored: ScoredCandidate, factor: float) -> ScoredCandidate:
     return with_score(
-        scored, scored.score * factor, (*scored.features, ("definition_boost", factor))
+        scored, scored.score * factor, (*scored.signals, ("definition_boost", factor))
     )
 
 

@@ -1,4 +1,4 @@
-"""Splits texts of chunks into words in a worker process, so that no text can block the daemon"""
+"""Splits texts of chunks into words in a worker process, so that no text can block the daemon."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Words process: it splits texts of chunks into words
+"""Words process: it splits texts of chunks into words.
 
 Its parent is a `word_splitter.WordSplitter`. It opens no file and no database.
 """

@@ -15,9 +15,9 @@ from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
 from cocosearchd.search.code.symbol_files import find_symbol_files
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.features import asks_for_tests
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.lexical.ranking_signals import asks_for_tests
 from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import ScoredResult, select_results
@@ -164,7 +164,7 @@ async def find_pointed_out(
     snapshot: IndexSnapshot,
     overlay: Overlay | None = None,
 ) -> Places:
-    """Return the places that a long question names by their lines."""
+    """Return the places that a report names by their lines."""
     if plan.report is None or not plan.report.mentions.frames:
         return {}
     names = MentionedFiles(snapshot.live_documents.paths)
@@ -172,9 +172,9 @@ async def find_pointed_out(
 
 
 async def _query_terms(lexical: LexicalIndex, plan: Plan) -> QueryTerms:
-    """Return the terms of a plan's text, or of the parts of a long question."""
+    """Return the terms of a plan's text, or of the parts of a report."""
     if plan.report is None:
-        return lexical.parse_query(plan.text)
+        return lexical.make_query_terms(plan.text)
     return await asyncio.to_thread(
         report_query_terms, plan.report, lexical.terms, lexical.name, lexical.common_language
     )
@@ -317,10 +317,10 @@ def _make_candidate(row: Candidate, chunk: RankedChunk, has_phrases: bool) -> Sc
         every_word=chunk.coverage >= FULL_COVERAGE,
         own_place_score=chunk.place_score,
         relevance=1.0 if has_phrases else chunk.relevance,
-        features=(
+        signals=(
             ("lexical", chunk.lexical),
             ("coverage", chunk.coverage),
             *chunk.signals[:_SIGNALS_SHOWN],
         ),
-        places=chunk.places,
+        compared_places=chunk.compared_places,
     )

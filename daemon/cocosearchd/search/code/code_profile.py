@@ -23,9 +23,9 @@ from cocosearchd.search.code.place_scores import (
     estimate_relevance,
     score_places,
 )
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, split_matrix
+from cocosearchd.search.lexical.index_snapshot import SignalMatrix, split_matrix
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
@@ -69,7 +69,7 @@ SIGNALS: Mapping[str, str] = {
     "log_size_weak": "log_size, by the same",
     "chunk_weak": "chunk, by the same",
 }
-# Files of a long question whose places a budget is spent on, and places of each.
+# Files of a report whose places a budget is spent on, and places of each.
 BUNDLED_FILES = 10
 MAX_BUNDLED_PLACES = 40
 _FILE_SETS = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
@@ -119,13 +119,15 @@ class Weights:
     relevance: Mapping[str, float]
     relevance_without_vectors: Mapping[str, float]
 
-    def select(self, is_symbol: bool, vectors: bool, report: bool = False) -> Mapping[str, float]:
+    def select_files(
+        self, is_name: bool, vectors: bool, report: bool = False
+    ) -> Mapping[str, float]:
         """Return the set for a question."""
         if report:
             return self.report if vectors else self.report_without_vectors
         if vectors:
-            return self.symbol if is_symbol else self.plain
-        return self.symbol_without_vectors if is_symbol else self.plain_without_vectors
+            return self.symbol if is_name else self.plain
+        return self.symbol_without_vectors if is_name else self.plain_without_vectors
 
     def select_places(self, report: bool) -> Mapping[str, float]:
         """Return the weights of places for a question."""
@@ -154,8 +156,8 @@ class RankedChunk:
     cosine: float | None
     # weight x value, the largest first: explains the file's rank
     signals: tuple[tuple[str, float], ...]
-    # the places of its file, best first, for a long question
-    places: tuple[RankedPlace, ...] = ()
+    # the places of its file, best first, for a report
+    compared_places: tuple[RankedPlace, ...] = ()
 
 
 def load_weights(file: str = "") -> Weights:
@@ -194,7 +196,7 @@ def load_weights(file: str = "") -> Weights:
     return weights
 
 
-def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
+def compute_signals(matrix: SignalMatrix) -> dict[str, Floats]:
     """Compute every signal of every compared file: name -> (F,).
 
     Signals are scaled so that weights mean the same in each repository.
@@ -202,7 +204,7 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     values = matrix.values
     corpus = matrix.corpus
     groups = matrix.groups
-    scaled = {name: features.scale_to_maximum(values[name], groups) for name in _LEXICAL}
+    scaled = {name: ranking_signals.scale_to_maximum(values[name], groups) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _UNSCALED}
     if matrix.is_report:
         scaled |= {name: values[name] for name in sorted(_OF_REPORTS)}
@@ -215,7 +217,9 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
         # Both are compared with the mean vectors of files, which every file has.
         means, deviations = map(groups.spread, (corpus.cosine_mean, corpus.cosine_deviation))
         for name, cosines in (("chunk", matrix.best_cosines), ("file", matrix.file_cosines)):
-            scaled[name] = features.z_scores(cosines, means, deviations) * np.float32(_Z_SHARE)
+            scaled[name] = ranking_signals.z_scores(cosines, means, deviations) * np.float32(
+                _Z_SHARE
+            )
     # Where no file is named after the question, as with a question in the style of the web, vectors
     # decide and size does not. The weights are learned; the signal is 0 where a name explains the
     # question.
@@ -235,8 +239,8 @@ def _scale_signals(
 
 
 def rank_code(
-    matrix: FeatureMatrix,
-    is_symbol: bool,
+    matrix: SignalMatrix,
+    is_name: bool,
     weights: Weights,
     limit: int,
     *,
@@ -255,7 +259,7 @@ def rank_code(
     files are shown, not their relative order.
     """
     return rank_scored(
-        score_matrix(matrix, is_symbol, weights),
+        score_matrix(matrix, is_name, weights),
         limit,
         allowed_chunks=allowed_chunks,
         all_chunks=all_chunks,
@@ -266,9 +270,9 @@ def rank_code(
 
 @dataclass(frozen=True, slots=True)
 class ScoredMatrix:
-    """A feature matrix of F files and C chunks with all scores, which no limit changes."""
+    """A signal matrix of F files and C chunks with all scores, which no limit changes."""
 
-    matrix: FeatureMatrix
+    matrix: SignalMatrix
     scores: Floats  # (F,)
     by_signal: Mapping[str, Floats]  # signal -> (F,): the summands of the scores
     place_scores: Floats  # (C,)
@@ -287,20 +291,20 @@ def split_scores(scored: ScoredMatrix, number: int) -> ScoredMatrix:
     )
 
 
-def score_matrix(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> ScoredMatrix:
-    """Score all files and chunks of a matrix. `is_symbol`: the query is a name."""
-    scores, by_signal = score_files(matrix, is_symbol, weights)
+def score_matrix(matrix: SignalMatrix, is_name: bool, weights: Weights) -> ScoredMatrix:
+    """Score all files and chunks of a matrix. `is_name`: the query is a name."""
+    scores, by_signal = score_files(matrix, is_name, weights)
     relevances = estimate_relevance(
         matrix,
-        is_symbol,
-        *relevance_scores(matrix, is_symbol, weights, scores, by_signal),
+        is_name,
+        *relevance_scores(matrix, is_name, weights, scores, by_signal),
         weights.select_relevance(matrix.chunks.cosines is not None),
     )
     return ScoredMatrix(
         matrix,
         scores,
         by_signal,
-        score_places(matrix, is_symbol, scores, weights.select_places(matrix.is_report)),
+        score_places(matrix, is_name, scores, weights.select_places(matrix.is_report)),
         relevances,
     )
 
@@ -357,7 +361,7 @@ def _rank_places(scored: ScoredMatrix, chunks: Sequence[int]) -> tuple[RankedPla
 
 
 def _choose_chunks(
-    matrix: FeatureMatrix,
+    matrix: SignalMatrix,
     files: Sequence[int],
     place_scores: Floats,
     allowed: NDArray[np.bool_] | None,
@@ -376,7 +380,7 @@ def _choose_chunks(
 
 
 def _choose_all_chunks(
-    matrix: FeatureMatrix,
+    matrix: SignalMatrix,
     files: Sequence[int],
     relevances: Floats,
     allowed: NDArray[np.bool_] | None,
@@ -388,7 +392,7 @@ def _choose_all_chunks(
 
 
 def _sort_chunks(
-    matrix: FeatureMatrix, file: int, scores: Floats, allowed: NDArray[np.bool_] | None
+    matrix: SignalMatrix, file: int, scores: Floats, allowed: NDArray[np.bool_] | None
 ) -> list[int]:
     """Return the allowed chunks of a file, best first."""
     start = int(matrix.chunks.starts[file])
@@ -439,20 +443,20 @@ def _make_ranked_chunk(
         coverage=float(matrix.chunks.coverage[chunk]),
         cosine=None if cosine is None or math.isnan(cosine) else cosine,
         signals=signals[file],
-        places=places.get(file, ()),
+        compared_places=places.get(file, ()),
     )
 
 
-def rank_files(matrix: FeatureMatrix, is_symbol: bool, weights: Weights) -> list[int]:
+def rank_files(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[int]:
     """Rank all files that may be shown if they contain the phrases, like `rank_code`."""
-    scores, _ = score_files(matrix, is_symbol, weights)
+    scores, _ = score_files(matrix, is_name, weights)
     return _sort_files(
         matrix, scores, eligible_files(matrix, holds_phrases=True), len(matrix.paths)
     )
 
 
 def _sort_files(
-    matrix: FeatureMatrix, scores: Floats, eligible: NDArray[np.bool_], limit: int
+    matrix: SignalMatrix, scores: Floats, eligible: NDArray[np.bool_], limit: int
 ) -> list[int]:
     """Sort the best `limit` of the eligible files.
 
@@ -463,12 +467,12 @@ def _sort_files(
 
 
 def score_files(
-    matrix: FeatureMatrix, is_symbol: bool, weights: Weights
+    matrix: SignalMatrix, is_name: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
     """Return the scores of the files, (F,), and their summands by signal."""
     by_signal = weighted_signals(
         compute_signals(matrix),
-        weights.select(is_symbol, matrix.chunks.cosines is not None, matrix.is_report),
+        weights.select_files(is_name, matrix.chunks.cosines is not None, matrix.is_report),
     )
     scores = np.zeros(len(matrix.paths), np.float32)
     for values in by_signal.values():
@@ -477,8 +481,8 @@ def score_files(
 
 
 def relevance_scores(
-    matrix: FeatureMatrix,
-    is_symbol: bool,
+    matrix: SignalMatrix,
+    is_name: bool,
     weights: Weights,
     scores: Floats,
     by_signal: Mapping[str, Floats],
@@ -491,11 +495,13 @@ def relevance_scores(
     have is no surer than the definition in another index.
     """
     sole = by_signal.get("definition_share", np.zeros(len(matrix.paths), np.float32))
-    if not is_symbol:
+    if not is_name:
         return scores, sole
     groups = matrix.groups
     weight = np.float32(
-        weights.select(is_symbol, matrix.chunks.cosines is not None).get("definition_share", 0.0)
+        weights.select_files(is_name, matrix.chunks.cosines is not None).get(
+            "definition_share", 0.0
+        )
     )
     defining = matrix.values["defined_folded"]
     is_defined = groups.spread(groups.largest(defining) > 0)
@@ -506,18 +512,18 @@ def relevance_scores(
     definition = np.where(
         groups.spread(groups.largest(sole) > 0),
         sole,
-        features.definition_shares(defining, defining, groups=groups) * weight,
+        ranking_signals.definition_shares(defining, defining, groups=groups) * weight,
     )
     return np.where(is_defined, scores, scores - sole), np.where(is_defined, definition, use)
 
 
-def eligible_files(matrix: FeatureMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:
+def eligible_files(matrix: SignalMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:
     """Return a mask (F,) of the files that may be shown."""
     eligible = np.ones(len(matrix.paths), np.bool_) if holds_phrases else has_evidence(matrix)
     return eligible if matrix.allowed is None else eligible & matrix.allowed
 
 
-def has_evidence(matrix: FeatureMatrix) -> NDArray[np.bool_]:
+def has_evidence(matrix: SignalMatrix) -> NDArray[np.bool_]:
     """Return a mask (F,) of the files that have a word, a name or a vector in favour of them.
 
     Location and size alone are no evidence, nor is a vector with a negative cosine.

@@ -21,9 +21,9 @@ from cocosearchd.search.code.file_masks import chunk_mask, file_mask
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
     ReportSignals,
+    SignalMatrix,
 )
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments.live_documents import (
@@ -60,8 +60,8 @@ class CodeQuery:
     report_signals: ReportSignals | None = None
     pointed_out: Starts = field(default_factory=dict)  # places that the question names by lines
 
-    async def evaluate(self, scorer: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
-        """Return the result of `scorer` on the feature matrix, in a thread.
+    async def evaluate(self, scorer: Callable[[SignalMatrix], T], choice: FileFilter) -> T:
+        """Return the result of `scorer` on the signal matrix, in a thread.
 
         `choice` returns the mask of the files that may be shown.
         """
@@ -91,17 +91,15 @@ class CodeQuery:
         if scored is not None and scored.matrix.suffices(self.needed):
             return await asyncio.to_thread(self.rank_scored, scored), scored
 
-        def score_and_rank(matrix: FeatureMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
-            computed = score_matrix(matrix, self.terms.is_symbol, self.weights)
+        def score_and_rank(matrix: SignalMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
+            computed = score_matrix(matrix, self.terms.is_name, self.weights)
             return self.rank_scored(computed), computed
 
         return await self.evaluate(score_and_rank, self.allowed_files)
 
-    def rank_compared(
-        self, matrix: FeatureMatrix, chunks: Starts | None
-    ) -> tuple[RankedChunk, ...]:
-        """Rank chunks like `rank`, from the feature matrix of the compared files."""
-        return self.rank_scored(score_matrix(matrix, self.terms.is_symbol, self.weights), chunks)
+    def rank_compared(self, matrix: SignalMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
+        """Rank chunks like `rank`, from the signal matrix of the compared files."""
+        return self.rank_scored(score_matrix(matrix, self.terms.is_name, self.weights), chunks)
 
     def rank_scored(
         self, scored: ScoredMatrix, chunks: Starts | None = None
@@ -135,7 +133,7 @@ class CodeQuery:
             return passing
         return with_chunks if passing is None else with_chunks & passing
 
-    def allowed_chunks(self, matrix: FeatureMatrix) -> Mask | None:
+    def allowed_chunks(self, matrix: SignalMatrix) -> Mask | None:
         """Return a mask (C,) of the compared chunks that pass the filter on symbols; None: all."""
         masks = self.symbol_masks()
         if masks is None:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.filters.filter_fields import FILE_FIELDS, Filter, file_conditions, select_fields
-from cocosearchd.model import path_text
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.forms.path_forms import path_text
+from cocosearchd.search.lexical.index_snapshot import SignalMatrix
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.reads.phrase_matches import Starts
@@ -68,7 +68,7 @@ def replace_unsaved_chunks(chunks: Starts, overlay: Overlay | None, where: Filte
     return saved | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
 
 
-def chunk_mask(matrix: FeatureMatrix, chunks: Starts) -> NDArray[np.bool_]:
+def chunk_mask(matrix: SignalMatrix, chunks: Starts) -> NDArray[np.bool_]:
     """Return a mask (C,) of the compared chunks that are among `chunks`.
 
     The number of a file and a first byte are packed into one integer, so all are compared at once.

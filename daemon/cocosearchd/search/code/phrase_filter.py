@@ -18,7 +18,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_profile import RankedChunk, rank_files
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import passing_files, replace_unsaved_chunks
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.lexical.index_snapshot import SignalMatrix
 from cocosearchd.search.lexical.scoring.phrase_candidates import (
     PhraseCandidates,
     count_chunks,
@@ -150,14 +150,14 @@ class _PhraseSearch:
             chunks=self.query.symbol_masks(),
         )
 
-    def rank_files(self, matrix: FeatureMatrix) -> tuple[FeatureMatrix, list[int]]:
+    def rank_files(self, matrix: SignalMatrix) -> tuple[SignalMatrix, list[int]]:
         """Rank the compared files that may be shown, best first, wherever they have the words."""
         allowed = passing_files(self.query.plan.where, matrix.paths, matrix.languages)
         chunks = self.query.allowed_chunks(matrix)
         if chunks is not None:
             allowed &= np.logical_or.reduceat(chunks, matrix.chunks.starts)
         matrix = replace(matrix, allowed=allowed)
-        return matrix, rank_files(matrix, self.query.terms.is_symbol, self.query.weights)
+        return matrix, rank_files(matrix, self.query.terms.is_name, self.query.weights)
 
     def count_results(self, chunks: Starts) -> int:
         """Count the results that chunks give: chunks with `all_chunks`, else files."""
@@ -169,7 +169,7 @@ class _PhraseSearch:
         """Rank the chunks that contain the phrases."""
         return PhraseMatches(await self.query.rank(chunks), self.complete, warning, cacheable)
 
-    async def read_by_rank(self, matrix: FeatureMatrix, order: list[int]) -> Starts:
+    async def read_by_rank(self, matrix: SignalMatrix, order: list[int]) -> Starts:
         """Read files in rank order until there are enough results to rank."""
         where = self.query.plan.where
         overlay = self.query.overlay

@@ -3,7 +3,7 @@
 The weights were fitted by `training/ranking/places.py` on sentences of comments as questions, where
 the right chunk is the one that the comment was in. Relevance was fitted on these, on names, on the
 annotated queries, and on queries about other repositories, which have no answer. The weights for
-long questions were fitted by `training/ranking/report_places.py` on the lines that commits changed.
+reports were fitted by `training/ranking/report_places.py` on the lines that commits changed.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from cocosearchd.search.lexical.array_types import Floats, Mask
-from cocosearchd.search.lexical.features import scale_to_maximum
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.lexical.index_snapshot import SignalMatrix
+from cocosearchd.search.lexical.ranking_signals import scale_to_maximum
 from cocosearchd.search.relevance import INTERCEPT, probability
 
 FITTED_PLACE_SIGNALS = frozenset({"lexical", "cosine", "coverage", "name", "defines", "file"})
@@ -26,15 +26,15 @@ _NAME_WEIGHTS = {"lexical": 1.0, "name": 0.9, "cosine": 1.5}
 
 
 def score_places(
-    matrix: FeatureMatrix, is_symbol: bool, file_scores: Floats, weights: Mapping[str, float]
+    matrix: SignalMatrix, is_name: bool, file_scores: Floats, weights: Mapping[str, float]
 ) -> Floats:
     """Score every compared chunk, (C,): how well it answers, on one scale for all files.
 
-    `is_symbol`: the query is a name. The weights are for plain language, or for long questions.
+    `is_name`: the query is a name. The weights are for plain language, or for reports.
     `file_scores` are (F,).
     """
     signals = place_signals(matrix, file_scores)
-    if is_symbol and not matrix.is_report:
+    if is_name and not matrix.is_report:
         weights = _NAME_WEIGHTS
     scores = np.zeros(len(matrix.chunks.keys), np.float32)
     for name, weight in weights.items():
@@ -42,7 +42,7 @@ def score_places(
     return scores
 
 
-def place_signals(matrix: FeatureMatrix, file_scores: Floats) -> dict[str, Floats]:
+def place_signals(matrix: SignalMatrix, file_scores: Floats) -> dict[str, Floats]:
     """Return what speaks for each compared chunk: signal -> (C,)."""
     return {
         "file": _distances_to_first(matrix, file_scores),
@@ -56,8 +56,8 @@ def place_signals(matrix: FeatureMatrix, file_scores: Floats) -> dict[str, Float
 
 
 def estimate_relevance(
-    matrix: FeatureMatrix,
-    is_symbol: bool,
+    matrix: SignalMatrix,
+    is_name: bool,
     file_scores: Floats,
     sole: Floats,
     weights: Mapping[str, float],
@@ -67,11 +67,11 @@ def estimate_relevance(
     `file_scores` and `definition_share` are (F,): the scores of files, and what a name that is defined once
     adds to them.
     """
-    return probability(weights, relevance_signals(matrix, is_symbol, file_scores, sole))
+    return probability(weights, relevance_signals(matrix, is_name, file_scores, sole))
 
 
 def relevance_signals(
-    matrix: FeatureMatrix, is_symbol: bool, file_scores: Floats, sole: Floats
+    matrix: SignalMatrix, is_name: bool, file_scores: Floats, sole: Floats
 ) -> dict[str, Floats]:
     """Return what tells a sure answer from a guess, for each compared chunk: signal -> (C,)."""
     return {
@@ -79,12 +79,12 @@ def relevance_signals(
         "behind_first": _distances_to_first(matrix, file_scores),
         "coverage": matrix.chunks.coverage,
         "cosine": _cosines(matrix),
-        "symbol": np.full(len(matrix.chunks.keys), is_symbol, np.float32),
+        "symbol": np.full(len(matrix.chunks.keys), is_name, np.float32),
         "definition_share": sole[matrix.chunks.files],
     }
 
 
-def _distances_to_first(matrix: FeatureMatrix, file_scores: Floats) -> Floats:
+def _distances_to_first(matrix: SignalMatrix, file_scores: Floats) -> Floats:
     """Return the score of each chunk's file less that of the first file of its index, (C,); at most 0."""
     if not len(file_scores):
         return np.zeros(0, np.float32)
@@ -93,7 +93,7 @@ def _distances_to_first(matrix: FeatureMatrix, file_scores: Floats) -> Floats:
     return distances
 
 
-def _cosines(matrix: FeatureMatrix) -> Floats:
+def _cosines(matrix: SignalMatrix) -> Floats:
     """Return the cosines, (C,), with 0 for a chunk without a vector."""
     if matrix.chunks.cosines is None:
         return np.zeros(len(matrix.chunks.keys), np.float32)
@@ -101,7 +101,7 @@ def _cosines(matrix: FeatureMatrix) -> Floats:
     return np.where(np.isnan(matrix.chunks.cosines), np.float32(0), matrix.chunks.cosines)
 
 
-def _defining_chunks(matrix: FeatureMatrix) -> Mask:
+def _defining_chunks(matrix: SignalMatrix) -> Mask:
     """Mark the chunks that define something, and all chunks of files that define nothing, (C,)."""
     if not len(matrix.chunks.starts):
         return matrix.chunks.defines

@@ -1,1 +1,1 @@
-"""Lines of files that match a regular expression, read from disk for each answer"""
+"""Lines of files that match a regular expression, read from disk for each answer."""

@@ -1,4 +1,4 @@
-"""Bloom filters of the files of one lexical index, and which files can contain literals
+"""Bloom filters of the files of one lexical index, and which files can contain literals.
 
 A Bloom filter is of the content that a file had at a generation. It is used only while the snapshot
 has the file at this generation, so no commit has to invalidate it. Files without a Bloom filter can

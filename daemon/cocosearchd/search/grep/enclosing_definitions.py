@@ -1,4 +1,4 @@
-"""Names of the definitions that enclose lines of indexed files
+"""Names of the definitions that enclose lines of indexed files.
 
 The store has the ranges of all definitions of a file without their names, and the names of the
 definitions that begin in a chunk without their ranges. The line on which the innermost enclosing

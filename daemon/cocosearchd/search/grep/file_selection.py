@@ -1,4 +1,4 @@
-"""Selection of the files that a grep reads: those that pass its filter and can contain its literals
+"""Selection of the files that a grep reads: those that pass its filter and can contain its literals.
 
 The lexical index knows the files and languages; without it, or while it is behind, PostgreSQL
 lists them and nothing is narrowed.

@@ -1,4 +1,4 @@
-"""Grep processes: they read and match files in bounded worker processes"""
+"""Grep processes: they read and match files in bounded worker processes."""
 
 import sys
 from collections.abc import Sequence

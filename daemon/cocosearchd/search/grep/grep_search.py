@@ -1,4 +1,4 @@
-"""One grep of one index: the files are selected, searched in processes, and described
+"""One grep of one index: the files are selected, searched in processes, and described.
 
 The lines come from disk, or from unsaved text. A file that has changed since it was indexed is
 searched as it is now and marked; its definitions are not known.

@@ -1,4 +1,4 @@
-"""Grep process: it reads files and finds the lines that match a pattern
+"""Grep process: it reads files and finds the lines that match a pattern.
 
 Its parent is a `grep_processes.GrepProcesses`. A pattern that is slow to compile or to match costs
 the daemon nothing, and ends with this process.
@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import re2
 
-from cocosearchd.model import hash_content, path_bytes
+from cocosearchd.forms.path_forms import path_bytes
+from cocosearchd.model import hash_content
 from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, FilesBelow, open_absolute
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.search.grep.grep_messages import (

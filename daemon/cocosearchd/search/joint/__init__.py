@@ -1,1 +1,1 @@
-"""One question to many small indexes: scored together, and ranked where they may add hits"""
+"""One question to many small indexes: scored together, and ranked where they may add hits."""

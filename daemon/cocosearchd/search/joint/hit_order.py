@@ -44,7 +44,7 @@ class IndexBound:
 
 def relevances_of(hits: Sequence[Hit]) -> HitRelevances:
     """Return the relevances of hits."""
-    has_every_word = any(dict(hit.scores).get("every_word") for hit in hits)
+    has_every_word = any(dict(hit.signals).get("every_word") for hit in hits)
     return HitRelevances(tuple(hit.relevance for hit in hits), has_every_word)
 
 
@@ -69,7 +69,7 @@ def _sort_hits(indexes: Sequence[HitRelevances]) -> list[tuple[float, int, int]]
     return sorted(keys)
 
 
-def may_add_hits(
+def indexes_that_may_add(
     indexes: Sequence[HitRelevances], bounds: Sequence[IndexBound], compared: int
 ) -> list[int]:
     """Return the numbers of the indexes, best first, that may change the first `compared` hits.

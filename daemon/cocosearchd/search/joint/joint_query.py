@@ -1,4 +1,4 @@
-"""One question in the profile `code` to many small indexes, whose files are scored together
+"""One question in the profile `code` to many small indexes, whose files are scored together.
 
 All files of all these indexes are scored in one pass, each as its index alone would score it. This
 says how relevant the hits of an index can be at most, so that only the indexes are ranked, and only
@@ -27,9 +27,9 @@ from cocosearchd.search.code.file_masks import restricts_files
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
-    compute_corpus_features,
+    SignalMatrix,
+    compute_corpus_matrix,
 )
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring.candidate_selection import are_all_candidates
@@ -65,7 +65,7 @@ class ScoredIndex:
     number: int
     relevances: tuple[float, ...]
     has_every_word: bool
-    is_named_by_line: bool  # a long question names a line of one of its files
+    is_named_by_line: bool  # a report names a line of one of its files
 
     def rank(self) -> tuple[RankedChunk, ...]:
         """Rank its best chunks."""
@@ -119,7 +119,7 @@ class JointScorer:
         corpus = self._join([index.snapshot.corpus for index in indexes])
         terms, scorer = _prepare_terms(first)
         queries = [self._code_query(index, terms, vector, scorer) for index in indexes]
-        matrix = compute_corpus_features(
+        matrix = compute_corpus_matrix(
             corpus,
             terms,
             first.lexical.terms,
@@ -128,7 +128,7 @@ class JointScorer:
             queries[0].needed,
             None if scorer is None else scorer(corpus),
         )
-        scores = score_matrix(matrix, terms.is_symbol, self._weights)
+        scores = score_matrix(matrix, terms.is_name, self._weights)
         return _bound(queries, scores)
 
     def _code_query(
@@ -188,7 +188,7 @@ def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
     lexical = index.lexical
     report = index.plan.report
     if report is None:
-        return lexical.parse_query(index.plan.text), None
+        return lexical.make_query_terms(index.plan.text), None
     names = (report, lexical.terms, lexical.name, lexical.common_language)
     return report_query_terms(*names), make_scorer(*names)
 
@@ -261,8 +261,8 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     return np.where(_named_by_line(scores.matrix), largest, scores.relevances[firsts])
 
 
-def _named_by_line(matrix: FeatureMatrix) -> Mask:
-    """Mark the files of which a long question names a line, (F,)."""
+def _named_by_line(matrix: SignalMatrix) -> Mask:
+    """Mark the files of which a report names a line, (F,)."""
     if not matrix.is_report:
         return np.zeros(len(matrix.paths), np.bool_)
     marks: Mask = matrix.values["frame"] > 0

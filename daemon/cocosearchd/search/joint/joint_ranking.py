@@ -1,4 +1,4 @@
-"""One question to several indexes: small ones are scored together, and ranked where they may add hits
+"""One question to several indexes: small ones are scored together, and ranked where they may add hits.
 
 The indexes that cannot add a hit are never ranked: neither their rows nor their files are read.
 """
@@ -23,7 +23,7 @@ from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.joint.hit_order import (
     HitRelevances,
     IndexBound,
-    may_add_hits,
+    indexes_that_may_add,
     order_hits,
 )
 from cocosearchd.search.joint.joint_query import JointIndex, ScoredIndex
@@ -192,7 +192,7 @@ class JointRanking:
         ]
         if compared is None:
             return [bound.number for bound in bounds]
-        return may_add_hits(self._relevances, bounds, compared)
+        return indexes_that_may_add(self._relevances, bounds, compared)
 
     def _answer(self, number: int, outcome: Outcome) -> None:
         """Store the outcome of an index."""

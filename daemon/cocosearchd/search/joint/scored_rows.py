@@ -1,4 +1,4 @@
-"""Rows of the best chunks of several scored indexes, read in one round trip to PostgreSQL"""
+"""Rows of the best chunks of several scored indexes, read in one round trip to PostgreSQL."""
 
 import asyncio
 from collections.abc import Sequence

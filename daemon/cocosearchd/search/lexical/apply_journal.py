@@ -1,4 +1,4 @@
-"""Crash journal: the files that an index was applying when the process froze or died
+"""Crash journal: the files that an index was applying when the process froze or died.
 
 No file has ended or frozen a process here for as long as this project exists. If one does, the next
 start would read the same file again, for ever. So files are named on disk while they are applied:
@@ -73,7 +73,9 @@ class ApplyJournal:
         return lines
 
     def batches(self, files: Sequence[File]) -> Iterator[list[File]]:
-        """Batches of the files to apply, with each suspect alone; excluded files are left out."""
+        """Yield batches of the files to apply, with each suspect alone; excluded files are left
+        out.
+        """
         allowed = [
             file for file in files if self._content.left_out.get(file.path) != file.generation
         ]

@@ -1,4 +1,4 @@
-"""Groups of consecutive rows: what belongs to each index, where arrays have those of several; pure"""
+"""Groups of consecutive rows: what belongs to each index, where arrays have those of several; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

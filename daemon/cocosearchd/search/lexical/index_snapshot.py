@@ -1,6 +1,6 @@
-"""Immutable state of the lexical index, and the feature matrix of a query over it
+"""Immutable state of the lexical index, and the signal matrix of a query over it.
 
-A feature matrix has one value per signal for each candidate file. Statistics (N, document
+A signal matrix has one value per signal for each candidate file. Statistics (N, document
 frequencies, average lengths, the largest value of a signal) are counted over live documents at
 query time, so that the answer does not depend on the order in which files came and went. In a large
 index only the candidate files are scored chunk by chunk; see `candidate_selection`.
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.groups import Groups, make_groups
@@ -87,7 +87,7 @@ class IndexSnapshot:
     @cached_property
     def common_language(self) -> tuple[str, ...]:
         """Names of the language that nearly all code is written in; () without one."""
-        return features.common_language(
+        return ranking_signals.common_language(
             sum(map(_count_languages, self.views, self.path_names), Counter[str]())
         )
 
@@ -159,7 +159,7 @@ class ChunkSignals:
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureMatrix:
+class SignalMatrix:
     """Signals of F candidate files and their C chunks for one query, of one index or of several.
 
     The values are raw; the profile scales them.
@@ -174,7 +174,7 @@ class FeatureMatrix:
     corpus: CorpusStatistics
     chunks: ChunkSignals
     candidates: Sequence[CandidateFiles]  # by view
-    is_report: bool  # a long question, which has signals of its own
+    is_report: bool  # the question is a report, which has signals of its own
     # (F,): of the mean vector of each file; NaN without vectors
     file_cosines: Floats | None
     best_cosines: Floats | None  # (F,): of a file's best chunk
@@ -190,7 +190,7 @@ class FeatureMatrix:
         return suffices(int(np.count_nonzero(self.allowed)), limit)
 
 
-def split_matrix(matrix: FeatureMatrix, number: int) -> FeatureMatrix:
+def split_matrix(matrix: SignalMatrix, number: int) -> SignalMatrix:
     """Return the part of one index of a matrix of several: what its own matrix would be."""
     files, chunks = matrix.slices(number)
     corpus = matrix.corpus
@@ -230,7 +230,7 @@ def _split_chunks(signals: ChunkSignals, files: slice, chunks: slice) -> ChunkSi
     )
 
 
-# Signals of a long question for all live files of a corpus: name -> (F,), from 0.
+# Signals of a report for all live files of a corpus: name -> (F,), from 0.
 ReportSignals = Callable[[Corpus], Mapping[str, Floats]]
 
 
@@ -285,7 +285,7 @@ def plan_merge(
     )
 
 
-def compute_features(
+def compute_signal_matrix(
     snapshot: IndexSnapshot,
     query: QueryTerms,
     terms: TermCache,
@@ -293,11 +293,11 @@ def compute_features(
     file_filter: FileFilter | None = None,
     limit: int = 0,
     report_signals: ReportSignals | None = None,
-) -> FeatureMatrix:
-    """Compute the feature matrix of the candidate files.
+) -> SignalMatrix:
+    """Compute the signal matrix of the candidate files.
 
     `vector`: of the query, (dimension,). `file_filter`: which files may be shown.
-    `report_signals`: of a long question, which become signals of the matrix.
+    `report_signals`: of a report, which become signals of the matrix.
 
     In a large index the candidate files are scored: those of the whole index, so that a filter
     does not change how files compare with each other, and those that pass the filter. `limit`
@@ -305,7 +305,7 @@ def compute_features(
     """
     allowed = None if file_filter is None else file_filter(snapshot.live_documents)
     of_report = None if report_signals is None else report_signals(snapshot.corpus)
-    return compute_corpus_features(
+    return compute_corpus_matrix(
         snapshot.corpus,
         query,
         terms,
@@ -316,7 +316,7 @@ def compute_features(
     )
 
 
-def compute_corpus_features(
+def compute_corpus_matrix(
     corpus: Corpus,
     query: QueryTerms,
     terms: TermCache,
@@ -324,8 +324,8 @@ def compute_corpus_features(
     allowed: Mask | None = None,
     limit: int = 0,
     report_signals: Mapping[str, Floats] | None = None,
-) -> FeatureMatrix:
-    """Compute the feature matrix of a corpus as `compute_features` does.
+) -> SignalMatrix:
+    """Compute the signal matrix of a corpus as `compute_signal_matrix` does.
 
     `allowed`: the files that may be shown, (F,). Every file of a corpus of several indexes is a
     candidate, so their values are those that each index has by itself.
@@ -340,7 +340,7 @@ def compute_corpus_features(
     cosines = None if vector is None else _file_cosines(corpus, files, vector)
     question_signals = _question_signals(live, query, is_report=report_signals is not None)
     is_whole = len(files) == len(live.paths)
-    return FeatureMatrix(
+    return SignalMatrix(
         groups=candidates.file_groups,
         view_groups=corpus.view_groups,
         paths=live.paths if is_whole else tuple(map(live.paths.__getitem__, files.tolist())),
@@ -391,14 +391,14 @@ def _question_signals(
     A test is no answer to a sentence that does not ask for tests: "test_unasked". A report may
     speak of tests, as where one fails, and is about the code that they test.
     """
-    is_sentence = not query.is_symbol and not features.asks_for_tests(query.words)
+    is_sentence = not query.is_name and not ranking_signals.asks_for_tests(query.words)
     is_unasked = is_report or is_sentence
     tests = live.file_signals["test"]
     return live.file_signals | {"test_unasked": tests if is_unasked else np.zeros_like(tests)}
 
 
 def _file_cosines(corpus: Corpus, files: Ints, vector: Floats) -> Floats:
-    """Cosines of the mean vectors of files, (f,); NaN for a file without vectors."""
+    """Return cosines of the mean vectors of files, (f,); NaN for a file without vectors."""
     return file_cosines(corpus.views, corpus.live.by_segment(files), vector)
 
 
@@ -409,7 +409,9 @@ def _corpus_statistics(
     cosines: Floats | None,
     vector: Floats | None,
 ) -> CorpusStatistics:
-    """Statistics of all live files of each index. `cosines` are those of the candidate `files`."""
+    """Return statistics of all live files of each index. `cosines` are those of the candidate
+    `files`.
+    """
     groups = corpus.file_groups
     if vector is None or cosines is None:
         means, deviations = np.zeros(len(groups), np.float32), np.ones(len(groups), np.float32)
@@ -417,7 +419,7 @@ def _corpus_statistics(
         sample = corpus.live.sample
         is_sampled = len(sample) == len(files) == len(corpus.live.paths)
         sampled = cosines if is_sampled else _file_cosines(corpus, sample, vector)
-        means, deviations = features.mean_and_deviation(
+        means, deviations = ranking_signals.mean_and_deviation(
             sampled, groups if is_sampled else make_groups([len(sample)])
         )
     return CorpusStatistics(groups.largest(stem_shares), means, deviations)
@@ -430,7 +432,7 @@ def _file_signals(
     definitions: DefinitionMatches,
     hits: FileHits,
 ) -> dict[str, Floats]:
-    """Signals of the words and the name of each live file: signal -> (F,)."""
+    """Return signals of the words and the name of each live file: signal -> (F,)."""
     name_query = make_name_query(
         query.words, [terms.stem(word) for word in query.words], query.shares
     )
@@ -446,12 +448,12 @@ def _file_signals(
     # The name as written in the query goes before any part of it. A name that no file defines, in
     # any case, belongs to the files that have its words.
     usage = None
-    if query.is_symbol:
+    if query.is_name:
         is_defined = corpus.file_groups.spread(
             corpus.file_groups.largest(values["defined_folded"]) > 0
         )
         usage = np.where(is_defined, np.float32(0), mark_files_with_all_terms(corpus, hits, query))
-    values["definition_share"] = features.definition_shares(
+    values["definition_share"] = ranking_signals.definition_shares(
         definitions.of_files["whole"], values["defined_exactly"], usage, corpus.file_groups
     )
     return values
@@ -464,12 +466,12 @@ def _chunk_signals(
     candidates: Candidates,
     vector: Floats | None,
 ) -> ChunkSignals:
-    """Signals of the chunks of the candidate files, in the order of the views."""
+    """Return signals of the chunks of the candidate files, in the order of the views."""
     scores, coverage = score_chunks(corpus, query, candidates)
     cosines = None if vector is None else chunk_cosines(candidates.by_view, vector)
     starts = candidates.starts
     term_count = sum(times for _, times in query.terms)
-    s3 = features.best_three(scores, starts, candidates.chunk_files)
+    s3 = ranking_signals.best_three(scores, starts, candidates.chunk_files)
     is_empty = not len(starts)
     return ChunkSignals(
         groups=candidates.chunk_groups,

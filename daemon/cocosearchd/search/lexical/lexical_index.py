@@ -1,4 +1,4 @@
-"""LexicalIndex: an in-memory index of chunks and files by word, name, path and vector
+"""LexicalIndex: an in-memory index of chunks and files by word, name, path and vector.
 
 It is derived from PostgreSQL and never the truth: its deletion costs time only. It reads rows
 itself; commits name the paths to read. It is *warm* from the end of its first catch-up on. While it
@@ -29,10 +29,10 @@ from cocosearchd.search.lexical.analysis.documents import Documents
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.apply_journal import FROZE, ApplyJournal
 from cocosearchd.search.lexical.index_snapshot import (
-    FeatureMatrix,
     IndexSnapshot,
     ReportSignals,
-    compute_features,
+    SignalMatrix,
+    compute_signal_matrix,
 )
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments import segment_files
@@ -187,9 +187,9 @@ class LexicalIndex:
                     await self._changed.wait()
         return self.generation >= generation
 
-    def parse_query(self, text: str) -> QueryTerms:
+    def make_query_terms(self, text: str) -> QueryTerms:
         """Parse a query with the project name and the common language of this index."""
-        return self.terms.parse_query(text, self.name, self.common_language)
+        return self.terms.make_query_terms(text, self.name, self.common_language)
 
     @property
     def common_language(self) -> tuple[str, ...]:
@@ -213,22 +213,24 @@ class LexicalIndex:
     async def score(
         self,
         snapshot: IndexSnapshot,
-        score_features: Callable[[FeatureMatrix], T],
+        score_signals: Callable[[SignalMatrix], T],
         query: QueryTerms,
         vector: NDArray[np.float32] | None = None,
         file_filter: FileFilter | None = None,
         limit: int = 0,
         report_signals: ReportSignals | None = None,
     ) -> T:
-        """Compute the feature matrix of a snapshot, and score it in the same thread.
+        """Compute the signal matrix of a snapshot, and score it in the same thread.
 
         `file_filter`: which files may be shown; `limit`: how many are going to be.
-        `report_signals`: those of a long question.
+        `report_signals`: those of a report.
         """
         terms = self.terms
         return await asyncio.to_thread(
-            lambda: score_features(
-                compute_features(snapshot, query, terms, vector, file_filter, limit, report_signals)
+            lambda: score_signals(
+                compute_signal_matrix(
+                    snapshot, query, terms, vector, file_filter, limit, report_signals
+                )
             )
         )
 
@@ -285,7 +287,7 @@ class LexicalIndex:
             self._failed.clear()
             self._failing.clear()
             cold = self._snapshot is None
-            generation = await index_records.generation(self._db, self._record)
+            generation = await index_records.read_generation(self._db, self._record)
             stored = await index_records.file_generations(self._db, self._record)
             views = await self._load_views(generation)
             views, paths_to_read = await asyncio.to_thread(drop_stale_files, views, stored)
@@ -318,7 +320,7 @@ class LexicalIndex:
             extra={"index": self._record.name, "generation": self.generation, **self.sizes()},
         )
 
-    async def discard(self) -> None:
+    async def delete(self) -> None:
         """Delete everything, on disk as well."""
         async with self._lock:
             self._snapshot = None
@@ -455,14 +457,14 @@ class LexicalIndex:
                 yield batch
 
     async def _snapshot_owner(self) -> dict[str, str]:
-        """Identity of a saved snapshot.
+        """Return the identity of a saved snapshot.
 
         Another database, index or identity has other generations or rows, and so has a backup.
         """
         _, table = await index_records.rows_state(self._db, self._record)
         return {
             "table": str(table),
-            "database": await index_records.incarnation(self._db, self._record),
+            "database": await index_records.read_incarnation(self._db, self._record),
             "number": str(self._record.number),
             "identity": repr(self._record.identity),
         }

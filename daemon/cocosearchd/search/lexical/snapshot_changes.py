@@ -1,4 +1,4 @@
-"""Changes from one snapshot to the next: files are removed, added and restored; pure
+"""Changes from one snapshot to the next: files are removed, added and restored; pure.
 
 A dead file is still in its segment. After a switch back to a branch, the branch has its old files
 again. So segments that leave a snapshot are retained for a while, as retired segments, and a file

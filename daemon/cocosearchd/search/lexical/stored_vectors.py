@@ -1,4 +1,4 @@
-"""Reads the vectors of loaded segments from PostgreSQL, for those whose files leave them out
+"""Reads the vectors of loaded segments from PostgreSQL, for those whose files leave them out.
 
 Rows that have not changed since a segment was saved have the vectors that it was built of, and
 quantising them gives the same numbers again.

@@ -1,1 +1,1 @@
-"""Long questions, such as bug reports and logs: read as documents with parts, each searched for itself"""
+"""Reports are long questions, such as bug reports and logs: each part is searched for itself."""

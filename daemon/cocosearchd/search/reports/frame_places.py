@@ -1,4 +1,4 @@
-"""Places in the index that a long question names by a path and a line: frames of stack traces."""
+"""Places in the index that a report names by a path and a line: frames of stack traces."""
 
 import asyncio
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Files that define what the files use that a long question mentions. Pure.
+"""Files that define what the files use that a report mentions. Pure.
 
 A report shows how a program is used, and its fix often lies one step below: in what the mentioned
 files call. A term that few files define links a file that has the term to them.
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate
-from cocosearchd.search.lexical.features import scale_to_maximum
+from cocosearchd.search.lexical.ranking_signals import scale_to_maximum
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView

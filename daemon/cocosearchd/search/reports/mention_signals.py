@@ -1,4 +1,4 @@
-"""Signals of the files that a long question mentions, in one index or in several small ones. Pure."""
+"""Signals of the files that a report mentions, in one index or in several small ones. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.features import file_stem
+from cocosearchd.search.lexical.ranking_signals import file_stem
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.name_scores import find_defining_files
 from cocosearchd.search.reports.mentions import GROUPS, Frame, Group, Mentions
@@ -152,7 +152,7 @@ def _definition_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]
 
 
 def _share_signal(mentioned: Iterable[Sequence[int]], count: int) -> Floats:
-    """The largest share of each file in one mention; mentions of many files are left out."""
+    """Return the largest share of each file in one mention; mentions of many files are left out."""
     signal = np.zeros(count, np.float32)
     for files in mentioned:
         if 0 < len(files) <= MAX_NAMESAKES:
@@ -163,7 +163,7 @@ def _share_signal(mentioned: Iterable[Sequence[int]], count: int) -> Floats:
 
 
 def _frame_signal(frames: Sequence[Frame], names: MentionedFiles, count: int) -> Floats:
-    """1 for the file of the innermost frame, 1/2 for the next file, and so on."""
+    """Return 1 for the file of the innermost frame, 1/2 for the next file, and so on."""
     files = dict.fromkeys(file for file, _ in resolve_frames(frames, names))
     signal = np.zeros(count, np.float32)
     for rank, file in enumerate(files):

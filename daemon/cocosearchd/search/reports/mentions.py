@@ -1,4 +1,4 @@
-"""Names, paths and stack frames that a long question mentions, by the part that mentions them. Pure.
+"""Names, paths and stack frames that a report mentions, by the part that mentions them. Pure.
 
 Time is linear in the text: tokens are split at blanks and brackets first, and no pattern runs over
 more than one token or line.

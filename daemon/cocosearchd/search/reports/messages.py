@@ -1,4 +1,4 @@
-"""Messages that a long question quotes: of errors, and of whatever else a program said. Pure.
+"""Messages that a report quotes: of errors, and of whatever else a program said. Pure.
 
 Time is linear in the text: lines are cut, and every repetition of a pattern is bounded.
 """

@@ -1,4 +1,4 @@
-"""Split a long question into parts: title, prose, code, output, environment. Pure.
+"""Split a report into parts: title, prose, code, output, environment. Pure.
 
 The author of a report writes Markdown, or nothing but text. Each line belongs to one part. Time is
 linear in the text.
@@ -94,7 +94,7 @@ _TEMPLATE = re.compile(rf"(?<!\w)(?=[a-z])(?:{'|'.join(_TEMPLATE_WORDS)})\b", re
 
 @dataclass(frozen=True, slots=True)
 class QuestionPart:
-    """A part of a long question. `line` is its first line, from 1.
+    """A part of a report. `line` is its first line, from 1.
 
     `is_section` is True for the heading of a section, which is no title of the whole.
     """

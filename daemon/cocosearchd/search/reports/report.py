@@ -1,4 +1,4 @@
-"""A long question as a value: its parts, what they mention, and a summary for other searches. Pure."""
+"""A report as a value: its parts, what they mention, and a summary for other searches. Pure."""
 
 import hashlib
 import re
@@ -49,7 +49,7 @@ class Report:
 
 
 def read_report(text: str) -> Report:
-    """Read a long question. The time grows with its length: 200 kB take some 20 ms."""
+    """Read a long question as a report. The time grows with its length: 200 kB take some 20 ms."""
     parts = _with_title(split_question(text))
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return Report(digest, parts)

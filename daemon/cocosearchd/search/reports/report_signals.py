@@ -1,4 +1,4 @@
-"""All signals of a long question in an index: mentions, messages, words of its title, links. Pure."""
+"""All signals of a report in an index: mentions, messages, words of its title, links. Pure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
-from cocosearchd.search.lexical.features import scale_to_maximum
+from cocosearchd.search.lexical.ranking_signals import scale_to_maximum
 from cocosearchd.search.lexical.scoring.bm25 import find_file_hits, score_files_by_words
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.text_coverage import cover_files
@@ -45,7 +45,7 @@ class ReportScorer:
         return signals | {"linked": score_linked_files(corpus, mentioned)}
 
     def _messages(self, corpus: Corpus) -> Floats:
-        """The share of each file, (F,), in the message that it has the most of in one chunk."""
+        """Return the share of each file, (F,), in the message that it has the most of in one chunk."""
         groups = corpus.file_groups
         signal = np.zeros(len(corpus.live.paths), np.float32)
         for terms in self.messages:
@@ -62,6 +62,6 @@ class ReportScorer:
 def make_scorer(
     report: Report, cache: TermCache, project: str = "", common: Collection[str] = ()
 ) -> ReportScorer:
-    """Prepare a scorer. `project` and `common` are as for `TermCache.parse_query`."""
-    title = cache.parse_query(report.title, project, common)
+    """Prepare a scorer. `project` and `common` are as for `TermCache.make_query_terms`."""
+    title = cache.make_query_terms(report.title, project, common)
     return ReportScorer(report, title, message_terms(report, cache, common))

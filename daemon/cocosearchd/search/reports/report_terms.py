@@ -1,4 +1,4 @@
-"""Terms of a long question, each weighed by the parts that have it. Pure but for caches."""
+"""Terms of a report, each weighed by the parts that have it. Pure but for caches."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -36,11 +36,11 @@ MAX_IDENTIFIERS = 250
 def report_query_terms(
     report: Report, cache: TermCache, project: str = "", common: Collection[str] = ()
 ) -> QueryTerms:
-    """Return the terms of a report. `project` and `common` are as for `TermCache.parse_query`."""
+    """Return the terms of a report. `project` and `common` are as for `TermCache.make_query_terms`."""
     pointed_out = without_addresses(
         " ".join(part.text for part in report.parts if part.kind in {"title", "inline_code"})
     )
-    base = cache.parse_query(pointed_out or report.title, project, common)
+    base = cache.make_query_terms(pointed_out or report.title, project, common)
     weights = _term_weights(report.parts, cache, STOP_WORDS.union(common))
     project_terms = {term for word in WORD.findall(project) for term in cache.split_word(word)}
     for term in project_terms & weights.keys():
@@ -49,7 +49,7 @@ def report_query_terms(
     terms = tuple((term_hash(term), weights[term]) for term in heaviest)
     return replace(
         base,
-        is_symbol=False,
+        is_name=False,
         terms=terms or base.terms,
         words=base.words[:MAX_NAME_WORDS],
         shares=base.shares[:MAX_NAME_WORDS],

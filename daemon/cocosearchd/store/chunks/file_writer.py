@@ -48,30 +48,30 @@ async def replace_files(
     now, and `OutdatedManifest` if the state that a file was compared with is no longer stored and
     chunks are needed that were not built; then nothing is written.
     """
-    targets = await _targets(record, writes)
+    targets = await _build_file_rows(record, writes)
     paths = sorted([*(write.path for write in writes), *deleted])
     async with db.connection() as connection, connection.transaction():
         await connection.execute(
             statement("lock_files", record), {"filenames": array_literal(paths)}, prepare=PREPARE
         )
-        changes = await _changes(connection, record, targets)
+        changes = await _compare_with_stored(connection, record, targets)
         changed = [change for change in changes if change.differs]
         await _set_fingerprints(connection, record, changes)
         retained = await _delete_files(connection, record, deleted)
         if not changed and retained is None:
-            return await _generation(connection, record)
+            return await _read_generation(connection, record)
         # Under the lock of words, which came with the locks of the files.
         with_words = await read_words_state(connection, record) != "none"
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
         await write_chunks(connection, record, changed, with_words=with_words)
         # From here on no other change of this index can be committed, so it comes last.
-        generation = await _bump(connection, record)
+        generation = await _raise_generation(connection, record)
         await write_files(connection, record, changed, retained or {}, generation)
     return generation
 
 
-async def _targets(record: IndexRecord, writes: Sequence[FileWrite]) -> list[FileRows]:
+async def _build_file_rows(record: IndexRecord, writes: Sequence[FileWrite]) -> list[FileRows]:
     rows = (FileRows(write, record.dimension) for write in writes)
     return [row async for row in cooperatively(rows)]
 
@@ -113,7 +113,7 @@ async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) 
     With it they can be compared before their rows are built.
     """
     async with db.connection() as connection:
-        return await _stored(connection, record, paths)
+        return await _read_stored_files(connection, record, paths)
 
 
 async def refresh_fingerprints(
@@ -137,18 +137,18 @@ async def refresh_fingerprints(
     return frozenset(row[0] for row in rows)
 
 
-async def _changes(
+async def _compare_with_stored(
     connection: Connection, record: IndexRecord, targets: Sequence[FileRows]
 ) -> list[FileChange]:
     """Compute the difference to what is stored, file by file."""
     if not targets:
         return []
-    stored = await _stored(connection, record, [rows.write.path for rows in targets])
+    stored = await _read_stored_files(connection, record, [rows.write.path for rows in targets])
     pairs = zip(targets, stored, strict=True)
     return [change async for change in cooperatively(rows.change(state) for rows, state in pairs)]
 
 
-async def _stored(
+async def _read_stored_files(
     connection: Connection, record: IndexRecord, paths: Sequence[str]
 ) -> list[StoredFile]:
     async with connection.cursor(binary=True) as cursor:
@@ -156,20 +156,20 @@ async def _stored(
         return [stored_file_from_row(row) for row in await cursor.fetchall()]
 
 
-async def _bump(connection: Connection, record: IndexRecord) -> int:
+async def _raise_generation(connection: Connection, record: IndexRecord) -> int:
     identity = {"identity": identity_digest(record.identity)}
     row = await fetch_row(
         connection, statement("bump_generation", record), identity, prepare=PREPARE
     )
     if row is None:
-        await _generation(connection, record)
+        await _read_generation(connection, record)
         raise IdentityMismatch(
             f"index {record.name} was given another embedder meanwhile", "index the file again"
         )
     return int(row[0])
 
 
-async def _generation(connection: Connection, record: IndexRecord) -> int:
+async def _read_generation(connection: Connection, record: IndexRecord) -> int:
     row = await fetch_row(connection, statement("generation", record), {})
     if row is None:
         raise index_not_found(record)

@@ -17,15 +17,18 @@ FILES_AT_ONCE = 200  # locked together, for a few milliseconds
 
 
 async def drop_retained_chunks(
-    db: Database, record: IndexRecord, age_s: float = RETENTION_S, least: int = RETAINED_CHUNKS_MIN
+    db: Database,
+    record: IndexRecord,
+    age_s: float = RETENTION_S,
+    minimum: int = RETAINED_CHUNKS_MIN,
 ) -> int:
     """Drop chunks that files have retained for `age_s`; return how many. No answer changes.
 
-    Where there are more retained chunks than others, and more than `least`, the oldest are dropped
+    Where there are more retained chunks than others, and more than `minimum`, the oldest are dropped
     as well.
     """
     async with db.connection() as connection:
-        values = {"age_s": age_s, "least": least}
+        values = {"age_s": age_s, "minimum": minimum}
         rows = await (
             await connection.execute(statement("expired_retained_chunks", record), values)
         ).fetchall()

@@ -290,7 +290,8 @@ def _element(value: Any) -> str | bytes | int | None:
 
 @cache
 def _half_texts() -> list[str]:
-    """The text of each half float, by its bits: 5 MB, ten times as fast as to format each number.
+    """Return the text of each half float, by its bits: 5 MB, ten times as fast as to format each
+    number.
 
     Five digits tell all half floats apart.
     """

@@ -141,7 +141,7 @@ def _compose_cached(name: str, schema: str, distributed: bool, *index: Any) -> b
 
 @lru_cache(maxsize=256)
 def _inserts(distributed: bool, *index: Any) -> dict[str, sql.Composable]:
-    """The parts of statements that insert rows."""
+    """Return the parts of statements that insert rows."""
     names = _tables("", *index)
     names = {
         **names,
@@ -161,7 +161,7 @@ def _check_owner(text: str, schema: str) -> None:
 
 @cache
 def _registry(schema: str) -> Mapping[str, sql.Composable]:
-    """The tables of a registry, by the names that statements use."""
+    """Return the tables of a registry, by the names that statements use."""
     names = ("indexes", "registry", "precise_uses", "publications")
     return {name: _table(schema, f"cocosearch_{name}") for name in names}
 

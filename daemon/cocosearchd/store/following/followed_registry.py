@@ -17,7 +17,7 @@ class FollowedRegistry:
     """The registry of another daemon: its host, its database, and its indexes by number."""
 
     host: str  # "" until its daemon has started once in a version that says so
-    incarnation: str  # of the database, see `index_records.incarnation`
+    incarnation: str  # of the database, see `index_records.read_incarnation`
     records: tuple[IndexRecord, ...]
 
 

@@ -11,7 +11,8 @@ from psycopg import sql
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
 from cocosearchd.filters.conditions import PhraseCondition
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.model import IndexRecord, spellings
+from cocosearchd.forms.unicode_forms import spellings
+from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import (
     ChunkTexts,
     phrase_bits,

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Set
 from typing import Protocol
 
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import path_text
 from cocosearchd.runtime.files.nofollow import (
     Identity,
     directory_identity,

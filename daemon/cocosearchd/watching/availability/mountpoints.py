@@ -9,7 +9,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import AnyStr
 
-from cocosearchd.model import FileRecord, path_bytes
+from cocosearchd.forms.path_forms import path_bytes
+from cocosearchd.model import FileRecord
 
 
 def is_bare(entries: Iterable[os.DirEntry[AnyStr]]) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from cocosearchd.model import path_bytes, path_text
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.runtime.files.regular_files import read_regular
 from cocosearchd.watching.git.git_command import (
     GitCall,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
     passes,

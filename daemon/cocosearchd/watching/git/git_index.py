@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.regular_files import open_regular, passes
 from cocosearchd.watching.git.git_command import (
     MEMORY_BYTES,

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.nofollow import without_links
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,

@@ -1,7 +1,7 @@
 """The interface of a hints backend, and the hints it sends.
 
 Hints only say where to look. They may be late, repeated, in any order, and too many. An `exact`
-backend never omits one without sending `HintsLost` or naming the directory in `blind`.
+backend never omits one without sending `HintsLost` or naming the directory in `unwatched`.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ class HintsUnavailable(Exception):
 class Hints(Protocol):
     """The source of hints of one root.
 
-    Call `start` once and `close` once; `watch` and `blind` from any thread in between.
+    Call `start` once and `close` once; `watch` and `unwatched` from any thread in between.
     """
 
     @property
@@ -56,7 +56,7 @@ class Hints(Protocol):
 
     @property
     def exact(self) -> bool:
-        """True if a cookie proves that all earlier changes outside of `blind` were reported."""
+        """True if a cookie proves that all earlier changes outside of `unwatched` were reported."""
 
     @property
     def trouble(self) -> str | None:
@@ -71,13 +71,13 @@ class Hints(Protocol):
         Never raises, may be repeated.
         """
 
-    def blind(self) -> tuple[bytes, ...]:
+    def unwatched(self) -> tuple[bytes, ...]:
         """Return the directories without reports at and below them; the caller must scan them."""
 
     def batches_sent(self) -> int | None:
         """Return the number of calls of the sink, if they have all changes made before this call.
 
-        Changes in the directories of `blind` are left out. None if that is not known: a cookie tells.
+        Changes in the directories of `unwatched` are left out. None if that is not known: a cookie tells.
         """
 
     def close(self) -> None:

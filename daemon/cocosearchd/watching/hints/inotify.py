@@ -115,7 +115,7 @@ class InotifyHints:
         self._other_paths: dict[int, set[bytes]] = {}
         self._descriptor_of: dict[bytes, int] = {}
         self._children: dict[bytes, set[bytes]] = {}
-        self._blind: set[bytes] = set()
+        self._unwatched: set[bytes] = set()
         self.trouble: str | None = None
         # watch descriptors
         self._sync = -1
@@ -157,14 +157,14 @@ class InotifyHints:
             if self._closed or self._is_unseen(directory):
                 return
             if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
-                self._add_blind(directory, f"more than {self._budget} directories")
+                self._add_unwatched(directory, f"more than {self._budget} directories")
                 return
             path = os.path.join(self._root, directory)
             try:
                 descriptor = self._inotify.add_watch(path, _MASK)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.ENOMEM):
-                    self._add_blind(directory, _watch_error(error))
+                    self._add_unwatched(directory, _watch_error(error))
                 # Gone again or unreadable: the watch of its parent and the listing that follows
                 # notice it.
                 return
@@ -172,15 +172,15 @@ class InotifyHints:
                 directory, path
             ):
                 return
-            self._blind.discard(directory)
-            if not self._blind:
+            self._unwatched.discard(directory)
+            if not self._unwatched:
                 self.trouble = None
             self._enter(directory, descriptor)
 
-    def blind(self) -> tuple[bytes, ...]:
+    def unwatched(self) -> tuple[bytes, ...]:
         """Return the directories without a watch."""
         with self._lock:
-            return (*self._unseen, *self._blind)
+            return (*self._unseen, *self._unwatched)
 
     def batches_sent(self) -> int | None:
         """Return the number of calls of the sink, if they have all changes made before this call.
@@ -272,10 +272,10 @@ class InotifyHints:
         finally:
             os.close(handle)
 
-    def _add_blind(self, directory: bytes, reason: str) -> None:
-        self._blind.add(directory)
+    def _add_unwatched(self, directory: bytes, reason: str) -> None:
+        self._unwatched.add(directory)
         advice = _raise_limit("max_user_watches")
-        self.trouble = f"directories that are polled: {len(self._blind)}, as {reason}; {advice}"
+        self.trouble = f"directories that are polled: {len(self._unwatched)}, as {reason}; {advice}"
 
     def _enter(self, directory: bytes, descriptor: int) -> None:
         # A moved directory keeps its descriptor, so its old names are not trusted.
@@ -393,7 +393,7 @@ class InotifyHints:
         if event.mask & flags.MOVED_FROM:
             self._remove_watches(path)
         elif event.mask & flags.DELETE:
-            self._blind.discard(path)
+            self._unwatched.discard(path)
         return DirtyTreeHint(path)
 
     def _drop_watch(self, descriptor: int, directory: bytes) -> None:
@@ -412,7 +412,7 @@ class InotifyHints:
         while stack:
             directory = stack.pop()
             stack.extend(self._children.pop(directory, ()))
-            self._blind.discard(directory)
+            self._unwatched.discard(directory)
             descriptor = self._descriptor_of.pop(directory, None)
             if (
                 descriptor is not None

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import anyio
 
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.ticks import seconds_to_tick
 
 LIST_S = 30.0  # one listing costs 0.15 ms of CPU a process: 25 ms for 170 processes

@@ -8,7 +8,7 @@ from cocosearchd.watching.hints.base import Sink
 
 
 class PollingHints:
-    """The `Hints` of a polled root: it is blind everywhere, so every sync is a scan."""
+    """The `Hints` of a polled root: it is unwatched everywhere, so every sync is a scan."""
 
     name = "polling"
     exact = False
@@ -20,7 +20,7 @@ class PollingHints:
     def watch(self, directory: bytes) -> None:
         """Do nothing."""
 
-    def blind(self) -> tuple[bytes, ...]:
+    def unwatched(self) -> tuple[bytes, ...]:
         """Return the whole root."""
         return (b"",)
 

@@ -72,7 +72,7 @@ class WatchfilesHints:
     def watch(self, directory: bytes) -> None:
         """Do nothing: the watch is recursive already."""
 
-    def blind(self) -> tuple[bytes, ...]:
+    def unwatched(self) -> tuple[bytes, ...]:
         """Return no directories: none is certainly unwatched, but see `exact`."""
         return ()
 

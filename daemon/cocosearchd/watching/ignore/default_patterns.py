@@ -1,6 +1,6 @@
 """Built-in exclusions as ignore patterns: files that are indexed only on request."""
 
-from cocosearchd.model import path_text
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.watching.ignore import patterns
 
 # Bytes of a stored path. PostgreSQL's B-trees take rows of at most 2,704 bytes, overhead included,

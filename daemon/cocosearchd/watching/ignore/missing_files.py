@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.exclusion import SCOPE_EXCLUSIONS, ScopeCode
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.languages.detect import is_supported
-from cocosearchd.model import path_text
 from cocosearchd.watching.ignore import default_patterns, patterns
 from cocosearchd.watching.ignore.ignore_layers import IgnoreLayer, last_part
 from cocosearchd.watching.ignore.root_scope import RootScope

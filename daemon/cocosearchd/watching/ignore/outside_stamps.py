@@ -1,4 +1,4 @@
-"""Stamps of the files above roots that shape their rules: ignore files and repositories
+"""Stamps of the files above roots that shape their rules: ignore files and repositories.
 
 No event announces a change of them. Roots that lie side by side have the same ones.
 """

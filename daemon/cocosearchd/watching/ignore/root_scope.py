@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.forms.path_forms import path_text
 from cocosearchd.languages.detect import is_supported
-from cocosearchd.model import path_text
 from cocosearchd.watching.git.repository import (
     GitFailure,
     GitRules,

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, path_bytes, path_text
+from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
 from cocosearchd.watching.dirty_records import (
-    DirtyDirectory,
+    DirtyTree,
     FileStamp,
     TreeFilter,
     file_stamp,
@@ -363,7 +364,7 @@ class UnreadDirectories:
         """Return whether a path is an unread directory or in one."""
         return self._filter.covers(path)
 
-    def record_scan(self, trees: Sequence[DirtyDirectory], result: ScanResult) -> None:
+    def record_scan(self, trees: Sequence[DirtyTree], result: ScanResult) -> None:
         """Replace the entries of the scanned trees by those of the scan."""
         self._unread = _outside(self._unread, trees) | {
             path_text(path): unread for path, unread in result.unreadable.items()
@@ -415,7 +416,7 @@ class UnreadDirectories:
         )
 
 
-def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyDirectory]) -> dict[str, Item]:
+def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyTree]) -> dict[str, Item]:
     """Return the items of directories that are in none of the trees."""
     scanned = TreeFilter(tree.path for tree in trees)
     return {path: item for path, item in by_directory.items() if not scanned.covers(path)}

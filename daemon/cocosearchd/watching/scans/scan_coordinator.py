@@ -9,16 +9,17 @@ from itertools import filterfalse
 from typing import Protocol
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import FileRecord, path_bytes, path_text
+from cocosearchd.model import FileRecord
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.watching.dirty_records import (
-    DirtyDirectory,
+    DirtyTree,
     FileStamp,
     PickedPaths,
     TreeFilter,
-    below,
     file_stamp,
+    is_at_or_below,
 )
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.git.repository import GitFailure, uncertain_directories
@@ -251,7 +252,7 @@ class ScanCoordinator:
                 self.scope = renewed
                 return renewed
 
-    def _reread_trees(self, trees: tuple[DirtyDirectory, ...]) -> RootScope:
+    def _reread_trees(self, trees: tuple[DirtyTree, ...]) -> RootScope:
         """Return the scope for a scan of these trees, without their old rules.
 
         A directory may have been replaced by another, with rules that no event announced.
@@ -300,7 +301,7 @@ class ScanCoordinator:
 
     def _is_unmounted(self, path: str) -> bool:
         """Return whether a file is on an unmounted file system. A hint or the mounts end this."""
-        return any(below(path, directory) for directory in self.unread.unmounted)
+        return any(is_at_or_below(path, directory) for directory in self.unread.unmounted)
 
     def _left_scope(self, compared: ComparedPaths, picked: PickedPaths) -> list[str]:
         """Return the stored paths that are out of scope now.
@@ -308,12 +309,14 @@ class ScanCoordinator:
         A hint alone is no reason to delete such a path: it never was in the index, or a scan will
         say so.
         """
-        outside = [path for path in compared.outside if path in picked.stored]
+        outside = [path for path in compared.outside if path in picked.maybe_stored]
         if not outside or self.scope is None:
             return outside
         uncertain = [path_text(path) for path in uncertain_directories(self.scope.git_failures())]
         return [
-            path for path in outside if not any(below(path, directory) for directory in uncertain)
+            path
+            for path in outside
+            if not any(is_at_or_below(path, directory) for directory in uncertain)
         ]
 
     def has_unannounced(self, outside: OutsideStamps | None = None) -> bool:
@@ -330,7 +333,7 @@ class ScanCoordinator:
         """Mark what may have changed without an event; each waiting question does so."""
         await self.check_stamps(local=local)
         for path in self.mapped:
-            self._dirty.mark(path, scanned=True)
+            self._dirty.mark(path, may_be_stored=True)
 
     async def check_stamps(self, *, local: bool, max_links: int | None = None) -> None:
         """Mark what was written by a name outside of the index, or is mounted and has changed.
@@ -342,7 +345,7 @@ class ScanCoordinator:
             suspects = self._links.suspects(max_links)
             names = await self._threads.run(changed_suspects, self._root, suspects)
             for path in self._links.not_recorded(names):
-                self._dirty.mark(path, scanned=True)
+                self._dirty.mark(path, may_be_stored=True)
         if local and self._mounted:
             self._mark_mounted(await self._threads.run(self._mounted.changed))
 
@@ -351,7 +354,7 @@ class ScanCoordinator:
             if entry.is_directory:
                 self._dirty.mark_tree(entry.path)
             else:
-                self._dirty.mark(entry.path, scanned=True)
+                self._dirty.mark(entry.path, may_be_stored=True)
 
     def record_compared(
         self, compared: ComparedPaths, picked: PickedPaths, *, announced: bool
@@ -373,7 +376,7 @@ class ScanCoordinator:
             if names is None:
                 self._dirty.mark_tree("", urgent=False, since=since)
             for name in names or ():
-                self._dirty.mark(name, urgent=picked.urgent, scanned=True, since=since)
+                self._dirty.mark(name, urgent=picked.urgent, may_be_stored=True, since=since)
 
     def _update_links(
         self, path: str, link: LinkedName | None, since: int
@@ -390,7 +393,7 @@ class ScanCoordinator:
 
     async def scan(
         self,
-        trees: tuple[DirtyDirectory, ...],
+        trees: tuple[DirtyTree, ...],
         watch: Callable[[bytes], None],
         same_root: Callable[[], bool],
     ) -> bool:
@@ -427,9 +430,7 @@ class ScanCoordinator:
         if full:
             self._mounted.replace(await self._threads.run(find_mounted, self._root))
 
-    def _record_scan(
-        self, trees: Sequence[DirtyDirectory], result: ScanResult, *, full: bool
-    ) -> None:
+    def _record_scan(self, trees: Sequence[DirtyTree], result: ScanResult, *, full: bool) -> None:
         self.unread.record_scan(trees, result)
         self._links.record_scan(result.links)
         self._racy_files.record_clock(result.newest_ns)
@@ -442,9 +443,9 @@ class ScanCoordinator:
 
     def _mark_damaged(self, paths: Iterable[str], since: int) -> None:
         for path in paths:
-            self._dirty.mark(path, urgent=False, force=True, scanned=True, since=since)
+            self._dirty.mark(path, urgent=False, force=True, may_be_stored=True, since=since)
 
-    async def _stored(self, trees: tuple[DirtyDirectory, ...]) -> Sequence[FileRecord]:
+    async def _stored(self, trees: tuple[DirtyTree, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):
             return await self._known_files.file_records()
         if len(trees) > MANY_TREES:
@@ -481,7 +482,7 @@ class ScanCoordinator:
         self._audit_at = start + len(records) // AUDIT_SHARE + 1
         self.audit_due = False
         for record in records[start : self._audit_at]:
-            self._dirty.mark(record.path, urgent=False, scanned=True)
+            self._dirty.mark(record.path, urgent=False, may_be_stored=True)
 
     # -- files that failed
 

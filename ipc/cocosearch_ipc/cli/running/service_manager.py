@@ -103,12 +103,12 @@ def _unit_properties(env: Env, names: Sequence[str]) -> tuple[str, ...]:
 def announce_stop(env: Env) -> None:
     """Stop the installed service, so that its manager does not start another daemon."""
     if sys.platform != "darwin" and is_installed(env):
-        _quiet(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
+        _run_silently(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
 
 
 def start(env: Env) -> None:
     """Start the user's service. Raises `client.CallFailed`."""
-    _do(manager(env, system=False), "start")
+    _run_commands(manager(env, system=False), "start")
 
 
 def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
@@ -142,15 +142,15 @@ def run(args: argparse.Namespace, env: Env) -> int:
     else:
         if args.what == "install":
             # first, so that an unreachable manager changes no file and stops no daemon
-            _do(service, "reload")
+            _run_commands(service, "reload")
             changed = _install(service, env)
             _stop_unmanaged_daemon(env)
-        _do(service, args.what)
-    _say(args, service, changed=changed)
+        _run_commands(service, args.what)
+    _print_outcome(args, service, changed=changed)
     return exits.OK
 
 
-def _say(args: argparse.Namespace, service: ServiceManager, *, changed: bool) -> None:
+def _print_outcome(args: argparse.Namespace, service: ServiceManager, *, changed: bool) -> None:
     if args.json:
         output.document(
             {"done": args.what, "changed": changed, "files": [str(path) for path in service.files]}
@@ -168,7 +168,7 @@ def _say(args: argparse.Namespace, service: ServiceManager, *, changed: bool) ->
 def _status(args: argparse.Namespace, service: ServiceManager, env: Env) -> int:
     """Print the manager's status; exit code 69 unless the service runs."""
     installed = service.installed()
-    running = installed and _quiet(service.commands["running"][0], env) == 0
+    running = installed and _run_silently(service.commands["running"][0], env) == 0
     if args.json:
         output.document(
             {
@@ -188,9 +188,9 @@ def _status(args: argparse.Namespace, service: ServiceManager, env: Env) -> int:
 def _stop_unmanaged_daemon(env: Env) -> None:
     """Stop a daemon that runs outside the service: it holds the locks that the service needs."""
     path = address.rpc_socket(env)
-    if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(
-        path
-    ):
+    if _run_silently(
+        manager(env, system=False).commands["running"][0], env
+    ) == 0 or not client.reachable(path):
         return
     pid = int(client.call(path, "shutdown")["pid"])
     output.note(f"stopping the daemon that `up` started (pid {pid}) ...")
@@ -319,7 +319,7 @@ def agent(shipped: bytes, env: Env) -> bytes:
 
 def _install(service: ServiceManager, env: Env) -> bool:
     """Write the files that differ, and the environment; return True if anything changed."""
-    runs = service.installed() and _quiet(service.commands["running"][0], env) == 0
+    runs = service.installed() and _run_silently(service.commands["running"][0], env) == 0
     changed = False
     for path, content in service.files.items():
         former = unit_files.write(path, content)
@@ -363,9 +363,9 @@ def _uninstall(service: ServiceManager, env: Env) -> bool:
     existing = [path for path in service.files if path.exists()]
     if not existing:
         return False
-    reached = all(_quiet(command, env) == 0 for command in service.commands["reload"])
+    reached = all(_run_silently(command, env) == 0 for command in service.commands["reload"])
     if reached or not os.access(existing[0].parent, os.W_OK):
-        _do(service, "uninstall")
+        _run_commands(service, "uninstall")
     else:
         command = " ".join(service.commands["reload"][0])
         output.note(
@@ -377,11 +377,11 @@ def _uninstall(service: ServiceManager, env: Env) -> bool:
     ):
         output.note(f"{path} stays: services of other users need it")
     if reached:
-        _do(service, "reload")
+        _run_commands(service, "reload")
     return True
 
 
-def _do(service: ServiceManager, verb: str) -> None:
+def _run_commands(service: ServiceManager, verb: str) -> None:
     """Run the commands of a verb. Raises `client.CallFailed` for the first one that fails.
 
     Commands with the prefix `MAY_FAIL` may fail.
@@ -396,5 +396,5 @@ def _do(service: ServiceManager, verb: str) -> None:
             raise client.CallFailed(f"`{' '.join(command)}` failed ({code})", hint, code=0)
 
 
-def _quiet(command: Sequence[str], env: Env) -> int:
+def _run_silently(command: Sequence[str], env: Env) -> int:
     return subprocess.run(command, check=False, capture_output=True, env=dict(env)).returncode

@@ -1,1 +1,1 @@
-"""Module rules: one module a language says how it finds modules and names objects"""
+"""Module rules: one module a language says how it finds modules and names objects."""

@@ -1,4 +1,4 @@
-"""The interface of module rules: all that resolution asks about a language"""
+"""The interface of module rules: all that resolution asks about a language."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

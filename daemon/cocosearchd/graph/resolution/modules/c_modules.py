@@ -1,4 +1,4 @@
-"""Module rules of C and C++: included files, with all that they include"""
+"""Module rules of C and C++: included files, with all that they include."""
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.resolution.modules.base import ModuleRules

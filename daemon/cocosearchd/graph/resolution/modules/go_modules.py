@@ -1,4 +1,4 @@
-"""Module rules of Go: a directory is a package, its path begins with the path of a module"""
+"""Module rules of Go: a directory is a package, its path begins with the path of a module."""
 
 from collections.abc import Sequence
 

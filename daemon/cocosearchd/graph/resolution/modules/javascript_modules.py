@@ -1,4 +1,4 @@
-"""Module rules of JavaScript and TypeScript: relative paths, index files, packages of a workspace"""
+"""Module rules of JavaScript and TypeScript: relative paths, index files, packages of a workspace."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Paths of modules: joined, normalised and compared as strings, for all languages. Pure"""
+"""Paths of modules: joined, normalised and compared as strings, for all languages. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

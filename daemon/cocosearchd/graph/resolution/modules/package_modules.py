@@ -1,4 +1,4 @@
-"""Module rules of Java, Kotlin, Scala, C# and PHP: names belong to the declared package"""
+"""Module rules of Java, Kotlin, Scala, C# and PHP: names belong to the declared package."""
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.resolution.modules.base import ModuleRules

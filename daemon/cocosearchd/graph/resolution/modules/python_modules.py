@@ -1,4 +1,4 @@
-"""Module rules of Python: relative and absolute modules, packages, and several source roots"""
+"""Module rules of Python: relative and absolute modules, packages, and several source roots."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The table of module rules: a row for each language that has some"""
+"""The table of module rules: a row for each language that has some."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Module rules of Rust: paths from the crate, the module or another crate of the workspace"""
+"""Module rules of Rust: paths from the crate, the module or another crate of the workspace."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Module rules of Ruby and shell scripts: files that a file reads by their paths"""
+"""Module rules of Ruby and shell scripts: files that a file reads by their paths."""
 
 import re
 

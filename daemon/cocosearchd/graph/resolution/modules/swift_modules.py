@@ -1,4 +1,4 @@
-"""Module rules of Swift: a file sees all files of its module, without an import"""
+"""Module rules of Swift: a file sees all files of its module, without an import."""
 
 from cocosearchd.graph.resolution.modules.base import ModuleRules
 

@@ -1,4 +1,4 @@
-"""Analysis of the texts of files in worker processes, so that no text can block the daemon
+"""Analysis of the texts of files in worker processes, so that no text can block the daemon.
 
 A file that ends its process twice in a row is analysed by its plain words, without definitions and
 comments. If these end the process as well, only its path is indexed. Files that were sent with it

@@ -1,4 +1,4 @@
-"""Requests to an analysis process, and its responses, as bytes; pure
+"""Requests to an analysis process, and its responses, as bytes; pure.
 
 Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe across them. A response is
 checked before use: arrays of the wrong shape, or that point beyond the files that were sent, raise

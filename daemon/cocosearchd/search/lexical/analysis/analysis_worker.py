@@ -1,4 +1,4 @@
-"""Analysis process: it analyses texts of files for the lexical indexes
+"""Analysis process: it analyses texts of files for the lexical indexes.
 
 Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database
 or model. Words and chunks are cached from one request to the next.

@@ -1,4 +1,4 @@
-"""Terms, definitions and comments that depend on the text of a chunk alone, with a cache of them
+"""Terms, definitions and comments that depend on the text of a chunk alone, with a cache of them.
 
 Edits leave most chunks alone, so the cache saves most work. A branch that is switched back to, a
 moved file and a copy are counted without being read again. The cache also has the comments of files
@@ -79,7 +79,7 @@ class ChunkTermCache:
         return [words_by_key[key] for key in keys]
 
     def comment_words(self, language: str, texts: Sequence[str]) -> Numbers:
-        """Words of the comments of a file whose chunks, without overlaps, are `texts`."""
+        """Return words of the comments of a file whose chunks, without overlaps, are `texts`."""
         key = hash((language, *texts))
         cached = self._entries.get(key)
         if cached is None:
@@ -109,7 +109,7 @@ class ChunkTermCache:
         ]
 
     def _keyword_lines(self, body: Numbers) -> list[list[int]]:
-        """Lines with a keyword of definitions, by text, counted from 0."""
+        """Return lines with a keyword of definitions, by text, counted from 0."""
         lines = list[list[int]]()
         line = 0
         for mark in body[body < self.table.marks].tolist():

@@ -1,4 +1,4 @@
-"""Documents of the lexical index from files: term counts by field, names, sizes; pure
+"""Documents of the lexical index from files: term counts by field, names, sizes; pure.
 
 Files are counted together: a step over arrays costs as much for one file as for fifty.
 
@@ -226,7 +226,7 @@ def _column(items: Sequence[object], field: str, kind: type) -> NDArray[Any]:
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Mean of the rows that are not zero; zero without any."""
+    """Return the mean of the rows that are not zero; zero without any."""
     nonzero = vectors[vectors.any(axis=1)]
     mean: NDArray[np.float32] = nonzero.sum(axis=0) / np.float32(len(nonzero) or 1)
     return mean
@@ -322,7 +322,7 @@ def _number_headers(
 def _comment_words(
     language: str, texts: Sequence[str], chunk_words: Sequence[ChunkWords], cache: ChunkTermCache
 ) -> Numbers:
-    """Words of the comments of a file: those of its chunks, or read from the file.
+    """Return words of the comments of a file: those of its chunks, or read from the file.
 
     They are read from the file if the start of a comment depends on more than one chunk.
     """
@@ -337,7 +337,8 @@ def _comment_words(
 
 
 def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
-    """Names by chunk: the type and the definition that it begins in, then all its definitions.
+    """Yield names by chunk: the type and the definition that it begins in, then all its
+    definitions.
 
     Scopes are not checked.
     """
@@ -388,7 +389,7 @@ def _count_postings(file_terms: _FileTerms, table: WordTable) -> tuple[ChunkPost
 
 
 def _rank_terms(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbers]:
-    """Unique hashes of terms, ascending, and the rank of each term's hash."""
+    """Return unique hashes of terms, ascending, and the rank of each term's hash."""
     ranks = np.zeros(terms.max(initial=0) + 1, np.int64)
     ranks[terms] = 1
     unique_terms = np.flatnonzero(ranks)
@@ -435,7 +436,7 @@ def _count_by_file(
 
 
 def _group_sorted(values: Numbers) -> tuple[Numbers, Numbers]:
-    """Unique values of sorted values, and for each value the position of its unique value."""
+    """Return unique values of sorted values, and for each value the position of its unique value."""
     first = np.append(True, values[1:] != values[:-1])[: len(values)]
     return values[first], np.cumsum(first) - 1
 

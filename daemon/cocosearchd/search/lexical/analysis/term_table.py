@@ -1,4 +1,4 @@
-"""Numbers of words and of their terms, for counting many files at once
+"""Numbers of words and of their terms, for counting many files at once.
 
 A word here is a run between ASCII characters that are part of no word. It is split and stemmed when
 it first occurs. Text repeats itself, so most of it only needs a lookup of numbers.
@@ -80,7 +80,7 @@ class WordTable:
         return self._words[text.encode("utf-8", "surrogatepass")]
 
     def numbers(self, texts: Sequence[str]) -> Numbers:
-        """Numbers of the words of texts.
+        """Return numbers of the words of texts.
 
         Each text begins with `TEXT_START`; each line but the last ends with `LINE_END`.
         """
@@ -89,7 +89,7 @@ class WordTable:
         return np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
 
     def terms(self, words: Numbers) -> tuple[Numbers, Numbers]:
-        """Numbers of the terms of words, concatenated, and the term count of each word."""
+        """Return numbers of the terms of words, concatenated, and the term count of each word."""
         if self._words.new_words:
             with self._lock:
                 self._enter_terms(self._words.take_new_words())
@@ -101,11 +101,11 @@ class WordTable:
         return self._parts.rows[positions], lengths
 
     def hashes(self, terms: Numbers) -> NDArray[np.uint64]:
-        """Hashes of terms."""
+        """Return hashes of terms."""
         return self._hashes.rows[terms]
 
     def names(self, names: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Hashes of names: as written, and folded."""
+        """Return hashes of names: as written, and folded."""
         rows = [self._names.get(name) or self._name(name) for name in names]
         exact, folded = np.array(rows, np.uint64).reshape(-1, 2).T
         return exact, folded

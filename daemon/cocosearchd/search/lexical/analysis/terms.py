@@ -1,4 +1,4 @@
-"""Terms of texts and queries; pure but for its own caches
+"""Terms of texts and queries; pure but for its own caches.
 
 A term is identified by 64 bits of its BLAKE2b hash: two of a million terms collide with a
 probability of 3e-8.
@@ -52,7 +52,7 @@ class QueryTerms:
     """Terms, words and identifiers of a query."""
 
     text: str
-    is_symbol: bool  # the trimmed query has no blank, so the SYM weights apply
+    is_name: bool  # the trimmed query has no blank, so the SYM weights apply
     # (hash, frequency), without stop words, and with less weight for the project's name
     terms: tuple[tuple[int, float], ...]
     # distinct lower-case words of more than one character, identifiers replaced by their parts
@@ -127,7 +127,9 @@ class TermCache(Splitter):
         if self._chunk_cache.filled:
             self._chunk_cache = _new_chunk_cache()
 
-    def parse_query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
+    def make_query_terms(
+        self, text: str, project: str = "", common: Collection[str] = ()
+    ) -> QueryTerms:
         """Parse a query. A query of stop words only retains them all.
 
         `project`: the name of the project that all results are part of. `common`: names of
@@ -137,8 +139,8 @@ class TermCache(Splitter):
         """
         all_words = WORD.findall(strip_accents(text))
         stripped = text.strip()
-        is_symbol = bool(stripped) and not any(character.isspace() for character in stripped)
-        stop_words = STOP_WORDS if is_symbol else STOP_WORDS.union(common)
+        is_name = bool(stripped) and not any(character.isspace() for character in stripped)
+        stop_words = STOP_WORDS if is_name else STOP_WORDS.union(common)
         words = [word for word in all_words if word.lower() not in stop_words] or all_words
         frequencies: dict[int, float] = {}
         for word in words:
@@ -146,7 +148,7 @@ class TermCache(Splitter):
                 frequencies[term] = frequencies.get(term, 0.0) + 1.0
         project_terms = (
             set[str]()
-            if is_symbol
+            if is_name
             else {term for word in WORD.findall(project) for term in self.split_word(word)}
         )
         for term in {term_hash(term) for term in project_terms} & frequencies.keys():
@@ -159,7 +161,7 @@ class TermCache(Splitter):
         ]
         return QueryTerms(
             text=stripped,
-            is_symbol=is_symbol,
+            is_name=is_name,
             terms=tuple(frequencies.items()),
             words=tuple(dict.fromkeys(simple)),
             shares=tuple(

@@ -1,4 +1,4 @@
-"""BM25 scores of one query: live files over all their text, candidates by field and chunk; pure
+"""BM25 scores of one query: live files over all their text, candidates by field and chunk; pure.
 
 The rows of each term in a segment are looked up segment by segment. Then all terms in all segments
 are scored at once, because many small array steps would cost more than the numbers in them.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
 from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
@@ -141,7 +141,7 @@ def score_files_by_words(corpus: Corpus, hits: FileHits, query: QueryTerms) -> F
     """Score the live files by BM25 over all their text, (F,)."""
     counts = hits.document_counts(corpus, len(query.terms))
     weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
-    shares = features.bm25(
+    shares = ranking_signals.bm25(
         _pick(weights, hits.groups, hits.terms),
         hits.column(corpus, "posting_everything"),
         corpus.file_lengths[:, 0].take(hits.files),
@@ -167,7 +167,7 @@ def score_fields(
         tf = hits.column(corpus, column)
         counts = hits.document_counts(corpus, len(query.terms), tf > 0)
         weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
-        shares = features.bm25(
+        shares = ranking_signals.bm25(
             _pick(weights, groups, terms),
             tf[rows],
             lengths[:, number],
@@ -192,7 +192,7 @@ def score_chunks(
     weights = idfs * _query_frequencies(query)
     positions, terms, tf = _match_chunks(corpus, candidates, runs)
     groups = candidates.chunk_groups.numbers.take(positions)
-    shares = features.bm25(
+    shares = ranking_signals.bm25(
         _pick(weights, groups, terms),
         tf,
         candidates.lengths.take(positions),
@@ -309,4 +309,4 @@ def _query_frequencies(query: QueryTerms) -> Floats:
 
 def _idfs(counts: Ints, totals: Ints) -> Floats:
     """Return the weights of terms, which `counts` of `totals` documents of each index have: (G, T)."""
-    return features.idf(counts, totals[:, None]).astype(np.float32)
+    return ranking_signals.idf(counts, totals[:, None]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Selection of the candidate files, whose chunks are scored; pure
+"""Selection of the candidate files, whose chunks are scored; pure.
 
 All files are scored by the words of their fields, by their names and by the binary-quantised
 vectors of their chunks; that is cheap. Chunks are scored, and files ranked, among the candidate
@@ -20,7 +20,7 @@ MIN_CANDIDATES = 96
 # In a very large index more files score alike: one of so many is a candidate.
 _CANDIDATE_RATIO = 500
 NAME_CANDIDATES = 64  # best files by their names: most of them score well by words, too
-MENTION_CANDIDATES = 200  # files that a long question mentions most
+MENTION_CANDIDATES = 200  # files that a report mentions most
 _TIE_BREAK = 1e-3  # share of the name score: the most that words add to it
 
 
@@ -47,7 +47,7 @@ def select_candidates(
     `values`: signal of words or names -> (F,). `allowed`: a filter; the best files that pass
     are candidates as well. `paths`: (F,). Selects at least `limit` files by words and as many
     by vector, where there are so many. With a filter, it selects at least `limit` allowed
-    files, by any signal. `mentioned`: how much a long question mentions each file, (F,).
+    files, by any signal. `mentioned`: how much a report mentions each file, (F,).
     """
     words = values["file_words"]
     if are_all_candidates(len(words), limit):

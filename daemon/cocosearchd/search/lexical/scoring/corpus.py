@@ -1,4 +1,4 @@
-"""Live files of one index, or of several small ones, as one corpus with the statistics of each index
+"""Live files of one index, or of several small ones, as one corpus with the statistics of each index.
 
 The files and chunks of all indexes have one numbering, so a question to many small indexes is scored
 by a few steps over large arrays. A step that compares files with each other does so within groups.

@@ -1,4 +1,4 @@
-"""Scores of one query over the segments of a snapshot, by defined names and by vectors; pure"""
+"""Scores of one query over the segments of a snapshot, by defined names and by vectors; pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class DefinitionMatches:
 def match_definitions(corpus: Corpus, query: QueryTerms) -> DefinitionMatches:
     """Find the definitions of the identifiers of the query, and of the full symbol as written."""
     folded_names = tuple(map(fold_name, query.identifiers))
-    symbol = query.identifiers[:1] if query.is_symbol else ()
+    symbol = query.identifiers[:1] if query.is_name else ()
     exact = _find_definitions(corpus, "exact", query.identifiers)
     folded = _find_definitions(corpus, "folded", folded_names)
     full = _find_definitions(corpus, "exact", symbol)
@@ -88,7 +88,9 @@ def _locate(candidate: CandidateFiles, chunks: Ints) -> tuple[Ints, Mask]:
 
 
 def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
-    """Cosines of the mean vectors of `files` of each view, (f,); NaN for a file without vectors."""
+    """Return cosines of the mean vectors of `files` of each view, (f,); NaN for a file without
+    vectors.
+    """
     selections = list(zip(views, files, strict=True))
     return dot_products(
         [_select_rows(view.segment.file_vectors, numbers) for view, numbers in selections],
@@ -98,7 +100,7 @@ def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Fl
 
 
 def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Floats:
-    """Cosines of the candidate chunks of all views, (c,); NaN for a chunk without a vector."""
+    """Return cosines of the candidate chunks of all views, (c,); NaN for a chunk without a vector."""
     return dot_products(
         [_select_rows(candidate.segment.vectors, candidate.chunks) for candidate in candidates],
         _concatenate([candidate.segment.scales.take(candidate.chunks) for candidate in candidates]),
@@ -183,7 +185,7 @@ def _match_names(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -
 
 
 def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
-    """Best value in each live file, (F,)."""
+    """Return the best value in each live file, (F,)."""
     best = np.zeros(len(corpus.live.paths), np.float32)
     for view in np.unique(matches.views).tolist():
         of_view = matches.views == view

@@ -1,4 +1,4 @@
-"""Selection of the files whose chunks are nearest to the vector of a query; pure
+"""Selection of the files whose chunks are nearest to the vector of a query; pure.
 
 The share of bits that differ between two binary-quantised vectors estimates the angle between the
 vectors (Charikar 2002). So all chunks are compared by half of their bits, the close ones by all
@@ -68,7 +68,7 @@ class NearestVectors:
         )
 
     def means(self, files: Ints) -> Floats:
-        """Cosines of the mean vectors of files, (f,); NaN for a file without vectors.
+        """Return cosines of the mean vectors of files, (f,); NaN for a file without vectors.
 
         `files`: ascending.
         """
@@ -172,7 +172,7 @@ def _rough_distances(
 
 
 def _quantile(values: Distances, rank: int) -> int:
-    """The value that about `rank` of the values do not exceed, at most `_MAX_DISTANCE`."""
+    """Return the value that about `rank` of the values do not exceed, at most `_MAX_DISTANCE`."""
     if rank >= len(values):
         return _MAX_DISTANCE
     return min(int(np.partition(values, rank)[rank]), _MAX_DISTANCE)

@@ -1,4 +1,4 @@
-"""Selection of the chunks that can contain quoted phrases, by the words of the phrases; pure
+"""Selection of the chunks that can contain quoted phrases, by the words of the phrases; pure.
 
 The lexical index stores words, not their order, so each of these chunks is still to be read.
 """
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.forms.unicode_forms import spellings
 from cocosearchd.languages.identifiers import split_parts
-from cocosearchd.model import spellings
 from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, term_hash
 from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
@@ -130,7 +130,7 @@ def list_chunk_keys(
 
 
 def _word_forms(word: str, terms: TermCache) -> Forms:
-    """Hashes of the terms under which a lower-case word is indexed.
+    """Return hashes of the terms under which a lower-case word is indexed.
 
     As one word it is stemmed; as an identifier of several parts it is not.
     """

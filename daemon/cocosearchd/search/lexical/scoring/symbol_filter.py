@@ -1,4 +1,4 @@
-"""Selection of the chunks of a segment that define symbols by kind and by name; pure"""
+"""Selection of the chunks of a segment that define symbols by kind and by name; pure."""
 
 import re
 import threading

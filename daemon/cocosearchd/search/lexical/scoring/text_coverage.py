@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.scoring.bm25 import (
     PostingRuns,
@@ -34,7 +34,7 @@ def cover_files(corpus: Corpus, terms: Sequence[int]) -> Floats:
     most = np.maximum(MIN_COMMON, corpus.chunk_counts * COMMON_SHARE)
     is_used = (counts > 0) & (counts <= most[:, None])
     is_used &= (np.count_nonzero(is_used, axis=1) >= MIN_TERMS)[:, None]
-    idfs = np.where(is_used, features.idf(counts, corpus.chunk_counts[:, None]), 0)
+    idfs = np.where(is_used, ranking_signals.idf(counts, corpus.chunk_counts[:, None]), 0)
     sums = idfs.sum(axis=1, keepdims=True)
     shares = (idfs / np.where(sums > 0, sums, 1)).astype(np.float32)
     return select_live(corpus.views, _cover_views(corpus, runs, shares))

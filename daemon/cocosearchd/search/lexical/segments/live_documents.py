@@ -1,4 +1,4 @@
-"""Live files of the views of a snapshot, numbered through, with the signals of their paths"""
+"""Live files of the views of a snapshot, numbered through, with the signals of their paths."""
 
 import threading
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.segments.path_names import PathNames
 from cocosearchd.search.lexical.segments.segment import SegmentView
@@ -68,8 +68,8 @@ class LiveDocuments:
 
     @cached_property
     def stem_set(self) -> frozenset[str]:
-        """The names of the files without suffix, made when a long question first asks for them."""
-        return frozenset(map(features.file_stem, self.paths))
+        """The names of the files without suffix, made when a report first asks for them."""
+        return frozenset(map(ranking_signals.file_stem, self.paths))
 
     def by_segment(self, files: Ints) -> list[Ints]:
         """Convert ascending numbers of live files to numbers in the segment of each view."""
@@ -113,8 +113,8 @@ def _file_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> d
         for name in ("test", "aside", "prose", "reexporter", "depth")
     }
     sizes = [np.log1p(view.segment.characters).astype(np.float32) for view in views]
-    signals["depth"] = features.relative_depths(signals["depth"])
-    signals["log_size"] = features.standardise(select_live(views, sizes))
+    signals["depth"] = ranking_signals.relative_depths(signals["depth"])
+    signals["log_size"] = ranking_signals.standardise(select_live(views, sizes))
     return signals
 
 

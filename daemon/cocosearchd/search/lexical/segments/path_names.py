@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.languages.patterns.path_roles import is_aside, is_test
 from cocosearchd.search.lexical.array_types import Floats, Ints
-from cocosearchd.search.lexical.features import (
+from cocosearchd.search.lexical.ranking_signals import (
     REEXPORTERS,
     directory_depths,
     file_stem,
@@ -195,7 +195,7 @@ def stem_coverage(names: FileStems, query: NameQuery) -> Floats:
 
 
 def best_name_match(names: FileStems, identifiers: Sequence[str]) -> Floats:
-    """Best `features.name_match` of each file's stem with an identifier, (F,)."""
+    """Return the best `ranking_signals.name_match` of each file's stem with an identifier, (F,)."""
     values = np.zeros(len(names.stems), np.float32)
     for identifier in identifiers:
         for number in _find_candidate_stems(names, identifier.lower().replace("_", "")):

@@ -1,4 +1,4 @@
-"""Segments: the postings of files as immutable arrays
+"""Segments: the postings of files as immutable arrays.
 
 A segment is built from documents and answers with the rows of a term. Terms and names are sorted
 hashes, each with the slice of its rows (compressed sparse rows). The chunks of a file are
@@ -295,7 +295,7 @@ def quantise_to_bits(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
 
 
 def size_bytes(segment: Segment) -> int:
-    """Bytes of all arrays."""
+    """Return bytes of all arrays."""
     return sum(getattr(segment, column.name).nbytes for column in fields(Segment))
 
 

@@ -1,4 +1,4 @@
-"""Segments on disk: one immutable file per segment, and a list of segments that is replaced last
+"""Segments on disk: one immutable file per segment, and a list of segments that is replaced last.
 
 A saved snapshot only saves time at start. If anything is wrong with one (another version, another
 database, a byte that changed), it counts as absent.

@@ -1,4 +1,4 @@
-"""Merges of segments: the live documents of adjacent segments as one, and the merge policy
+"""Merges of segments: the live documents of adjacent segments as one, and the merge policy.
 
 Commits append segments to the list of views. A segment is merged with those behind it when these
 are together as large, so that each row is written as often as the logarithm of the number of

@@ -19,11 +19,11 @@ from tests.daemon import Daemon
 
 WAIT_S = 30.0
 # A process of `watch`, its events, and the lines that it writes for people.
-Follower = tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]
+WatchClient = tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]
 
 
 @contextmanager
-def watching(daemon: Daemon, *arguments: str) -> Iterator[Follower]:
+def watching(daemon: Daemon, *arguments: str) -> Iterator[WatchClient]:
     """`watch --json` with what it prints, from when something was told: the file that was written
     for that is gone.
     """
@@ -73,14 +73,14 @@ def until(events: "Queue[dict[str, Any]]", expected: str, name: str = "project")
 def test_followers_survive_the_end_of_the_daemon(
     daemon: Daemon, project: Path, tmp_path: Path
 ) -> None:
-    """A follower of an index, one of every index, and one of a saved query: by a stop, by a kill."""
+    """A client of an index, one of every index, and one of a saved query: by a stop, by a kill."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.py").write_text("A = 1\n")
     daemon.index(tmp_path / "other")
     daemon.index(project)
-    with watching(daemon, "--index", "project") as follower:
-        begun(follower[1], project)
-        goes_on(daemon, project, daemon.stop, follower)
+    with watching(daemon, "--index", "project") as client:
+        begun(client[1], project)
+        goes_on(daemon, project, daemon.stop, client)
         with (
             watching(daemon) as (everything, all_events, all_messages),
             watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (
@@ -92,7 +92,7 @@ def test_followers_survive_the_end_of_the_daemon(
             begun(all_events, project)
             begun(matches, project, "CIRCUIT = 'circuit breaker'; AT")
             (project / "begun.py").write_text("")
-            goes_on(daemon, project, daemon.kill, follower)
+            goes_on(daemon, project, daemon.kill, client)
             for messages in (all_messages, match_messages):
                 assert messages.get(timeout=WAIT_S) == subscription.GONE
             hears_of_each_gap(all_events)
@@ -101,15 +101,15 @@ def test_followers_survive_the_end_of_the_daemon(
             assert everything.poll() is None
             # of a file that was written while no daemon was there
             assert until(matches, "meanwhile_kill.py")["kind"] == "matches"
-        process, _, messages = follower
+        process, _, messages = client
         assert messages.empty()
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == exits.INTERRUPTED
 
 
-def goes_on(daemon: Daemon, project: Path, end: Callable[[], object], follower: Follower) -> None:
-    """End the daemon and start it again: the follower hears of the gap, and of what comes after."""
-    _, events, messages = follower
+def goes_on(daemon: Daemon, project: Path, end: Callable[[], object], client: WatchClient) -> None:
+    """End the daemon and start it again: the client hears of the gap, and of what comes after."""
+    _, events, messages = client
     end()
     text = f"def meanwhile_{end.__name__}():\n    return 'circuit breaker'\n"
     (project / f"meanwhile_{end.__name__}.py").write_text(text)

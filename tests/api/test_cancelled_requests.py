@@ -63,14 +63,14 @@ async def test_an_index_that_is_being_cleared_is_gone_when_nobody_waits_for_it(
 ) -> None:
     async with shop(dsn, tmp_path) as bench:
         root, begun = bench.index.record.root, anyio.Event()
-        lexical, discard = bench.index.lexical, bench.index.lexical.discard
+        lexical, discard = bench.index.lexical, bench.index.lexical.delete
 
         async def slow() -> None:
             begun.set()
             await anyio.sleep(0.01)
             await discard()
 
-        lexical.discard = slow  # type: ignore[method-assign]
+        lexical.delete = slow  # type: ignore[method-assign]
         await given_up(bench.indexes.remove(bench.index.record.name), begun)
         _, created = await bench.indexes.add(root, None, ())
         assert created

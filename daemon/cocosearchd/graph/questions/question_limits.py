@@ -1,4 +1,4 @@
-"""A limit of time for questions: after it, no more files are read, and the answer is partial"""
+"""Limits of questions: beyond them no more files are read, and the answer is partial."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -13,12 +13,12 @@ STEP = 64  # values between two looks at the clock
 MAX_KEPT_FILES = 10_000
 
 
-class OutOfTime(Exception):
-    """The time for a question is over."""
+class LimitReached(Exception):
+    """The time of a question is over, or another limit of it is reached."""
 
 
 class TimedFiles:
-    """The files of a question, each read once, which raise `OutOfTime` when its time is over.
+    """The files of a question, each read once, which raise `LimitReached` when its time is over.
 
     A search for uses may read a hundred thousand files before it finds one.
     """
@@ -33,7 +33,7 @@ class TimedFiles:
     def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
         """Return files by path."""
         if self._is_over():
-            raise OutOfTime
+            raise LimitReached
         requested = tuple(paths)
         unread = [path for path in requested if path not in self._kept]
         read = self._files.load(unread) if unread else {}
@@ -83,11 +83,11 @@ class TimedSearch:
         self.is_complete = True
 
     def limit(self, values: Iterable[T]) -> Iterator[T]:
-        """Yield values, which may raise `OutOfTime`, as long as there is time."""
+        """Yield values, which may raise `LimitReached`, as long as there is time."""
         try:
             for number, value in enumerate(values, 1):
                 yield value
                 if number % STEP == 0 and self._is_over():
-                    raise OutOfTime
-        except OutOfTime:
+                    raise LimitReached
+        except LimitReached:
             self.is_complete = False

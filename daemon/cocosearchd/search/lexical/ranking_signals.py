@@ -1,4 +1,4 @@
-"""Ranking signals of the profile `code`: one pure function each, over arrays of all files
+"""Ranking signals of the profile `code`: one pure function each, over arrays of all files.
 
 Constants without another source were chosen by cross-validation over 25 repositories and 499
 annotated queries (see training/ranking); differences below 0.005 NDCG@10 are noise there.
@@ -48,7 +48,8 @@ REEXPORTERS = {
 
 
 def idf(document_counts: int | Ints, totals: int | Ints) -> NDArray[np.float64]:
-    """BM25 weights of terms that are in `document_counts` of `totals` documents; never negative.
+    """Return BM25 weights of terms that are in `document_counts` of `totals` documents; never
+    negative.
 
     Robertson and Zaragoza 2009.
     """
@@ -74,7 +75,9 @@ def bm25(
 
 
 def best_chunk(scores: Floats, starts: Ints) -> Floats:
-    """Best chunk score of each file. `starts`: first chunk of each file; every file has chunks."""
+    """Return the best chunk score of each file. `starts`: first chunk of each file; every file has
+    chunks.
+    """
     return np.maximum.reduceat(scores, starts) if len(starts) else np.zeros(0, np.float32)
 
 
@@ -100,7 +103,7 @@ def scale_to_maximum(values: Floats, groups: Groups | None = None) -> Floats:
 
 
 def mean_and_deviation(cosines: Floats, groups: Groups | None = None) -> tuple[Floats, Floats]:
-    """Mean and deviation of the values of each group that are not NaN: (G,) each.
+    """Return the mean and deviation of the values of each group that are not NaN: (G,) each.
 
     The deviation is at least `MIN_DEVIATION`; without values the mean is 0.
     """
@@ -116,7 +119,7 @@ def mean_and_deviation(cosines: Floats, groups: Groups | None = None) -> tuple[F
 
 
 def z_scores(values: Floats, means: Floats, deviations: Floats) -> Floats:
-    """Distance of each value from the mean, in deviations; 0 for NaN.
+    """Return the distance of each value from the mean, in deviations; 0 for NaN.
 
     `means` and `deviations` are those of each value, or of all: (1,).
     """
@@ -126,7 +129,7 @@ def z_scores(values: Floats, means: Floats, deviations: Floats) -> Floats:
 
 
 def standardise(values: Floats) -> Floats:
-    """z-scores over the files, at most `_MAX_DISTANCE` from zero; all zero for equal values."""
+    """Return z-scores over the files, at most `_MAX_DISTANCE` from zero; all zero for equal values."""
     if not len(values):
         return values
     deviation = float(values.std())
@@ -139,7 +142,7 @@ def standardise(values: Floats) -> Floats:
 
 
 def relative_depths(depths: Floats) -> Floats:
-    """Levels below the mean depth, at most `_MAX_DISTANCE`.
+    """Return levels below the mean depth, at most `_MAX_DISTANCE`.
 
     The limit keeps a file that lies far below all others in reach of its exact name.
     """
@@ -187,7 +190,7 @@ def joined_stem(stem: str) -> str:
 
 
 def name_forms(word: str, stem: str) -> tuple[str, ...]:
-    """Forms of a lower-case word in a file's name, longest first."""
+    """Return forms of a lower-case word in a file's name, longest first."""
     candidates = {stem if len(stem) >= _MIN_FORM else word, ABBREVIATIONS.get(word, "")}
     if len(stem) > 4:
         candidates.add(stem.removesuffix("i"))
@@ -216,7 +219,9 @@ def asks_for_tests(words: Iterable[str]) -> bool:
 
 
 def common_language(files: Mapping[str, int]) -> tuple[str, ...]:
-    """Names of the language that nearly all code files are in. `files`: file count by language."""
+    """Return names of the language that nearly all code files are in. `files`: file count by
+    language.
+    """
     code = {language: count for language, count in files.items() if not is_prose(language)}
     languages = by_name()
     return next(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.segments.path_names import (
     FileStems,
@@ -30,12 +30,12 @@ def file_stems_of(segment: Segment) -> FileStems:
 
 
 def test_idf_is_robertsons() -> None:
-    assert features.idf(1, 5) == pytest.approx(math.log(1 + (5 - 1 + 0.5) / (1 + 0.5)))
-    assert features.idf(5, 5) > 0
+    assert ranking_signals.idf(1, 5) == pytest.approx(math.log(1 + (5 - 1 + 0.5) / (1 + 0.5)))
+    assert ranking_signals.idf(5, 5) > 0
 
 
 def test_bm25_of_one_term() -> None:
-    scores = features.bm25(
+    scores = ranking_signals.bm25(
         2.0, np.array([1, 3], np.float32), np.array([10, 30], np.float32), 20.0, 1.5, 0.75
     )
     # norms: 1.5 (1 - .75 + .75 l / 20) = .9375 and 2.0625
@@ -46,29 +46,29 @@ def test_best_three_of_sparse_and_of_dense_scores() -> None:
     starts = np.array([0, 4, 5])
     files = np.array([0, 0, 0, 0, 1, 2, 2], np.int64)
     dense = np.array([4, 4, 1, 2, 7, 0, 3], np.float32)
-    assert features.best_three(dense, starts, files).tolist() == [10, 7, 3]
+    assert ranking_signals.best_three(dense, starts, files).tolist() == [10, 7, 3]
     sparse = np.zeros(7, np.float32)
     sparse[3] = 5
-    assert features.best_three(sparse, starts, files).tolist() == [5, 0, 0]
+    assert ranking_signals.best_three(sparse, starts, files).tolist() == [5, 0, 0]
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
 def test_best_three_is_the_sum_of_the_three_largest(files: list[list[int]]) -> None:
     scores = np.array([score for item in files for score in item], np.float32)
     sizes = np.array([len(item) for item in files])
-    result = features.best_three(
+    result = ranking_signals.best_three(
         scores, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(files), dtype=np.int64), sizes)
     )
     assert result.tolist() == [sum(sorted(item)[-3:]) for item in files]
 
 
 def test_scaling() -> None:
-    assert features.scale_to_maximum(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
-    assert features.scale_to_maximum(np.zeros(2, np.float32)).tolist() == [0, 0]
-    assert features.standardise(np.array([1, 3], np.float32)).tolist() == [-1, 1]
+    assert ranking_signals.scale_to_maximum(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
+    assert ranking_signals.scale_to_maximum(np.zeros(2, np.float32)).tolist() == [0, 0]
+    assert ranking_signals.standardise(np.array([1, 3], np.float32)).tolist() == [-1, 1]
     # one file: no deviation
-    assert features.standardise(np.array([7], np.float32)).tolist() == [0]
-    assert features.standardise(np.zeros(0, np.float32)).tolist() == []
+    assert ranking_signals.standardise(np.array([7], np.float32)).tolist() == [0]
+    assert ranking_signals.standardise(np.zeros(0, np.float32)).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_files_that_define_a_name_share_one(
     whole_scores: list[float], last: list[float], shares: list[float]
 ) -> None:
     assert (
-        features.definition_shares(
+        ranking_signals.definition_shares(
             np.array(whole_scores, np.float32), np.array(last, np.float32)
         ).tolist()
         == shares
@@ -106,7 +106,7 @@ def test_files_that_define_a_name_share_one(
 )
 def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
     terms = TermCache()
-    parsed = terms.parse_query(query)
+    parsed = terms.make_query_terms(query)
     names = file_stems_of(build_segment(documents({path: "x = 1"})))
     result = stem_coverage(
         names,
@@ -131,15 +131,19 @@ def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path
 
 
 def test_standing_among_others() -> None:
-    rest = features.mean_and_deviation(np.array([0.1, 0.5, np.nan], np.float32))
-    assert features.z_scores(
+    rest = ranking_signals.mean_and_deviation(np.array([0.1, 0.5, np.nan], np.float32))
+    assert ranking_signals.z_scores(
         np.array([0.3, 0.7, np.nan], np.float32), *rest
     ).tolist() == pytest.approx([0, 2, 0])
     alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
-    result = features.z_scores(alike + np.float32(0.03), *features.mean_and_deviation(alike))
+    result = ranking_signals.z_scores(
+        alike + np.float32(0.03), *ranking_signals.mean_and_deviation(alike)
+    )
     assert result.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
     unknown = np.full(3, np.nan, np.float32)
-    assert features.z_scores(unknown, *features.mean_and_deviation(unknown)).tolist() == [0, 0, 0]
+    assert ranking_signals.z_scores(
+        unknown, *ranking_signals.mean_and_deviation(unknown)
+    ).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +156,7 @@ def test_standing_among_others() -> None:
     ],
 )
 def test_files_that_serve_all_others(path: str, reexporter: bool) -> None:
-    assert (features.file_stem(path) in features.REEXPORTERS) is reexporter
+    assert (ranking_signals.file_stem(path) in ranking_signals.REEXPORTERS) is reexporter
     assert read_path_names(build_segment(documents({path: "x"}))).reexporter.tolist() == [
         reexporter
     ]
@@ -165,8 +169,8 @@ _NAMES = st.text(alphabet="aT._-/1tesSpcmokébx", max_size=12)
 @given(_NAMES)
 def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
     stem = posixpath.splitext(posixpath.basename(path))[0].lower()
-    assert features.file_stem(path) == stem
-    assert features.joined_stem(stem) == re.sub(r"[-_.]", "", stem)
+    assert ranking_signals.file_stem(path) == stem
+    assert ranking_signals.joined_stem(stem) == re.sub(r"[-_.]", "", stem)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +187,7 @@ def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
     ],
 )
 def test_name_match(stem: str, identifier: str, value: float) -> None:
-    assert features.name_match(stem, identifier) == value
+    assert ranking_signals.name_match(stem, identifier) == value
     names = file_stems_of(build_segment(documents({f"lib/{stem}.py": "x"})))
     assert best_name_match(names, (identifier,)).tolist() == [value]
 
@@ -229,7 +233,7 @@ def test_a_long_word_is_looked_up_only_up_to_the_length_of_names() -> None:
     ],
 )
 def test_questions_about_tests(question: str, asks: bool) -> None:
-    assert features.asks_for_tests(TermCache().parse_query(question).words) is asks
+    assert ranking_signals.asks_for_tests(TermCache().make_query_terms(question).words) is asks
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,4 +1,4 @@
-"""Looks up names: in enclosing definitions, the file, its imports and its package; and exports"""
+"""Looks up names: in enclosing definitions, the file, its imports and its package; and exports."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,52 +26,52 @@ class _Export(NamedTuple):
     reason: str
 
 
-class ScopeLookup:
+class NameLookup:
     """Looks up names without receivers, for one question."""
 
     def __init__(self, files: CodeFiles) -> None:
         self.files = files
-        self._scopes: dict[str, FileNames | None] = {}
+        self._file_names: dict[str, FileNames | None] = {}
         self._modules: dict[tuple[str, str], tuple[str, ...]] = {}
         self._names: dict[tuple[str, int, str], Value] = {}
         self._exports: dict[tuple[tuple[str, ...], str], Value] = {}
         self._packages: dict[tuple[str, str, str], Value] = {}
         self._neighbours: dict[str, Sequence[str]] = {}
 
-    def scope(self, path: str) -> FileNames | None:
-        """Return the scope of a file, None if it is not indexed."""
-        if path not in self._scopes:
+    def file_names(self, path: str) -> FileNames | None:
+        """Return the names of a file, None if it is not indexed."""
+        if path not in self._file_names:
             self.load([path])
-        return self._scopes[path]
+        return self._file_names[path]
 
     def load(self, paths: Iterable[str]) -> None:
         """Load several files at once, which costs less."""
-        missing = [path for path in paths if path not in self._scopes]
+        missing = [path for path in paths if path not in self._file_names]
         code_files = self.files.load(missing) if missing else {}
         for path in missing:
             file = code_files.get(path)
-            self._scopes[path] = None if file is None else names_of(file)
+            self._file_names[path] = None if file is None else names_of(file)
 
     def is_method(self, key: DefinitionKey) -> bool:
         """Return True for a function of a class."""
-        scope = self.scope(key.path)
-        if scope is None or key.symbol < 0:
+        names = self.file_names(key.path)
+        if names is None or key.position < 0:
             return False
-        outer = scope.parents[key.symbol]
-        is_inside = outer != TOP_LEVEL and scope.kinds[outer] in TYPE_KINDS
-        kind = scope.kinds[key.symbol]
+        outer = names.parents[key.position]
+        is_inside = outer != TOP_LEVEL and names.kinds[outer] in TYPE_KINDS
+        kind = names.kinds[key.position]
         return kind == "method" or (kind == "prototype" and is_inside)
 
     def rules(self, path: str) -> ModuleRules:
         """Return the rules of a file's language."""
-        scope = self.scope(path)
-        return rules_of("" if scope is None else scope.file.language)
+        names = self.file_names(path)
+        return rules_of("" if names is None else names.file.language)
 
-    def find_name(self, path: str, symbol: int, name: str) -> Value:
+    def find_name(self, path: str, position: int, name: str) -> Value:
         """Return what a name without receiver means in the body of a symbol of a file."""
-        key = (path, symbol, name)
+        key = (path, position, name)
         if key not in self._names:
-            self._names[key] = self._find_name(path, symbol, name)
+            self._names[key] = self._find_name(path, position, name)
         return self._names[key]
 
     def find_module(self, file: CodeFile, module: str) -> tuple[str, ...]:
@@ -83,16 +83,16 @@ class ScopeLookup:
 
     def find_import(self, path: str, item: Import) -> Value:
         """Return what an import means."""
-        scope = self.scope(path)
-        if scope is None:
+        names = self.file_names(path)
+        if names is None:
             return UNKNOWN
         if not item.module:
-            return self.find_export(rules_of(scope.file.language), (path,), item.local)
+            return self.find_export(rules_of(names.file.language), (path,), item.local)
         module = _bound_module(item)
-        rules = rules_of(scope.file.language)
+        rules = rules_of(names.file.language)
         if rules.has_packages and item.name not in ("", "*"):
             return self.find_in_package(rules.family, item.module, item.name)
-        paths = self.find_module(scope.file, module)
+        paths = self.find_module(names.file, module)
         if not paths:
             return FOREIGN
         if item.name in ("", "*"):
@@ -109,8 +109,8 @@ class ScopeLookup:
 
     def find_visible(self, path: str, name: str) -> Value:
         """Return what a name means in the other files that a file sees."""
-        scope = self.scope(path)
-        return UNKNOWN if scope is None else self._find_visible(scope, name)
+        names = self.file_names(path)
+        return UNKNOWN if names is None else self._find_visible(names, name)
 
     def neighbours(self, file: CodeFile) -> Sequence[str]:
         """Return the files whose names are visible in a file without an import."""
@@ -119,17 +119,17 @@ class ScopeLookup:
             self._neighbours[file.path] = find(self.files, file)
         return self._neighbours[file.path]
 
-    def _find_name(self, path: str, symbol: int, name: str) -> Value:
-        scope = self.scope(path)
-        if scope is None:
+    def _find_name(self, path: str, position: int, name: str) -> Value:
+        names = self.file_names(path)
+        if names is None:
             return UNKNOWN
-        value = self._find_enclosing(scope, symbol, name)
+        value = self._find_enclosing(names, position, name)
         if value is not None:
             return value
-        local_symbols = scope.nested(TOP_LEVEL, name)
+        local_symbols = names.nested(TOP_LEVEL, name)
         if local_symbols:
             return _definition(path, local_symbols, "same_file")
-        imports = scope.imports(name)
+        imports = names.imports(name)
         values = [
             self.find_import(path, item) for item in imports if item.module or not item.exported
         ]
@@ -138,35 +138,35 @@ class ScopeLookup:
             return usable.because("import")
         if values:
             return values[-1]
-        if name in scope.dotted_imports:
-            paths = self.find_module(scope.file, name)
+        if name in names.dotted_imports:
+            paths = self.find_module(names.file, name)
             return Value("module", paths=paths, reason="import") if paths else FOREIGN
-        return self._find_visible(scope, name)
+        return self._find_visible(names, name)
 
-    def _find_enclosing(self, scope: FileNames, symbol: int, name: str) -> Value | None:
+    def _find_enclosing(self, names: FileNames, position: int, name: str) -> Value | None:
         """Return what a name means in the definitions around a symbol, None if nothing."""
-        rules = rules_of(scope.file.language)
-        for outer in scope.enclosing(symbol):
-            kind = scope.kinds[outer]
-            is_type = kind in TYPE_KINDS and outer != symbol
+        rules = rules_of(names.file.language)
+        for outer in names.enclosing(position):
+            kind = names.kinds[outer]
+            is_type = kind in TYPE_KINDS and outer != position
             if kind in VALUE_KINDS or (is_type and not rules.members_visible):
                 continue
-            local_symbols = scope.nested(outer, name)
+            local_symbols = names.nested(outer, name)
             if local_symbols:
-                return _definition(scope.file.path, local_symbols, "same_scope")
+                return _definition(names.file.path, local_symbols, "same_scope")
         return None
 
-    def _find_visible(self, scope: FileNames, name: str) -> Value:
+    def _find_visible(self, names: FileNames, name: str) -> Value:
         """Return what a name means in the other files that are visible: of the package, by `*`."""
-        rules = rules_of(scope.file.language)
+        rules = rules_of(names.file.language)
         if rules.has_packages:
-            return self._find_in_packages(scope, rules, name)
-        value = self._find_defined(self.neighbours(scope.file), name)
+            return self._find_in_packages(names, rules, name)
+        value = self._find_defined(self.neighbours(names.file), name)
         if value.is_usable:
             return value.because("package")
         is_open = False
-        for item in scope.wildcards:
-            paths = self.find_module(scope.file, item.module)
+        for item in names.wildcards:
+            paths = self.find_module(names.file, item.module)
             value = self.find_export(rules, paths, name) if paths else UNKNOWN
             if value.is_usable:
                 return value.because("wildcard_import")
@@ -179,9 +179,9 @@ class ScopeLookup:
         paths = self.files.files_defining(name)[:limit]
         self.load(paths)
         for path in paths:
-            scope = self.scope(path)
-            if scope is not None and rules_of(scope.file.language).family == family:
-                keys += [DefinitionKey(path, position) for position in scope.named(name)]
+            names = self.file_names(path)
+            if names is not None and rules_of(names.file.language).family == family:
+                keys += [DefinitionKey(path, position) for position in names.named(name)]
         return keys
 
     def find_in_package(self, family: str, package: str, name: str) -> Value:
@@ -197,11 +197,11 @@ class ScopeLookup:
         paths = self.files.files_defining(name)[:_MAX_PACKAGE_FILES]
         self.load(paths)
         for path in paths:
-            scope = self.scope(path)
-            if scope is None or scope.file.facts.package != package:
+            names = self.file_names(path)
+            if names is None or names.file.facts.package != package:
                 continue
-            if rules_of(scope.file.language).family == family:
-                positions = scope.nested(TOP_LEVEL, name) or scope.contained(name)
+            if rules_of(names.file.language).family == family:
+                positions = names.nested(TOP_LEVEL, name) or names.contained(name)
                 keys += [DefinitionKey(path, position) for position in positions]
         if keys:
             return Value("definition", tuple(keys), "import")
@@ -214,16 +214,16 @@ class ScopeLookup:
     def _members_of(self, owners: Value, name: str) -> Value:
         keys: list[DefinitionKey] = []
         for key in owners.definitions:
-            scope = self.scope(key.path)
-            if scope is not None:
-                qualified_name = scope.file.symbols[key.symbol].qualified_name
-                positions = scope.members(qualified_name, name)
+            names = self.file_names(key.path)
+            if names is not None:
+                qualified_name = names.file.symbols[key.position].qualified_name
+                positions = names.members(qualified_name, name)
                 keys += [DefinitionKey(key.path, position) for position in positions]
         return Value("definition", tuple(keys), "import") if keys else FOREIGN
 
-    def _find_in_packages(self, scope: FileNames, rules: ModuleRules, name: str) -> Value:
+    def _find_in_packages(self, names: FileNames, rules: ModuleRules, name: str) -> Value:
         """Return what a name means in the own package, and in those that are imported whole."""
-        package = scope.file.facts.package
+        package = names.file.facts.package
         own_packages = [package]
         while rules.has_outer_packages and "." in package:
             package = package.rpartition(".")[0]
@@ -232,18 +232,18 @@ class ScopeLookup:
             value = self.find_in_package(rules.family, package, name)
             if value.is_usable:
                 return value.because("package")
-        for item in scope.wildcards:
+        for item in names.wildcards:
             value = self.find_in_package(rules.family, item.module, name)
             if value.is_usable:
                 return value.because("wildcard_import")
         return FOREIGN if rules.needs_import else UNKNOWN
 
-    def _sources(self, scope: FileNames, name: str) -> Iterator[Import]:
+    def _sources(self, names: FileNames, name: str) -> Iterator[Import]:
         """Yield the imports from which a file exports a name, with its local exports followed."""
-        for item in scope.imports(name):
+        for item in names.imports(name):
             if not item.module:
-                yield from (source for source in scope.imports(item.name) if source.module)
-            elif self._is_exported(scope, item):
+                yield from (source for source in names.imports(item.name) if source.module)
+            elif self._is_exported(names, item):
                 yield item
 
     def _find_export(self, rules: ModuleRules, paths: Sequence[str], name: str) -> Value:
@@ -255,52 +255,52 @@ class ScopeLookup:
         visited = dict.fromkeys(starts)
         while waiting and len(visited) < MAX_EXPORTS:
             export = waiting.popleft()
-            scope = self.scope(export.path)
-            if scope is None:
+            names = self.file_names(export.path)
+            if names is None:
                 continue
-            value = self._read_export(scope, export) or UNKNOWN
+            value = self._read_export(names, export) or UNKNOWN
             if value.is_usable:
                 return value
-            following = self._following_by_key(scope, export)
+            following = self._following_by_key(names, export)
             waiting.extend(item for key, item in following.items() if key not in visited)
             visited |= dict.fromkeys(following)
         return self._find_submodule(rules, visited)
 
     def _following_by_key(
-        self, scope: FileNames, export: _Export
+        self, names: FileNames, export: _Export
     ) -> dict[tuple[str, str], _Export]:
-        return {(item.path, item.name): item for item in self._following(scope, export)}
+        return {(item.path, item.name): item for item in self._following(names, export)}
 
-    def _read_export(self, scope: FileNames, export: _Export) -> Value | None:
+    def _read_export(self, names: FileNames, export: _Export) -> Value | None:
         """Return what a file itself exports under a name, None if nothing."""
-        path = scope.file.path
-        local_symbols = scope.nested(TOP_LEVEL, export.name) or scope.contained(export.name)
+        path = names.file.path
+        local_symbols = names.nested(TOP_LEVEL, export.name) or names.contained(export.name)
         if local_symbols:
             return _definition(path, local_symbols, export.reason)
-        for item in scope.imports(export.name):
-            if not item.module and scope.nested(TOP_LEVEL, item.name):
-                return _definition(path, scope.nested(TOP_LEVEL, item.name), export.reason)
-        for item in self._sources(scope, export.name):
+        for item in names.imports(export.name):
+            if not item.module and names.nested(TOP_LEVEL, item.name):
+                return _definition(path, names.nested(TOP_LEVEL, item.name), export.reason)
+        for item in self._sources(names, export.name):
             if item.name in ("", "*"):
-                paths = self.find_module(scope.file, _bound_module(item))
+                paths = self.find_module(names.file, _bound_module(item))
                 return Value("module", paths=paths, reason="import") if paths else FOREIGN
         return None
 
-    def _following(self, scope: FileNames, export: _Export) -> Iterable[_Export]:
+    def _following(self, names: FileNames, export: _Export) -> Iterable[_Export]:
         """Yield where a file takes the names from that it passes on."""
-        wildcards = (item for item in scope.wildcards if self._is_exported(scope, item))
-        for item in (*self._sources(scope, export.name), *wildcards):
+        wildcards = (item for item in names.wildcards if self._is_exported(names, item))
+        for item in (*self._sources(names, export.name), *wildcards):
             is_wildcard = item.name == "*"
             if is_wildcard and export.name == "default":
                 continue
-            paths = self.find_module(scope.file, item.module)
+            paths = self.find_module(names.file, item.module)
             if len(paths) > _MAX_MODULE_FILES:
                 paths = tuple(self._defining(paths, export.name))
             name = export.name if is_wildcard else item.name
             yield from (_Export(path, name, export.reason) for path in paths)
 
-    def _is_exported(self, scope: FileNames, item: Import) -> bool:
-        return item.exported or rules_of(scope.file.language).exports_imports
+    def _is_exported(self, names: FileNames, item: Import) -> bool:
+        return item.exported or rules_of(names.file.language).exports_imports
 
     def _find_submodule(self, rules: ModuleRules, exports: Iterable[tuple[str, str]]) -> Value:
         for path, name in exports:
@@ -315,9 +315,9 @@ class ScopeLookup:
         defining = self._defining(paths, name)
         self.load(defining)
         for path in defining:
-            scope = self.scope(path)
-            if scope is not None:
-                positions = scope.nested(TOP_LEVEL, name) or scope.contained(name)
+            names = self.file_names(path)
+            if names is not None:
+                positions = names.nested(TOP_LEVEL, name) or names.contained(name)
                 keys += [DefinitionKey(path, position) for position in positions]
         return Value("definition", tuple(keys), "package") if keys else UNKNOWN
 

@@ -1,0 +1,1 @@
+"""Forms of text that mean the same: of paths, and of Unicode. Pure."""
