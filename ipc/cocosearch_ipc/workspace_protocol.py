@@ -270,7 +270,8 @@ class WatchRequest:
     query: str | None = None
     limit: int | None = None
     # None: a default that keeps unrelated results from matching
-    min_score: float | None = None
+    min_evidence: float | None = None
+    min_score: float | None = None  # the earlier name of `min_evidence`
     all_chunks: bool = False
     since: AsOf | None = None
     cwd: str | None = None
@@ -379,7 +380,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """The model that built an index. `following` is the model of the running reindex."""
+    """The model that built an index. `following`: that of the replacement that is being filled."""
 
     index: str
     provider: str

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
+import pytest
 
 from cocosearch_ipc import workspace_protocol as w
-from cocosearchd.api.verbs.watch import RECHECK_S, WatchVerbs
+from cocosearchd.api.saved_queries import MIN_EVIDENCE
+from cocosearchd.api.verbs.watch import RECHECK_S, WatchVerbs, make_search_request
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.registry import IndexRegistry
@@ -77,6 +79,21 @@ async def test_a_notification_before_the_wait_ends_it() -> None:
     with anyio.move_on_after(0.05) as scope:
         await notifier.wait(version)
     assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("watch_request", "expected"),
+    [
+        (w.WatchRequest(query="x"), MIN_EVIDENCE),
+        (w.WatchRequest(query="x", min_evidence=0.0), 0.0),
+        (w.WatchRequest(query="x", min_score=0.0), 0.0),
+        (w.WatchRequest(query="x", min_evidence=0.5, min_score=0.1), 0.5),
+    ],
+)
+def test_evidence_has_a_default_and_an_earlier_name(
+    watch_request: w.WatchRequest, expected: float
+) -> None:
+    assert make_search_request(watch_request).min_evidence == expected
 
 
 async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(

@@ -88,7 +88,7 @@ def test_unrelated_changes_do_not_match_a_saved_query(shared: Daemon, project: P
     with (
         events(shared, index="project", query="database connection pool") as received,
         events(
-            shared, index="project", query="database connection pool", min_score=0
+            shared, index="project", query="database connection pool", min_evidence=0
         ) as everything,
     ):
         (project / "src" / "user.py").write_text(

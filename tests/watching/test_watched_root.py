@@ -350,6 +350,13 @@ async def test_files_that_failed_while_the_root_was_away_are_retried_when_it_is_
         assert held(index) == {"a.py", "b.py"}
 
 
+async def test_the_status_and_an_answer_give_the_same_reason(root: Path, tmp_path: Path) -> None:
+    async with following(root, tmp_path / "sync") as (live, _):
+        live._reason = stale_reason("root_replaced")
+        live._scan_error = stale_reason("scan_failed", error="no memory")
+        assert live.status().reason == live.freshness().reason == "no memory"
+
+
 async def test_a_question_that_waits_hears_that_the_root_went(root: Path, tmp_path: Path) -> None:
     put(root, a="1")
     async with (

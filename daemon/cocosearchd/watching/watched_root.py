@@ -536,8 +536,12 @@ class WatchedRoot:
             git=self._checkout_hold.waiting,
             scanning=dirty.scans.is_active(),
         )
-        reason = self.availability.unresponsive or self._scan_error or self._reason or lag
+        reason = self._reason_not_live() or lag
         return Freshness(self.clock(), reason, dirty.pending_paths(MAX_LISTED_PATHS))
+
+    def _reason_not_live(self) -> StaleReason | None:
+        """Return why changes are not noticed now, for `status` and for answers; None if they are."""
+        return self.availability.unresponsive or self._scan_error or self._reason
 
     def clock(self) -> Clock:
         """Return how far the index is."""
@@ -583,7 +587,7 @@ class WatchedRoot:
         limit = self._hints.trouble if self._hints is not None else None
         unread = self._coordinator.unread
         total = self._coordinator.total
-        stale = self.availability.unresponsive or self._reason or self._scan_error
+        stale = self._reason_not_live()
         return RootStatus(
             state=self._live_state(limit) if self._state == "live" else self._state,
             done=max(0, (total or 0) - pending),

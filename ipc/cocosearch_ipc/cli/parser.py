@@ -390,6 +390,7 @@ def _watch(p: argparse.ArgumentParser) -> None:
         "--limit", type=int, metavar="N", help="with --query: only among the first N results"
     )
     p.add_argument(
+        "--min-evidence",
         "--min-score",
         type=argument_types.number,
         metavar="SCORE",

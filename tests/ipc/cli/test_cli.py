@@ -147,6 +147,13 @@ def test_the_answer_for_a_language_model(served: Served) -> None:
     assert not any("1." in line for line in lines[:1])
 
 
+def test_the_earlier_name_of_an_option_of_watch_still_counts() -> None:
+    for flag in ("--min-evidence", "--min-score"):
+        assert (
+            parser.parser().parse_args(["watch", "--query", "q", flag, "0.5"]).min_evidence == 0.5
+        )
+
+
 def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x"
     options += " --symbol-type class"

@@ -55,7 +55,7 @@ class WatchVerbs:
                     yield event
 
     async def _matches(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
-        search_request = _make_search_request(request)
+        search_request = make_search_request(request)
         query = SavedQuery(self._search, replace(search_request, index=None, all_indexes=False))
         async with self._indexes.commits.subscribe() as commits:
             events = await self._events_since(request, commits)
@@ -240,11 +240,19 @@ def _state_changes(
         yield replace(previous[name], kind="removed", state="")
 
 
-def _make_search_request(request: w.WatchRequest) -> p.SearchRequest:
+def _min_evidence(request: w.WatchRequest) -> float:
+    """Return the least evidence of a result, by its name, its earlier name, or the default."""
+    if request.min_evidence is not None:
+        return request.min_evidence
+    return MIN_EVIDENCE if request.min_score is None else request.min_score
+
+
+def make_search_request(request: w.WatchRequest) -> p.SearchRequest:
+    """Make the request of a saved query."""
     return p.SearchRequest(
         request.query or "",
         limit=request.limit,
-        min_evidence=MIN_EVIDENCE if request.min_score is None else request.min_score,
+        min_evidence=_min_evidence(request),
         all_chunks=request.all_chunks,
         index=request.index,
         all_indexes=request.index is None,

@@ -123,7 +123,7 @@ def watch(args: argparse.Namespace, env: Env) -> int:
 
     If the daemon stops, wait for the next one.
     """
-    names = ("index", "query", "limit", "min_score", "all_chunks")
+    names = ("index", "query", "limit", "min_evidence", "all_chunks")
     params = {name: value for name in names if (value := getattr(args, name)) not in (None, False)}
     if args.since is not None:
         epoch, _, number = args.since.rpartition(":")
