@@ -26,15 +26,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "benchmarks/README.md",
-    "docs/graph.md",
-    "docs/observability.md",
-    "docs/operations.md",
-    "docs/settings.md",
-    "docs/sizing.md",
-    "docs/design/freshness.md",
-    "docs/design/processes.md",
-    "docs/design/untrusted-repositories.md",
-    "docs/design/writing.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 )
 PACKAGES = {"cocosearchd", "cocosearch_ipc"}
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -1,5 +1,4 @@
-"""Deliberate mistakes: each must be noticed by a test that the code as it is passes. More of them
-are in `test_live`.
+"""Deliberate mistakes: each must be noticed by a test that the code as it is passes.
 
 `mutant` is whether the mistake is made. What is compared at the end must then be wrong, and must be
 right without it.

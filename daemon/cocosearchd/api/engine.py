@@ -31,9 +31,10 @@ from cocosearchd.store.connection.database import Database
 
 
 class Engine:
-    """Implements the ports `Engine`, `WorkspaceEngine` and `GraphEngine`. One per daemon.
+    """The engine of a daemon: it implements all ports of front ends.
 
-    Each verb is a bound method of the object of its family; a new verb needs a line here.
+    They are `Engine`, `WorkspaceEngine`, `GraphEngine` and `StructureEngine`. Each verb is a bound
+    method of the object of its family; a new verb needs a line here.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Engine:
         self.changes = impact_verbs.changes
 
     def configure(self, settings: SearchSettings) -> None:
-        """Use these settings for later queries; other settings are read at the start only."""
+        """Use these settings for later searches. `IndexRegistry.configure` takes those of indexes."""
         self.index_sync.configure(settings)
         self._pipeline.configure(settings)
 

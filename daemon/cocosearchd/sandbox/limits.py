@@ -24,8 +24,8 @@ class ResourceLimits:
     within about a second. Address space counts reserved and used memory: a parser process with all
     grammars has 0.15 GiB, a process with NumPy and the embedding model 0.25 GiB (measured). A
     worker that needs more fails to allocate: tree-sitter then aborts, Python raises `MemoryError`.
-    The defaults are for processes that parse: `boxed_parser`, `overlay_parser` and `bulk_pool`. Those
-    of `analyser` and `grep_processes` have limits of their own.
+    The defaults are for parser processes. `analyser`, `grep_processes` and `word_splitter` have their
+    own `LIMITS`.
     """
 
     address_space_bytes: int = 1 << 30

@@ -10,7 +10,7 @@ const LANGUAGES = 8;
 const COMMON = new Set("the and for are was how who why does what when where which with from this that into not all".split(" "));
 const HEALTH = ["ok", "partial", "error", "no_grammar"];
 const SHOWN_LINES = 120; // of a place: more than context and a chunk of the default size have
-const SIMILAR_PATHS = 3;
+const SIMILAR_PATHS = 3; // as in render/answers.py
 const GAP = "…"; // a line of context that stands for lines that are left out
 const FOUND_BY = { both: "words and meaning", keyword: "words", semantic: "meaning" };
 const at = (id) => document.getElementById(id);
@@ -229,6 +229,7 @@ async function search() {
 
 function showAnswers(reply, tookMs) {
   const where = reply.index ?? plural((reply.indexes ?? []).length, "index").replace("indexs", "indexes");
+  // the first words of `WEAK_NOTICE` in render/answers.py
   const weak = reply.weak ? ["nothing matches well"] : [];
   const fresh = reply.fresh ? "fresh" : `not fresh: ${reply.stale_reason}`;
   const took = `${round(reply.timings_ms.total ?? tookMs)} ms`;

@@ -1,6 +1,6 @@
 """Vectors from an Ollama server, through its own client.
 
-Nothing here waits or retries: the caller knows whether a person or a background task is waiting.
+Nothing here waits or retries, unlike in `openai`: the caller knows whether a person or a background task is waiting.
 """
 
 import asyncio

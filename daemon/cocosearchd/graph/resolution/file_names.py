@@ -21,7 +21,7 @@ from cocosearchd.languages.symbol_table import values_of as symbol_values
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
 from cocosearchd.model import Symbol
 
-# Symbols that hold names without being types.
+# Symbols that hold the names of a namespace. A module is a type as well, as in Ruby.
 CONTAINER_KINDS = frozenset({"namespace", "module"})
 _CALLABLE_KINDS = FUNCTION_KINDS | {"prototype"}
 VALUE_KINDS = frozenset({"constant", "variable"})

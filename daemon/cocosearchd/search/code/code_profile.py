@@ -1,8 +1,9 @@
 """Linear scores of files over all signals, and the best chunks of each file. Pure.
 
 The weights were fitted by `training/ranking/fit.py` and lie in `code_weights.json`, with their
-origin. There are four sets: for symbols (a query without blanks) and for plain language, each
-with vectors and without.
+origin. There are ten sets: of files, for names (a query without blanks; `symbol` in that file), for
+plain language and for reports, each with vectors and without; of places, for short questions and
+for reports; of relevance, with vectors and without.
 """
 
 import json
@@ -30,7 +31,7 @@ from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
 
-_FULL_VALUE = 3.0  # of a definition: a type
+_TYPE_VALUE = 3.0  # of the definition of a type, the largest value of a definition
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 # Share of relevance that a file has for using a name that no file defines, where the only definition
 # has 1, and the number of such files up to which it holds. Set by hand, as no data can tell: a name
@@ -106,7 +107,10 @@ _LEXICAL = (
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Signal -> weight of files, for six kinds of question; of places; of their relevance."""
+    """Signal -> weight: of files, for six kinds of question; of places; of their relevance.
+
+    `symbol`: the query is a name.
+    """
 
     plain: Mapping[str, float]
     symbol: Mapping[str, float]
@@ -209,7 +213,7 @@ def compute_signals(matrix: SignalMatrix) -> dict[str, Floats]:
     if matrix.is_report:
         scaled |= {name: values[name] for name in sorted(_OF_REPORTS)}
     scaled |= {
-        name: values[name] / np.float32(_FULL_VALUE)
+        name: values[name] / np.float32(_TYPE_VALUE)
         for name in ("defined_exactly", "defined_folded")
     }
     scaled["chunk_points"] = values["chunk_points"] * np.float32(_RAW_SHARE)
