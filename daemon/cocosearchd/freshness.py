@@ -5,7 +5,7 @@ Front ends show the sentence and add none of their own. A new reason is a row of
 a code, and a row of docs/design/freshness.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -42,7 +42,7 @@ StaleCode = Literal[
     "owner_behind",
     "rows_unread",
 ]
-
+MAX_PENDING = 20  # paths that an answer names as not applied yet
 
 # Templates of sentences. Words in braces are details, which the caller of `stale_reason` words.
 # docs/design/freshness.md says for each code what makes answers fresh again.
@@ -115,7 +115,18 @@ class Freshness:
 
     as_of: Clock
     stale: StaleReason | None = None
-    pending: tuple[str, ...] = ()  # at most 20 paths, for display
+    pending: tuple[str, ...] = ()  # at most `MAX_PENDING` paths, for display
+
+    def with_changes(self, paths: Sequence[str]) -> Self:
+        """Return the freshness of an answer during which these files changed."""
+        if not paths or not self.fresh:
+            return self
+        stale = stale_reason("changed_meanwhile")
+        return replace(self, stale=stale, pending=tuple(paths[:MAX_PENDING]))
+
+    def in_index(self, name: str) -> Self:
+        """Return the freshness with the index that it concerns, for an answer of several indexes."""
+        return self if self.stale is None else replace(self, stale=self.stale.in_index(name))
 
     @property
     def fresh(self) -> bool:

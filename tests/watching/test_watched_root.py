@@ -17,7 +17,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.freshness import StaleReason, stale_reason
+from cocosearchd.freshness import MAX_PENDING, StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, FileRecord
 from cocosearchd.watching import watched_root
 from cocosearchd.watching.dirty_records import DirtyBatch
@@ -34,7 +34,7 @@ from cocosearchd.watching.hints.base import (
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.root_status import MAX_LISTED_FAILURES, MAX_LISTED_PATHS
+from cocosearchd.watching.root_status import MAX_LISTED_FAILURES
 from cocosearchd.watching.scans import scan_coordinator
 from cocosearchd.watching.scans.scan import ComparedPaths, Scan, compare_paths
 from cocosearchd.watching.watched_root import WatchedRoot
@@ -190,7 +190,7 @@ async def test_without_an_embedder_a_status_names_some_files_and_counts_all(
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         answer = await live.sync(5)
         assert f"could not be indexed: {len(names)}, the first is" in (answer.reason or "")
-        assert len(answer.pending) == MAX_LISTED_PATHS
+        assert len(answer.pending) == MAX_PENDING
         status = live.status()
         assert (len(status.failed), status.failed_count) == (MAX_LISTED_FAILURES, len(names))
 

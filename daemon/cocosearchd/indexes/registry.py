@@ -318,15 +318,11 @@ class IndexRegistry:
                         index.tasks.cancel()
 
     async def committed(self, commit: Commit) -> None:
-        """Apply a commit: the lexical index first, then the generation that keys the caches."""
+        """Apply a commit to its index, and announce it."""
         index = self._by_queue(commit.index)
         if index is None:
             return
-        index.graph.note(commit)
-        await index.lexical.apply(commit)
-        index.record = replace(
-            index.record, generation=max(index.record.generation, commit.generation)
-        )
+        await index.apply_commit(commit)
         if self._indexes.get(index.record.name) is not index:
             return  # a replacement that does not answer yet
         self.commits.publish(replace(commit, index=index.record.name, as_of=index.root.clock()))
@@ -491,9 +487,8 @@ class IndexRegistry:
                 async with index.lock, self._lock:
                     if index.replacement is replacement:
                         await self._replace(index, replacement)
-        await anyio.sleep(
-            OLD_TABLES_GRACE_S
-        )  # queries that are under way may still read the old tables
+        # queries that are under way may still read the old tables
+        await anyio.sleep(OLD_TABLES_GRACE_S)
         async with self._lock:
             await index_roles.drop_retired_indexes(self._db)
         scope.cancel()

@@ -4,7 +4,7 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -14,7 +14,7 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.freshness import Freshness
 from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexes.following.followed_root import FollowedRoot
-from cocosearchd.model import IndexRecord
+from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
@@ -56,14 +56,12 @@ class RunningIndex:
     replacement: "RunningIndex | None" = None
     # held during a change of this index or of its replacement
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    settings_hint: anyio.Event = field(
-        default_factory=anyio.Event
-    )  # a file of settings may have changed
+    # a file of settings may have changed
+    settings_hint: anyio.Event = field(default_factory=anyio.Event)
     classic_use: anyio.Event = field(default_factory=anyio.Event)  # `classic` searches words
     is_filling_words: bool = False
-    task_errors: dict[str, str] = field(
-        default_factory=dict
-    )  # by task that failed and starts again
+    # by task that failed and starts again
+    task_errors: dict[str, str] = field(default_factory=dict)
     stamp_reader: SingleFlight[Stamps | None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -94,6 +92,13 @@ class RunningIndex:
         """Raise `Refused` for a followed index, with its owner: only that one changes it."""
         if isinstance(self.root, FollowedRoot):
             raise self.root.owner.refusal()
+
+    async def apply_commit(self, commit: Commit) -> None:
+        """Apply a commit: the lexical index first, then the generation that keys the caches."""
+        self.graph.note(commit)
+        await self.lexical.apply(commit)
+        generation = max(self.record.generation, commit.generation)
+        self.record = replace(self.record, generation=generation)
 
     def failure_recorder(self, task: str) -> Callable[[str | None], None]:
         """Make a callback for `supervise`, which records the failure of a task."""

@@ -24,7 +24,7 @@ class ResourceLimits:
     within about a second. Address space counts reserved and used memory: a parser process with all
     grammars has 0.15 GiB, a process with NumPy and the embedding model 0.25 GiB (measured). A
     worker that needs more fails to allocate: tree-sitter then aborts, Python raises `MemoryError`.
-    The defaults are for parser processes. `analyser`, `grep_processes` and `word_splitter` have their
+    The defaults are for parser processes (`PARSER_LIMITS`). `analyser`, `grep_processes` and `word_splitter` have their
     own `LIMITS`.
     """
 

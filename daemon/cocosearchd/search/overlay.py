@@ -55,6 +55,11 @@ class Overlay:
         return {row.key: row for file in self.files.values() for row in _rows(file)}
 
     @cached_property
+    def texts(self) -> Mapping[str, FileContents]:
+        """The contents of the files by path."""
+        return {path: file.text for path, file in self.files.items()}
+
+    @cached_property
     def states(self) -> Mapping[str, FileState]:
         """The states of the files, as the index would have them."""
         return {

@@ -149,14 +149,8 @@ class Pipeline:
         if self._note_classic is not None and plan.profile == "classic" and plan.uses_keywords:
             self._note_classic(record.name)
         try:
-            ranked_hits, cache_use = await self._rank(
-                record,
-                plan,
-                query,
-                trace,
-                embed or partial(self.embed, record.identity.embedder),
-                overlay,
-            )
+            embed = embed or partial(self.embed, record.identity.embedder)
+            ranked_hits, cache_use = await self._rank(prepared, query, trace, embed)
         except StoreUnavailable as error:
             cached = self._cache.latest(record.key, plan)
             if cached is None:
@@ -212,8 +206,8 @@ class Pipeline:
             lexical_state = lexical.snapshot_count
         plan = plans.plan(
             where,
-            is_lexical_warm=lexical is not None
-            and lexical.warm,  # warm and cold answers are cached apart
+            # warm and cold answers are cached apart
+            is_lexical_warm=lexical is not None and lexical.warm,
             overlay=overlay.digest if overlay is not None else "",
         )
         # the lines of a symbol say where its body is
@@ -338,20 +332,15 @@ class Pipeline:
         self._expander.forget()
 
     async def _rank(
-        self,
-        record: IndexRecord,
-        plan: Plan,
-        query: Query,
-        trace: Trace,
-        embed: Embed,
-        overlay: Overlay | None,
+        self, prepared: PreparedQuery, query: Query, trace: Trace, embed: Embed
     ) -> tuple[RankedHits, CacheUse]:
         """Return ranked hits of one generation, from the cache or from a new retrieval.
 
         An explained run only records a cache hit, and retrieves anyway.
         """
-        lexical = self._retriever.find_lexical(record, plan)
-        state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
+        record = prepared.record
+        plan = prepared.plan
+        state = prepared.state
         ranked_hits = self._cache.exact(record.key, state, plan) if query.use_cache else None
         trace.record("cache", lambda: {"exact": ranked_hits is not None})
         if ranked_hits is not None and not trace.explain:
@@ -368,7 +357,7 @@ class Pipeline:
             plan=plan,
             query=query,
             query_vector=query_vector,
-            overlay=overlay,
+            overlay=prepared.overlay,
             state=state,
             trace=trace,
         ), "miss"

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.freshness import MAX_PENDING
 from cocosearchd.watching.dirty_records import (
     DirtyPath,
     DirtyTree,
@@ -508,7 +509,7 @@ class DirtySet:
         """Count the paths that will be applied without anything else having to happen."""
         return len(self._entries) - len(self.failures)
 
-    def pending_paths(self, limit: int = 20) -> tuple[str, ...]:
+    def pending_paths(self, limit: int = MAX_PENDING) -> tuple[str, ...]:
         """Return at most `limit` paths, in-flight and urgent ones first, then directories to scan.
 
         Directories end in `/`: `src/`, the root `./`.

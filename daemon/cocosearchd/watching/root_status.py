@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cocosearchd.exclusion import embedder_error
-from cocosearchd.freshness import Freshness, StaleReason, stale_reason
+from cocosearchd.freshness import MAX_PENDING, Freshness, StaleReason, stale_reason
 from cocosearchd.model import Clock
 
-MAX_LISTED_PATHS = 20  # paths that are named where there may be many
+MAX_LISTED_PATHS = 20  # unreadable paths
 MAX_LISTED_FAILURES = 200
 
 
@@ -106,7 +106,7 @@ def in_sync(
 ) -> Freshness:
     """Return the freshness once every change has been applied or has failed.
 
-    `failed` are some of `failing` files, at most `MAX_LISTED_PATHS`. `unknown` are directories, and `reason`
+    `failed` are some of `failing` files, at most `MAX_PENDING`. `unknown` are directories, and `reason`
     says why they are unknown.
     """
     if failed:
@@ -114,5 +114,5 @@ def in_sync(
         return Freshness(clock, _failure_reason(failed, failing), paths)
     if reason is not None:
         directories = tuple(f"{directory or '.'}/" for directory in unknown)
-        return Freshness(clock, reason, directories[:MAX_LISTED_PATHS])
+        return Freshness(clock, reason, directories[:MAX_PENDING])
     return Freshness(clock)

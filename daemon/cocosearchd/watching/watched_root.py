@@ -22,7 +22,7 @@ import anyio
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.forms.path_forms import path_bytes, path_text
-from cocosearchd.freshness import Freshness, StaleReason, stale_reason
+from cocosearchd.freshness import MAX_PENDING, Freshness, StaleReason, stale_reason
 from cocosearchd.model import Clock
 from cocosearchd.watching.availability.availability import ROOT_POLL_S, RootAvailability
 from cocosearchd.watching.change_log import ChangeLog
@@ -201,7 +201,7 @@ class WatchedRoot:
     def _begin_epoch(self, hints: Hints, fallback_reason: str | None) -> None:
         self._watcher = f"{hints.name} ({fallback_reason})" if fallback_reason else hints.name
         self._hints = hints
-        self.local = hints.exact
+        self.local = hints.exact  # an exact backend is used on local file systems only
         self._fallen_back = fallback_reason is not None
         self._dirty.mark_tree("", urgent=False)
         # A root that was away for a moment fails the files that were read then.
@@ -520,7 +520,7 @@ class WatchedRoot:
         failures = self._dirty.failures
         return in_sync(
             self.clock(),
-            failures.listed(time.monotonic(), MAX_LISTED_PATHS),
+            failures.listed(time.monotonic(), MAX_PENDING),
             len(failures),
             self._coordinator.unknown,
             self._coordinator.unknown_reason(),
@@ -537,7 +537,7 @@ class WatchedRoot:
             scanning=dirty.scans.is_active(),
         )
         reason = self._reason_not_live() or lag
-        return Freshness(self.clock(), reason, dirty.pending_paths(MAX_LISTED_PATHS))
+        return Freshness(self.clock(), reason, dirty.pending_paths(MAX_PENDING))
 
     def _reason_not_live(self) -> StaleReason | None:
         """Return why changes are not noticed now, for `status` and for answers; None if they are."""

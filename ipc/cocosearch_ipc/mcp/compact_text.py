@@ -21,7 +21,7 @@ from cocosearch_ipc.protocol import (
     StatsReply,
     SyncReply,
 )
-from cocosearch_ipc.render.answers import join_indexes
+from cocosearch_ipc.render.answers import SIMILAR_PATHS, WEAK_NOTICE, join_indexes
 from cocosearch_ipc.render.line_range import format_location
 from cocosearch_ipc.render.visible import (
     CONTENT_NOTICE,
@@ -40,7 +40,6 @@ from cocosearch_ipc.workspace_protocol import (
 )
 
 LINE = 120  # maximum characters of a failure: there may be a hundred failures
-SIMILAR_PATHS = 3
 FAILURES = 25  # maximum number of listed failures
 PENDING = 5  # maximum number of pending paths: an assistant can read these files itself
 CHARS_PER_TOKEN = 2  # of an explanation, which is mostly numbers; at least
@@ -63,7 +62,7 @@ def search(reply: SearchReply, budget_tokens: int | None = None) -> str:
     hits = [_hit(result, has_index_names=reply.index is None) for result in reply.results]
     return "\n\n".join(
         [
-            *(["Nothing matches well; these are the nearest."] if reply.weak else []),
+            *([f"{WEAK_NOTICE.capitalize()}."] if reply.weak else []),
             *([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]),
             *note_lines(reply.notes),
             *_more_results(reply, budget_tokens),

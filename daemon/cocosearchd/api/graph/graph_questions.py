@@ -19,7 +19,7 @@ from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.errors import TIMED_OUT, InvalidInput, NotFound
 from cocosearchd.filters.filter_fields import Filter, make_filter, make_relative
 from cocosearchd.forms.path_forms import glob_from_client, path_from_client
-from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.freshness import Freshness
 from cocosearchd.graph.code_files import WHOLE_FILE, CodeFiles, DefinitionKey
 from cocosearchd.graph.code_files_view import CodeFilesView
 from cocosearchd.graph.questions.question_limits import IsOver, LimitReached, TimedFiles
@@ -36,7 +36,6 @@ from cocosearchd.search.query_bounds import check_budget, check_filters
 from cocosearchd.store.connection.database import Database
 
 QUESTION_S = 10.0  # for one question in its thread; the command line waits for a minute
-PENDING_SHOWN = 20  # paths
 
 T = TypeVar("T")
 Entry = TypeVar("Entry")
@@ -77,11 +76,7 @@ class GraphAnswer(Generic[T]):
     def with_changes(self, paths: list[str]) -> "GraphAnswer[T]":
         """Return the answer with files that have changed meanwhile: it is not fresh with them."""
         self.index.root.suspect(paths)
-        if not paths or not self.freshness.fresh:
-            return self
-        stale = stale_reason("changed_meanwhile")
-        pending = tuple(paths[:PENDING_SHOWN])
-        return replace(self, freshness=Freshness(self.freshness.as_of, stale, pending))
+        return replace(self, freshness=self.freshness.with_changes(paths))
 
 
 class GraphQuestions:

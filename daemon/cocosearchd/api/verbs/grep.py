@@ -14,7 +14,7 @@ from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import searched_indexes
 from cocosearchd.errors import InvalidInput
 from cocosearchd.forms.path_forms import glob_from_client, path_from_client
-from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.freshness import Freshness
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
@@ -27,7 +27,6 @@ from cocosearchd.search.listing.cursors import read_cursor
 MODES = ("lines", "counts", "files")
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
 PROBLEMS_SHOWN = 5  # files
-PENDING_SHOWN = 20  # paths
 FILE_TOKENS = 4  # of the line above the matches of a file, beside its path
 
 
@@ -177,11 +176,7 @@ def _suspect_changes(answers: Sequence[_IndexAnswer], freshness: Freshness) -> F
         paths = [file.path for file in answer.matches.files if file.changed]
         answer.index.root.suspect(paths)
         changed_paths += paths
-    if not freshness.fresh or not changed_paths:
-        return freshness
-    return Freshness(
-        freshness.as_of, stale_reason("changed_meanwhile"), tuple(changed_paths[:PENDING_SHOWN])
-    )
+    return freshness.with_changes(changed_paths)
 
 
 def _reply(

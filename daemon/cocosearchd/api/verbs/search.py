@@ -19,7 +19,7 @@ from cocosearchd.api.requests import (
     wants_explanation,
 )
 from cocosearchd.errors import IdentityMismatch
-from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.freshness import Freshness
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
@@ -29,8 +29,6 @@ from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, fill_defaults
 from cocosearchd.search.trace import Trace
-
-MAX_LISTED_PATHS = 20
 
 
 class SearchVerbs:
@@ -228,13 +226,10 @@ def _observed_freshness(
 
     With `name_index` the reason names the index of the answer.
     """
-    stale = answer.stale
-    pending = freshness.pending
-    if stale is None and freshness.fresh and answer.changed_paths:
-        stale = stale_reason("changed_meanwhile")
-        pending = answer.changed_paths[:MAX_LISTED_PATHS]
-    if stale is None:
-        return freshness
-    return Freshness(
-        freshness.as_of, stale.in_index(answer.index) if name_index else stale, pending
-    )
+    if answer.stale is not None:
+        observed = replace(freshness, stale=answer.stale)
+    else:
+        observed = freshness.with_changes(answer.changed_paths)
+    if observed is freshness or not name_index:
+        return observed
+    return observed.in_index(answer.index)

@@ -223,12 +223,8 @@ class FollowedSchema:
         return index
 
     async def _apply(self, index: RunningIndex, commit: Commit) -> None:
-        """Apply a commit: the lexical index first, then the generation that keys the caches."""
-        index.graph.note(commit)
-        await index.lexical.apply(commit)
-        index.record = replace(
-            index.record, generation=max(index.record.generation, commit.generation)
-        )
+        """Apply a commit to its index, and announce it."""
+        await index.apply_commit(commit)
         root = _root(index)
         root.record_commit(commit)
         self._parts.commits.publish(replace(commit, as_of=root.clock()))

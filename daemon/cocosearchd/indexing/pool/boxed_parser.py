@@ -42,6 +42,8 @@ DEADLINE_S = 60.0
 # Two processes are warm: the saves of one index may stall one, and other indexes have the second at
 # once.
 POOL_SIZE = PoolSize(max_processes=4, warm=2, idle_s=10.0)
+# of every process that parses: those of saved files, of unsaved text, and bulk workers
+PARSER_LIMITS = ResourceLimits()
 SAVES_AT_ONCE = 1  # per index
 # an index whose file has ended a process waits this long for a new one before its next file
 REFILL_S = 5.0
@@ -62,7 +64,7 @@ class ParseTask:
 
 def parser_pool(chunker: str, code: str, size: PoolSize = POOL_SIZE) -> WorkerPool:
     """Return a pool of parser processes for a chunker. `code` is an `installed_code_digest`."""
-    return WorkerPool("parser", parser_command(chunker), code, ResourceLimits(), size)
+    return WorkerPool("parser", parser_command(chunker), code, PARSER_LIMITS, size)
 
 
 def parser_command(chunker: str) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cocosearchd.indexing.pool import bulk_messages
+from cocosearchd.indexing.pool.boxed_parser import PARSER_LIMITS
 from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest, TaskResult
 from cocosearchd.indexing.pool.parse_task import split_batches
-from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_loop import CODE_MISMATCH
 from cocosearchd.sandbox.worker_pool import UNDECODABLE
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess
@@ -28,9 +28,6 @@ log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.indexing.pool.bulk_worker")
 
-# Those of a parser process: they have room for NumPy and the model, which reserve 0.1 GiB more
-# (measured).
-LIMITS = ResourceLimits()
 MAX_FAILURES = 3  # after this many failures the pool pauses for `retry_s`
 # requests in flight for each bulk worker, so that it does not wait for the indexer process
 REQUESTS_PER_WORKER = 2
@@ -181,7 +178,7 @@ class BulkPool:
     async def _run_worker(self) -> None:
         """Run one bulk worker to its end. Record a failure if it was not stopped."""
         try:
-            worker = await WorkerProcess.start(self._command, self._code, LIMITS)
+            worker = await WorkerProcess.start(self._command, self._code, PARSER_LIMITS)
         except OSError as error:
             self._record_failure(f"it cannot be started: {error}")
             return

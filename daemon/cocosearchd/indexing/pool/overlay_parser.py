@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
-from cocosearchd.indexing.pool.boxed_parser import parser_command
+from cocosearchd.indexing.pool.boxed_parser import PARSER_LIMITS, parser_command
 from cocosearchd.indexing.pool.parse_task import (
     ParseFile,
     ParseRequest,
@@ -18,7 +18,6 @@ from cocosearchd.indexing.pool.parse_task import (
 )
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.code_digest import installed_code_digest
-from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
 
@@ -41,7 +40,7 @@ class OverlayParser:
             "overlay parser",
             command,
             installed_code_digest(),
-            ResourceLimits(),
+            PARSER_LIMITS,
             PoolSize(idle_s=idle_s),
         )
 

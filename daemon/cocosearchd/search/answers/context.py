@@ -112,7 +112,7 @@ class HitExpander:
         indexed, or as `overlay` has them. Expanding the same tuple of hits again in the same way
         costs one `stat` per file.
         """
-        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        unsaved = overlay.texts if overlay else {}
         files_by_path = {file.path: file for file in files}
         key = (id(hits), view, count)
         shown_hits = hits[:count]
@@ -135,7 +135,7 @@ class HitExpander:
         overlay: Overlay | None,
     ) -> SourcedHits:
         """Read the files of hits that are packed later. Not cached: it would hold all of them."""
-        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        unsaved = overlay.texts if overlay else {}
         states = {file.path: file for file in files}
         return add_sources(hits, states, self._read_texts(root, hits, states, unsaved), unsaved)
 
@@ -143,7 +143,7 @@ class HitExpander:
         self, hits: tuple[Hit, ...], files: Sequence[FileState], overlay: Overlay | None
     ) -> SourcedHits:
         """Return hits of which no file can be read: stored text, marked stale, but unsaved files."""
-        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        unsaved = overlay.texts if overlay else {}
         states = {file.path: file for file in files}
         return add_sources(hits, states, {hit.path: unsaved.get(hit.path) for hit in hits}, unsaved)
 
@@ -168,7 +168,7 @@ class HitExpander:
         self, hits: tuple[Hit, ...], view: ViewOptions, overlay: Overlay | None, count: int | None
     ) -> ExpandedHits:
         """Expand hits where no file can be read: stored text, marked stale."""
-        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        unsaved = overlay.texts if overlay else {}
         texts = {hit.path: unsaved.get(hit.path) for hit in hits[:count]}
         return self._expand(texts, hits[:count], {}, view, unsaved)
 

@@ -45,6 +45,7 @@ from cocosearchd.store.connection.preflight import (
 from cocosearchd.store.connection.statements import statement
 
 CONNECT_TIMEOUT_S = 5
+MIN_CONNECT_TIMEOUT_S = 2  # libpq's shortest
 CHECKOUT_TIMEOUT_S = 10.0
 LOCK_TIMEOUT_MS = 2000
 # The pool retries with pauses that double; a checkout after it gave up makes it retry at once. It
@@ -58,13 +59,12 @@ PREDECESSORS_LIMIT_S = 60.0  # the longest statement of a writing process
 # with an index scan that had a recall of one half. So by default nothing is prepared. With the
 # threshold below, only statements that ask for it are. On a server that is not ours nothing is: a
 # pooler in between may give each transaction another session.
-MIN_CONNECT_TIMEOUT_S = 2  # libpq's shortest
+_ONLY_WHEN_ASKED = sys.maxsize
 _CONNECT: Mapping[str, Any] = {
     "autocommit": True,
     "prepare_threshold": None,
     "connect_timeout": CONNECT_TIMEOUT_S,
 }
-_ONLY_WHEN_ASKED = sys.maxsize
 
 Connection = MonitoredConnection
 
