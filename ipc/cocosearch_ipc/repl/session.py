@@ -12,7 +12,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import query
-from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.questions import editor
 from cocosearch_ipc.cli.questions.search_options import INLINE_FILTERS, RERANKERS
 from cocosearch_ipc.cli.running import termination
 from cocosearch_ipc.render import answers, grep_lines, output, tables
@@ -292,7 +292,7 @@ class ReplSession:
         if number is None or number > len(self.hits):
             raise InvalidLine(f"there is no result {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
-        command = query_options.editor_command(hit, self.query, self.env)
+        command = editor.editor_command(hit, self.query, self.env)
         output.flush()
         try:
             subprocess.run(

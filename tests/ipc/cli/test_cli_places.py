@@ -17,7 +17,7 @@ import pytest
 
 from cocosearch_ipc import address
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.questions import editor
 from cocosearch_ipc.cli.running import daemon_process
 from cocosearch_ipc.client import CallFailed
 from cocosearch_ipc.render import answers, line_range, output
@@ -75,7 +75,7 @@ def test_open_and_links_name_a_file_as_the_disk_does(
 ) -> None:
     monkeypatch.setattr("cocosearch_ipc.cli.query.roots", lambda _: {"demo": "/srv"})
     result = hit("x") | {"index": "demo", "path": path_text(name)}
-    assert os.fsencode(query_options.editor_command(result, "x", {})[-1]) == b"/srv/" + name
+    assert os.fsencode(editor.editor_command(result, "x", {})[-1]) == b"/srv/" + name
     lines = answers.text(
         reply("x", result), output.Style(colour=False, links=True), {"demo": "/srv"}
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.questions import editor
 from cocosearch_ipc.render import (
     answers,
     comment_marks,
@@ -187,7 +187,7 @@ def test_an_explanation_has_stages_tables_and_a_tree() -> None:
     ],
 )
 def test_every_editor_goes_to_the_line(program: str, command: list[str]) -> None:
-    assert query_options.goto_command(program, "/a b", 3) == command
+    assert editor.goto_command(program, "/a b", 3) == command
 
 
 def test_a_state_is_painted_where_it_stands() -> None:
@@ -357,10 +357,7 @@ def test_editors_go_to_the_name_that_was_asked_for(query: str, line: str) -> Non
     result = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
     assert list(answers.grep(reply(query, result), {}, "")) == [line]
     number = line.split(":")[1]
-    assert (
-        query_options.goto_command("vi", "a.py", answers.line_to_open(result, query))[1]
-        == f"+{number}"
-    )
+    assert editor.goto_command("vi", "a.py", answers.line_to_open(result, query))[1] == f"+{number}"
 
 
 @pytest.mark.parametrize(
