@@ -24,9 +24,7 @@ WatchClient = tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str
 
 @contextmanager
 def watching(daemon: Daemon, *arguments: str) -> Iterator[WatchClient]:
-    """`watch --json` with what it prints, from when something was told: the file that was written
-    for that is gone.
-    """
+    """Run `watch --json`; yield its process, its events and its lines on standard error."""
     events, messages = Queue[dict[str, Any]](), Queue[str]()
 
     def read_out(lines: IO[str]) -> None:

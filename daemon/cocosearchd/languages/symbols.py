@@ -25,9 +25,8 @@ from cocosearchd.model import Symbol
 
 MAX_SIGNATURE = 200
 _COMMENT_MARKS = (b"#", b"//", b"/*", b"--")
-_COMMENT_DEPTH = (
-    4  # levels below a definition: its parts, lists of parameters, parameters, their parts
-)
+# levels below a definition: its parts, lists of parameters, parameters, their parts
+_COMMENT_DEPTH = 4
 MAX_LABEL = 100
 # Longer qualified names are generated: thousands of nested definitions would fill the memory.
 MAX_QUALIFIED = 1000
@@ -47,8 +46,10 @@ TYPE_KINDS = frozenset(
         "record",
         "type",
         "extension",
+        "actor",
+        "module",
+        "contract",
     }
-    | {"actor", "module", "contract"}
 )
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
 # Names of these kinds are not worth space in the header of a chunk.
@@ -77,8 +78,6 @@ _WRAPPERS = frozenset(
         "lexical_declaration",
         "variable_declaration",
         "type_declaration",
-    }
-    | {
         "template_declaration",
         "ambient_declaration",
         "expression_statement",

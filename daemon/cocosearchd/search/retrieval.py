@@ -8,6 +8,7 @@ the retrievers then wait for each other, but certainly consistent.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import anyio
 import numpy as np
@@ -56,6 +57,8 @@ COLD_WARNING = (
     "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
 )
 
+# What the lexical index did for an answer; "behind": it has not applied the latest commits yet.
+LexicalState = Literal["warm", "cold", "behind", "not used"]
 FindLexicalIndex = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]
 
@@ -67,6 +70,13 @@ class RetrievalRequest:
     plan: Plan
     vector: Vector | None = None
     overlay: Overlay | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationMoved:
+    """The outcome of a retrieval during which the index moved on to another generation."""
+
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +139,7 @@ class Retriever:
             outcome = await self._finish(self._db, record, request, ranked, generation, trace)
             if isinstance(outcome, RetrievalAttempt):
                 return outcome
-            generation = outcome
+            generation = outcome.generation
         trace.record("snapshot", lambda: True)
         async with open_snapshot(self._db) as connection:
             generation = await index_records.read_generation(connection, record)
@@ -137,11 +147,8 @@ class Retriever:
             outcome = await self._finish(connection, record, request, ranked, generation, trace)
         assert isinstance(outcome, RetrievalAttempt), "a snapshot agrees with itself"
         # Where a lexical index exists, the same question gets other hits in a quieter moment.
-        return (
-            outcome
-            if self.find_lexical(record, request.plan) is None
-            else replace(outcome, cacheable=False)
-        )
+        has_lexical = self.find_lexical(record, request.plan) is not None
+        return replace(outcome, cacheable=False) if has_lexical else outcome
 
     def find_joint_index(self, record: IndexRecord, plan: Plan) -> JointIndex | None:
         """Return an index as part of a joint question.
@@ -198,8 +205,8 @@ class Retriever:
         ranked: RankedCandidates,
         generation: int,
         trace: Trace,
-    ) -> RetrievalAttempt | int:
-        """Return the attempt if all of it is of one generation; else the current generation."""
+    ) -> RetrievalAttempt | GenerationMoved:
+        """Return the attempt if all of it is of one generation."""
         scored = await self._rerank(request.plan, ranked.scored, trace)
         selected = ranked.selected
         if selected is None:
@@ -212,7 +219,7 @@ class Retriever:
             with trace.stage("verify"):
                 states = await file_states(db, record, saved_paths, with_symbols=True)
         if not _is_consistent(ranked, states, generation, saved_paths):
-            return states.generation
+            return GenerationMoved(states.generation)
         return RetrievalAttempt(
             retrieved=ranked.retrieved,
             scored=scored,
@@ -250,17 +257,9 @@ class Retriever:
                     trace=trace,
                     overlay=request.overlay,
                 )
-            behind = answer is None and lexical.warm and lexical.generation < generation
-            state = (
-                "warm"
-                if answer
-                else "cold"
-                if not lexical.warm
-                else "behind"
-                if behind
-                else "not used"
-            )
+            state = _lexical_state(lexical, generation, is_used=answer is not None)
             trace.record("lexical", lambda: {"state": state, "generation": lexical.generation})
+            behind = state == "behind"
             if answer is not None:
                 return answer
         ranked = await self._retrieve_stored(self._db, record, request, trace)
@@ -367,3 +366,12 @@ def _is_consistent(
     return ranked.complete and all(
         path in files and files[path].generation <= ranked.generation for path in paths
     )
+
+
+def _lexical_state(lexical: LexicalIndex, generation: int, *, is_used: bool) -> LexicalState:
+    """Describe the part that the lexical index had in the candidates of a generation."""
+    if is_used:
+        return "warm"
+    if not lexical.warm:
+        return "cold"
+    return "behind" if lexical.generation < generation else "not used"

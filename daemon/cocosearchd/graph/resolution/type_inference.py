@@ -528,6 +528,7 @@ class TypeInference:
         return UNKNOWN
 
     def _value_behind(self, key: DefinitionKey, value: Value) -> Value:
+        """Return what a variable, an alias or a property stands for."""
         symbol = self.symbol(key)
         names = self._names.file_names(key.path)
         if symbol is None or names is None:

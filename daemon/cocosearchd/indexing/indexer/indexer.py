@@ -126,8 +126,10 @@ class Indexer:
                     )
                 elif message["do"] == "ping":
                     self._send({"id": message["id"]})
-                else:
+                elif message["do"] == "close":
                     tasks.create_task(self._close(self._indexes.pop(message["index"]), message))
+                else:
+                    raise ValueError(f"unknown message: {message['do']}")
             await self._stop()
 
     async def _stop(self) -> None:
@@ -289,6 +291,7 @@ class Indexer:
             return self._store
 
     def _fail_on_purpose(self, path: str) -> None:
+        """Crash or hang for the paths that tests name (`IndexerSpec.crash_on`, `hang_on`)."""
         if self._spec.crash_on and path.endswith(self._spec.crash_on):
             os.abort()
         if self._spec.hang_on and path.endswith(self._spec.hang_on):

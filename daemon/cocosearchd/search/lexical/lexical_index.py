@@ -487,20 +487,21 @@ class LexicalIndex:
                 is_merged = False
                 forget_at = clock() + _FORGET_S
             except TimeoutError:
-                if not is_merged:
-                    is_merged = await self._merge_segments()
+                is_merged = is_merged or await self._merge_segments()
                 if is_merged and clock() >= forget_at:
-                    self.terms.forget()
-                    await asyncio.to_thread(return_memory)
+                    await self._forget_words()
                     forget_at = math.inf  # until there is a commit again
-                if clock() >= save_at or (
-                    is_merged and self._count_unsaved_chunks() >= _SAVE_CHUNKS
-                ):
+                has_much = is_merged and self._count_unsaved_chunks() >= _SAVE_CHUNKS
+                if has_much or clock() >= save_at:
                     await self._save()
-                    await asyncio.to_thread(
-                        return_memory
-                    )  # the arrays that are now mapped from disk
+                    # the arrays that are now mapped from disk
+                    await asyncio.to_thread(return_memory)
                     save_at = clock() + _SAVE_EVERY_S
+
+    async def _forget_words(self) -> None:
+        """Return the memory of words that questions have used."""
+        self.terms.forget()
+        await asyncio.to_thread(return_memory)
 
     async def _merge_segments(self) -> bool:
         """Merge the segments of commits, beside commits. True: nothing is left to merge."""
