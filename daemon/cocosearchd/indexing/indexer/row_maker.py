@@ -139,7 +139,6 @@ class RowMaker:
         Without `stored`, the rows of all chunks are made.
         """
         manifests = None if stored is None else self._manifests
-        pause = (lambda: None) if urgent else self._work_priority.pause_thread
         with span("index.parse", files=len(sources)):
             preparing = partial(
                 look_up_contents,
@@ -155,18 +154,7 @@ class RowMaker:
             if stored is not None and self._bulk_pool:
                 results = await self._run_bulk_pool(sources, stored, preparation, self._bulk_pool)
             await self._parse(sources, preparation, urgent=urgent)
-            extracting = partial(extract_files, sources, preparation, pause)
-            if stored is not None:
-                extracting = partial(
-                    extract_with_results,
-                    sources,
-                    stored,
-                    self._manifests,
-                    pause,
-                    preparation,
-                    results,
-                )
-            extracts = await self._threads.run_in_thread(extracting, urgent=urgent)
+            extracts = await self._extract(sources, stored, preparation, results, urgent=urgent)
         self._manifests.flush_soon()
         with span("index.embed", chunks=sum(len(extract.chunks) for extract in extracts)):
             files = list(zip(sources, extracts, strict=True))
@@ -178,6 +166,31 @@ class RowMaker:
                     await self._work_priority.pause()
                 writes += await self._embed_files(batch)
         return writes
+
+    async def _extract(
+        self,
+        sources: Sequence[SourceFile],
+        stored: Sequence[StoredFile] | None,
+        preparation: Preparation,
+        results: Mapping[int, TaskResult],
+        *,
+        urgent: bool,
+    ) -> Sequence[FileExtract]:
+        """Cut the parsed files into chunks: with `stored`, only into those that are not stored."""
+        pause = (lambda: None) if urgent else self._work_priority.pause_thread
+        if stored is None:
+            extract = partial(extract_files, sources, preparation, pause)
+        else:
+            extract = partial(
+                extract_with_results,
+                sources,
+                stored,
+                self._manifests,
+                pause,
+                preparation,
+                results,
+            )
+        return await self._threads.run_in_thread(extract, urgent=urgent)
 
     async def _run_bulk_pool(
         self,
