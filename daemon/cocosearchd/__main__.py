@@ -73,13 +73,15 @@ def _serve(
     interpreter.configure_interpreter()
     # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
     faulthandler.enable()
-    paths = service.DaemonEnvironment.from_environment(env, loaded.settings, os.getpid(), read)
-    secrets = service.secrets_in(loaded.settings, paths)
+    environment = service.DaemonEnvironment.from_environment(
+        env, loaded.settings, os.getpid(), read
+    )
+    secrets = service.secrets_in(loaded.settings, environment)
     log = loaded.settings.log
     logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)
 
     async def run() -> None:
-        await service.run(loaded, paths)
+        await service.run(loaded, environment)
         exit_timer = threading.Timer(LEAVE_S, os._exit, (0,))
         exit_timer.daemon = True
         exit_timer.start()

@@ -31,7 +31,7 @@ from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.trust import tls
 from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearchd.api.engine import Engine
-from cocosearchd.api.health import make_dependencies
+from cocosearchd.api.health import Dependencies, make_dependencies
 from cocosearchd.api.verbs.status import DaemonInfo
 from cocosearchd.config.setting_effects import needs_restart
 from cocosearchd.config.settings import (
@@ -87,7 +87,10 @@ THREADS = 64
 
 @dataclass(frozen=True, slots=True)
 class DaemonEnvironment:
-    """Paths and secrets of this daemon, all from the environment, which the caller reads."""
+    """Paths, secrets, sockets and service manager of this daemon, and its settings of now.
+
+    All of it comes from the environment, which the caller reads.
+    """
 
     state: Path
     rpc: Path
@@ -138,7 +141,7 @@ class DaemonEnvironment:
         )
 
 
-async def run(loaded: LoadedSettings, paths: DaemonEnvironment) -> None:
+async def run(loaded: LoadedSettings, environment: DaemonEnvironment) -> None:
     """Serve until a signal or a request stops the daemon.
 
     Raises `Failure` if it cannot start, maybe inside of an exception group.
@@ -146,15 +149,21 @@ async def run(loaded: LoadedSettings, paths: DaemonEnvironment) -> None:
     started = time.monotonic()
     settings = loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    with lock_state_dir(paths.state, paths.rpc), run_watchdog(paths.watchdog, paths.state):
-        secure = _make_tls_context(settings.server, paths)
-        bound = _bind_sockets(loaded, paths, secure=secure is not None)
+    with (
+        lock_state_dir(environment.state, environment.rpc),
+        run_watchdog(environment.watchdog, environment.state),
+    ):
+        secure = _make_tls_context(settings.server, environment)
+        bound = _bind_sockets(loaded, environment, secure=secure is not None)
         try:
-            async with _open_store(settings, paths) as store, anyio.create_task_group() as tasks:
+            async with (
+                _open_store(settings, environment) as store,
+                anyio.create_task_group() as tasks,
+            ):
                 await _start_and_serve(
                     RunningParts(
                         loaded=loaded,
-                        paths=paths,
+                        environment=environment,
                         bound=bound,
                         store=store,
                         tasks=tasks,
@@ -169,7 +178,7 @@ async def run(loaded: LoadedSettings, paths: DaemonEnvironment) -> None:
 
 
 def _bind_sockets(
-    loaded: LoadedSettings, paths: DaemonEnvironment, *, secure: bool
+    loaded: LoadedSettings, environment: DaemonEnvironment, *, secure: bool
 ) -> sockets.BoundSockets:
     """Bind the listening sockets. Raises `BadSettings` if a configured port is in use.
 
@@ -180,12 +189,12 @@ def _bind_sockets(
     origin = loaded.origins.get("server.port")
     try:
         return sockets.bind(
-            paths.rpc,
-            paths.bridge,
+            environment.rpc,
+            environment.bridge,
             host=server.host,
             port=server.port if server.enabled else None,
             port_needed=origin is not None,
-            inherited=dict(paths.sockets),
+            inherited=dict(environment.sockets),
             tls=secure,
         )
     except sockets.PortTaken as taken:
@@ -204,9 +213,9 @@ class StoreConnection:
 
 @dataclass(frozen=True, slots=True)
 class StartedEngine:
-    """The verbs that front ends call, and the indexes that they share."""
+    """The engine that front ends call, and the indexes that its verbs share."""
 
-    verbs: Engine
+    engine: Engine
     indexes: IndexRegistry
 
 
@@ -215,7 +224,7 @@ class RunningParts:
     """Values that the parts of one run share."""
 
     loaded: LoadedSettings
-    paths: DaemonEnvironment
+    environment: DaemonEnvironment
     bound: sockets.BoundSockets
     store: StoreConnection
     tasks: TaskGroup
@@ -246,62 +255,72 @@ class RunningParts:
 
 
 async def _start_and_serve(running: RunningParts) -> None:
-    settings = running.settings
-    paths = running.paths
+    environment = running.environment
     tasks = running.tasks
     db = running.store.db
     stop = anyio.Event()
-    started = asyncio.Future[StartedEngine]()  # a signal may come before
-    tasks.start_soon(_handle_signals, stop, running, started)
-    if (postgres := running.store.postgres) is not None:
-        tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
-        tasks.start_soon(supervise, "used log of PostgreSQL", partial(_free_used_wal, postgres))
-    # the lock of the state directory protects an embedded server
-    if running.store.postgres is None:
-        # before any change of what another daemon may use
-        await tasks.start(hold_instance_lock, db)
+    start = asyncio.Future[StartedEngine]()  # a signal may come before its end
+    tasks.start_soon(_handle_signals, stop, running, start)
+    await _secure_store(running)
     await migrate_registry(db)
+    embedders = _make_embedders(running.settings, environment.api_key)
+    embedder = embedders.configured
+    # search by words works without it
+    with anyio.move_on_after(query_timeout_s(running.settings.embedder)):
+        await _try_embedder(embedder)
+    started = await _create_engine(running, embedders, stop)
+    start.set_result(started)
+    if embedder.error is not None:
+        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, started.indexes))
+    if environment.notifier.watchdog_s is not None:
+        embedded_db = None if running.store.postgres is None else db
+        watchdog_s = environment.notifier.watchdog_s
+        watch = partial(_watchdog, environment.notifier, watchdog_s, embedded_db)
+        tasks.start_soon(supervise, "watchdog", watch)
+    front = _make_front_end(running, started.engine)
+    ready = partial(_announce_ready, running)
+    await serve(front, running.bound, started=ready, stopping=stop, tls=running.tls)
+    environment.notifier.stopping()
+    await started.engine.aclose()
+    await embedders.aclose()
+
+
+async def _secure_store(running: RunningParts) -> None:
+    """Keep the embedded server running, or lock the schema of an external one for this daemon."""
+    postgres = running.store.postgres
+    if postgres is None:
+        # before any change of what another daemon may use
+        await running.tasks.start(hold_instance_lock, running.store.db)
+    else:  # the lock of the state directory protects it
+        running.tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
+        free_wal = partial(_free_used_wal, postgres)
+        running.tasks.start_soon(supervise, "used log of PostgreSQL", free_wal)
+
+
+def _make_embedders(settings: Settings, key: str) -> EmbedderRegistry:
     embedder = LazyEmbedder(
-        partial(open_embedder, settings.embedder, paths.api_key),
+        partial(open_embedder, settings.embedder, key),
         query_timeout_s=query_timeout_s(settings.embedder),
     )
-    embedders = EmbedderRegistry(
-        embedder, settings.embedder, partial(open_embedder, api_key=paths.api_key), paths.api_key
-    )
-    # search by words works without it
-    with anyio.move_on_after(query_timeout_s(settings.embedder)):
-        await _try_embedder(embedder)
-    engine = await _create_engine(running, embedders, stop)
-    started.set_result(engine)
-    if embedder.error is not None:
-        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, engine.indexes))
-    if paths.notifier.watchdog_s is not None:
-        embedded_db = None if running.store.postgres is None else db
-        tasks.start_soon(
-            supervise,
-            "watchdog",
-            partial(_watchdog, paths.notifier, paths.notifier.watchdog_s, embedded_db),
-        )
-    token = TokenFile(paths.token)
+    return EmbedderRegistry(embedder, settings.embedder, partial(open_embedder, api_key=key), key)
+
+
+def _make_front_end(running: RunningParts, engine: Engine) -> FrontEnd:
+    environment = running.environment
+    server = running.settings.server
+    token = TokenFile(environment.token)
     token.ensure()
-    server = settings.server
-    front = FrontEnd(
-        engine.verbs,
+    own_directories = (str(environment.state), str(environment.rpc.parent))
+    return FrontEnd(
+        engine,
         token,
-        roots=RootPolicy(
-            server.allowed_roots, paths.home, (str(paths.state), str(paths.rpc.parent))
-        ),
+        roots=RootPolicy(server.allowed_roots, environment.home, own_directories),
         version=version(),
         max_body_bytes=server.max_body_bytes,
         hosts=(*server.hosts, server.host),
         answer_tokens=server.answer_tokens,
-        mcp_mark=paths.state / MCP_MARK,
+        mcp_mark=environment.state / MCP_MARK,
     )
-    ready = partial(_announce_ready, running)
-    await serve(front, running.bound, started=ready, stopping=stop, tls=running.tls)
-    paths.notifier.stopping()
-    await engine.verbs.aclose()
-    await embedders.aclose()
 
 
 async def _create_engine(
@@ -309,25 +328,17 @@ async def _create_engine(
 ) -> StartedEngine:
     """Create the engine and the registry, and start their supervised tasks."""
     settings = running.settings
-    paths = running.paths
     db = running.store.db
     embedder = embedders.configured
 
     async def on_commit(commit: Commit) -> None:
         await indexes.committed(commit)
 
-    spec = IndexerSpec(
-        dsn=running.store.dsn,
-        state_dir=str(paths.state),
-        database=settings.database,
-        embedder=settings.embedder,
-        indexing=settings.indexing,
-        api_key=paths.api_key,
-    )
-    updater = Updater(
-        spec, on_commit, extra_unsettled=extra_unsettled_batches(count_usable_cores())
-    )
-    indexes = IndexRegistry(db, updater, embedder, running.loaded, paths.state, running.tasks)
+    spec = _make_indexer_spec(running)
+    unsettled = extra_unsettled_batches(count_usable_cores())
+    updater = Updater(spec, on_commit, extra_unsettled=unsettled)
+    state_dir = running.environment.state
+    indexes = IndexRegistry(db, updater, embedder, running.loaded, state_dir, running.tasks)
     pipeline = Pipeline(
         db,
         embedder,
@@ -341,19 +352,12 @@ async def _create_engine(
     await db.wait_for_predecessors(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
-    running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
-    mappings = partial(watch_mappings, lambda: [index.own_root for index in indexes.lookup.own()])
-    running.tasks.start_soon(supervise, "mappings", mappings)
-    running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
-    parts = make_dependencies(db, embedder, indexes.retry)
-    for part in (parts.store, parts.embedder):
-        running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
+    dependencies = make_dependencies(db, embedder, indexes.retry)
     sources = DeclaredSources(
         indexes, embedder, tuple(map(parse_source, settings.watching.sources))
     )
-    running.tasks.start_soon(supervise, "sources", sources.run)
+    _start_index_tasks(running.tasks, indexes, dependencies, sources)
     followed = indexes.follow(settings.database.follow, settings.database.follow_max_chunks)
-    info = running.info(stop.set, sources, followed)
     engine = Engine(
         db=db,
         embedders=embedders,
@@ -361,8 +365,8 @@ async def _create_engine(
         pipeline=pipeline,
         updater=updater,
         settings=settings.search,
-        info=info,
-        dependencies=parts,
+        info=running.info(stop.set, sources, followed),
+        dependencies=dependencies,
     )
     if running.store.postgres is None:
         publisher = Publisher(db, indexes.lookup, engine.index_sync.wait_seconds)
@@ -370,30 +374,60 @@ async def _create_engine(
     return StartedEngine(engine, indexes)
 
 
-def _make_tls_context(server: ServerSettings, paths: DaemonEnvironment) -> SSLContext | None:
+def _make_indexer_spec(running: RunningParts) -> IndexerSpec:
+    settings = running.settings
+    return IndexerSpec(
+        dsn=running.store.dsn,
+        state_dir=str(running.environment.state),
+        database=settings.database,
+        embedder=settings.embedder,
+        indexing=settings.indexing,
+        api_key=running.environment.api_key,
+    )
+
+
+def _start_index_tasks(
+    tasks: TaskGroup,
+    indexes: IndexRegistry,
+    dependencies: Dependencies,
+    sources: DeclaredSources,
+) -> None:
+    """Start the supervised tasks beside the indexes."""
+    tasks.start_soon(supervise, "settings", indexes.watch_settings)
+    mappings = partial(watch_mappings, lambda: [index.own_root for index in indexes.lookup.own()])
+    tasks.start_soon(supervise, "mappings", mappings)
+    tasks.start_soon(supervise, "memory", indexes.removals.tidy)
+    for part in (dependencies.store, dependencies.embedder):
+        tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
+    tasks.start_soon(supervise, "sources", sources.run)
+
+
+def _make_tls_context(server: ServerSettings, environment: DaemonEnvironment) -> SSLContext | None:
     """Return TLS of the TCP listener, if any. For a socket of a service manager its address
     decides.
     """
-    inherited = paths.sockets.get("mcp")
+    inherited = environment.sockets.get("mcp")
     if inherited is None and not server.enabled:
         return None
     host = server.host if inherited is None else inherited.getsockname()[0]
     return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
-def secrets_in(settings: Settings, paths: DaemonEnvironment) -> tuple[str, ...]:
+def secrets_in(settings: Settings, environment: DaemonEnvironment) -> tuple[str, ...]:
     """Return secrets that no log record may show."""
     addresses = find_secrets(*(get_value(settings, key) for key in ADDRESSES))
     return tuple(
-        secret for secret in (paths.api_key, paths.database_password, *addresses) if secret
+        secret
+        for secret in (environment.api_key, environment.database_password, *addresses)
+        if secret
     )
 
 
 def _announce_ready(running: RunningParts) -> None:
-    log.info("ready", extra={"socket": str(running.paths.rpc), **running.bound.urls()})
+    log.info("ready", extra={"socket": str(running.environment.rpc), **running.bound.urls()})
     for warning in running.bound.warnings:
         log.warning(warning)
-    running.paths.notifier.ready("answering")
+    running.environment.notifier.ready("answering")
 
 
 def version() -> str:
@@ -403,7 +437,7 @@ def version() -> str:
 
 @asynccontextmanager
 async def _open_store(
-    settings: Settings, paths: DaemonEnvironment
+    settings: Settings, environment: DaemonEnvironment
 ) -> AsyncIterator[StoreConnection]:
     """Open a pool to PostgreSQL, which is embedded unless a URL is set, and stopped at the end."""
     if settings.database.url:
@@ -412,7 +446,7 @@ async def _open_store(
         return
     address.forget("PG")  # PGHOSTADDR and PGSERVICE of another server win over the DSN
     lines = {"shared_buffers": settings.database.shared_buffers}
-    postgres = EmbeddedPostgres(paths.state / "postgres", lines, paths.postgres_bin)
+    postgres = EmbeddedPostgres(environment.state / "postgres", lines, environment.postgres_bin)
     dsn = await anyio.to_thread.run_sync(postgres.ensure)
     try:
         async with Database.open(dsn, settings.database) as db:
@@ -496,15 +530,15 @@ async def _watchdog(notifier: Notifier, every_s: float, embedded_db: Database | 
 
 
 async def _handle_signals(
-    stop: anyio.Event, running: RunningParts, started: "asyncio.Future[StartedEngine]"
+    stop: anyio.Event, running: RunningParts, start: "asyncio.Future[StartedEngine]"
 ) -> None:
     """Stop at SIGTERM or SIGINT, at once at a second one; read the settings again at SIGHUP."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
                 # as a task: it may wait for a model server, and must not delay a stop
-                if started.done():
-                    running.tasks.start_soon(_reload, running, started.result())
+                if start.done():
+                    running.tasks.start_soon(_reload, running, start.result())
             elif stop.is_set():
                 log.warning("forced_exit")
                 os._exit(128 + number)
@@ -513,25 +547,30 @@ async def _handle_signals(
                 stop.set()
 
 
-async def _reload(running: RunningParts, engine: StartedEngine) -> None:
+async def _reload(running: RunningParts, started: StartedEngine) -> None:
     """Apply changed settings of logs, queries and indexes; log which ones need a restart."""
-    running.paths.notifier.reloading()
+    running.environment.notifier.reloading()
     try:
-        await _apply_settings(running, running.paths.reload(), engine)
+        await _apply_settings(running, running.environment.reload(), started)
     except BadSettings as error:
         # the old settings stay
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
-    running.paths.notifier.ready("answering")
+    running.environment.notifier.ready("answering")
 
 
 async def _apply_settings(
-    running: RunningParts, loaded: LoadedSettings, engine: StartedEngine
+    running: RunningParts, loaded: LoadedSettings, started: StartedEngine
 ) -> None:
     settings = loaded.settings
-    secrets = (*secrets_in(settings, running.paths), *secrets_in(running.settings, running.paths))
-    logs.configure(settings.log.level, settings.log.format, running.paths.log, secrets=secrets)
-    engine.verbs.configure(settings.search)
-    await engine.indexes.configure(loaded)
+    secrets = (
+        *secrets_in(settings, running.environment),
+        *secrets_in(running.settings, running.environment),
+    )
+    logs.configure(
+        settings.log.level, settings.log.format, running.environment.log, secrets=secrets
+    )
+    started.engine.configure(settings.search)
+    await started.indexes.configure(loaded)
     differ = [
         key
         for key in setting_keys()

@@ -153,7 +153,9 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
     manager: tuple[Notifier, socket.socket],
 ) -> None:
     notifier, receiver = manager
-    running = cast(service.RunningParts, SimpleNamespace(paths=SimpleNamespace(notifier=notifier)))
+    running = cast(
+        service.RunningParts, SimpleNamespace(environment=SimpleNamespace(notifier=notifier))
+    )
     stop = anyio.Event()
     no_engine = asyncio.Future[service.StartedEngine]()
     async with anyio.create_task_group() as tasks:
