@@ -317,7 +317,7 @@ TEST_SOURCES = sorted(
 GIT_IN = "cocosearchd.watching.git.git_command"
 MAX_FUNCTION_LINES = 60  # of the body: signatures of MCP tools describe each parameter
 MAX_COMPLEXITY = 10  # decisions of a function, plus one
-MAX_COMPLEX_FUNCTIONS = 36  # with more; lower it when some are split, and never raise it
+MAX_COMPLEX_FUNCTIONS = 32  # with more; lower it when some are split, and never raise it
 MAX_PUBLIC_METHODS = 15
 MAX_POSITIONAL_ARGUMENTS = 7
 MAX_MODULES_IN_ROOM = 13
@@ -478,6 +478,40 @@ def test_docstrings_begin_with_what_they_describe() -> None:
         and openings.match(ast.get_docstring(node) or "")
     ]
     assert riddles == []
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """Those of MCP resources are texts for clients, which name what there is."""
+    nouns = re.compile(r"(The|A|An|All|Every|Each|One|True|False|None|Its?|Those|These|Status)\b")
+    openings = [
+        f"{path.relative_to(ROOT)}, line {node.lineno}"
+        for path in SOURCES
+        if module_name(path) != "cocosearch_ipc.mcp.resources"
+        for node in nodes(syntax_tree(path))
+        if isinstance(node, FUNCTIONS)
+        and not (_is_property(node) or node.name == "__init__")
+        and nouns.match(ast.get_docstring(node) or "")
+    ]
+    assert openings == []
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def test_first_paragraphs_of_docstrings_are_sentences() -> None:
+    docstrings = {
+        f"{path.relative_to(ROOT)}, line {getattr(node, 'lineno', 1)}": ast.get_docstring(node)
+        for path in SOURCES
+        for node in nodes(syntax_tree(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    unended = [
+        line
+        for line, docstring in docstrings.items()
+        if docstring and docstring.partition("\n\n")[0].rstrip()[-1] not in ".:?!"
+    ]
+    assert unended == []
 
 
 def test_rooms_are_small() -> None:
