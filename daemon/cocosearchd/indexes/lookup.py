@@ -152,20 +152,23 @@ class IndexLookup:
         A group allows each index that it names, or that has any of its topics; an empty group
         allows all. Raises `NotFound` if no index is left.
         """
-        selections = [
-            tuple(self.get(name) for name in dict.fromkeys(group)) for group in names if group
-        ]
-        selections += [self.with_topics(group) for group in topics if group]
+        name_groups = [group for group in names if group]
+        topic_groups = [group for group in topics if group]
+        selections = [self._named(group) for group in name_groups]
+        selections += [self.with_topics(group) for group in topic_groups]
         first, *further = selections or [self.all()]
         allowed_names = [{index.record.name for index in selection} for selection in further]
         allowed = tuple(
             index for index in first if all(index.record.name in group for group in allowed_names)
         )
         if not allowed and further:
-            groups = [f"index {' or '.join(group)}" for group in names if group]
-            groups += [f"topic {' or '.join(group)}" for group in topics if group]
+            groups = [f"index {' or '.join(group)}" for group in name_groups]
+            groups += [f"topic {' or '.join(group)}" for group in topic_groups]
             raise NotFound(f"no index is left by {' and '.join(groups)}", "leave one of them out")
         return allowed
+
+    def _named(self, names: Collection[str]) -> tuple[RunningIndex, ...]:
+        return tuple(self.get(name) for name in dict.fromkeys(names))
 
     def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
         """Return indexes that `index` links directly, and warnings about those that cannot be

@@ -272,6 +272,12 @@ def _parts_below_vendor(parts: Sequence[str]) -> list[str]:
     return [] if number is None else list(parts[number:])
 
 
+def _first_difference(longer: Sequence[str], shorter: Sequence[str]) -> int:
+    """Return the first position at which two sequences differ, at most the length of the shorter."""
+    pairs = enumerate(zip(longer, shorter, strict=False))
+    return next((position for position, (a, b) in pairs if a != b), len(shorter))
+
+
 def _swapped_parts(parts: Sequence[str], second: Sequence[str]) -> tuple[str, str] | None:
     """Return the one part in which two paths differ, "" where only the other has it; else None."""
     if len(parts) == len(second):
@@ -280,9 +286,7 @@ def _swapped_parts(parts: Sequence[str], second: Sequence[str]) -> tuple[str, st
     longer, shorter = (parts, second) if len(parts) > len(second) else (second, parts)
     if len(longer) != len(shorter) + 1:
         return None
-    at = next(
-        (n for n, (a, b) in enumerate(zip(longer, shorter, strict=False)) if a != b), len(shorter)
-    )
+    at = _first_difference(longer, shorter)
     if list(longer[at + 1 :]) != list(shorter[at:]):
         return None
     return (longer[at], "") if longer is parts else ("", longer[at])

@@ -23,6 +23,10 @@ Add = Callable[[argparse.ArgumentParser], object]
 FORMATS = "compact: for a language model; grep: path:line:text"
 
 
+def _is_free_text(action: argparse.Action) -> bool:
+    return not action.option_strings and action.type is None and action.choices is None
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, like all other errors, and exits with 2."""
 
@@ -44,7 +48,7 @@ class _Parser(argparse.ArgumentParser):
             return arguments
         remaining = list(arguments)
         for action in self._actions:
-            is_text = not action.option_strings and action.type is None and action.choices is None
+            is_text = _is_free_text(action)
             if is_text and action.nargs == "?" and getattr(args, action.dest) == action.default:
                 setattr(args, action.dest, remaining.pop(0) if remaining else action.default)
             elif is_text and action.nargs == "*":

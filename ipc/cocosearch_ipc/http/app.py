@@ -95,34 +95,34 @@ class FrontEnd:
         self._looking = Dispatcher(engine, only=site.METHODS)
         load_mcp = partial(_import_mcp, engine, roots, version, allowed, answer_tokens)
         self._mcp = _LateMcp(load_mcp, mcp_mark)
-        http = self._mcp.http
-        sse = self._mcp.sse
-        unix = _Paths(
+        self._unix = Drainable(LimitedBody(self._unix_paths(), max_body_bytes))
+        loopback = LimitedBody(self._loopback_paths(), max_body_bytes)
+        self._loopback = Drainable(LoopbackGuard(loopback, token, allowed, OPEN_PATHS))
+
+    def _unix_paths(self) -> "_Paths":
+        return _Paths(
             {
                 "/rpc": _handler("POST", partial(self._rpc, self.rpc)),
-                "/mcp": http,
+                "/mcp": self._mcp.http,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", self._health),
                 "/readyz": _handler("GET", self._ready),
             }
         )
-        loopback = _Paths(
+
+    def _loopback_paths(self) -> "_Paths":
+        page = _handler("GET", _page)
+        return _Paths(
             {
-                "/mcp": http,
-                "/sse": sse,
-                "/messages": sse,
+                "/mcp": self._mcp.http,
+                "/sse": self._mcp.sse,
+                "/messages": self._mcp.sse,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", self._health),
                 site.PREFIX: _either(
-                    site.RPC,
-                    _handler("POST", partial(self._rpc, self._looking)),
-                    _handler("GET", _page),
+                    site.RPC, _handler("POST", partial(self._rpc, self._looking)), page
                 ),
             }
-        )
-        self._unix = Drainable(LimitedBody(unix, max_body_bytes))
-        self._loopback = Drainable(
-            LoopbackGuard(LimitedBody(loopback, max_body_bytes), token, allowed, OPEN_PATHS)
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

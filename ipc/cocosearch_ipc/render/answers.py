@@ -85,13 +85,17 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
             yield _compact_symbol(hit, index)
         else:
             yield from _compact_hit(hit, index)
+    yield from _compact_remarks(reply)
+
+
+def _compact_remarks(reply: dict[str, Any]) -> Iterator[str]:
+    """Yield what comes after the results: more of them, notes, and why they are not fresh."""
     if cursor := reply.get("cursor"):
         yield f"there are more: cursor {output.printable(cursor, keep='')}"
     if not reply["results"]:
         yield "nothing found"
-    yield from (
-        f"note: {output.printable(warning, keep='')}" for warning in reply.get("notes") or ()
-    )
+    for note in reply.get("notes") or ():
+        yield f"note: {output.printable(note, keep='')}"
     if not reply["fresh"]:
         yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
 

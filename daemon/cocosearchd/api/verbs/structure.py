@@ -1,6 +1,7 @@
 """Verbs about the structure of code: dependencies, outlines, and maps of central definitions."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,6 +38,7 @@ MAX_REACHED_FILES = 10_000  # of a walk along imports
 MAX_PACKAGES = 200
 MAX_CYCLES = 50
 MAX_EDGES = 5_000  # of a reply
+_LISTS = ("imports", "importers", "modules")  # fields that `limit` limits
 MAX_OUTLINED = 2_000  # files whose definitions are read for an outline
 QUERY_HITS = 20  # results of a question that a map is drawn to
 ALL_LEVELS = 1_000
@@ -208,6 +210,17 @@ def _target_paths(moment: GraphMoment) -> Sequence[str]:
     return paths_below(moment.files, directory) if directory else ()
 
 
+def _notes_on_length(fields: Mapping[str, Any], limit: int) -> Iterator[str]:
+    """Yield a note about each list that is longer than what is shown of it."""
+    for name in _LISTS:
+        further = len(fields.get(name, ())) - limit
+        if further > 0:
+            yield f"{further:,} further {name} are not listed: raise the limit"
+    further = len(fields["edges"]) - MAX_EDGES
+    if further > 0:
+        yield f"{further:,} further edges are not listed"
+
+
 def _dependency_fields(finding: _Dependencies, request: s.DependenciesRequest) -> dict[str, Any]:
     """Return the fields of a reply."""
     walks = [walk for walk in (finding.imports, finding.importers) if walk is not None]
@@ -215,28 +228,24 @@ def _dependency_fields(finding: _Dependencies, request: s.DependenciesRequest) -
         fields = _file_fields(finding, walks)
     else:
         fields = _module_fields(finding, finding.modules, request)
-    notes = list[str]()
-    for name in ("imports", "importers", "modules"):
-        nodes = fields.get(name, ())
-        if len(nodes) > request.limit:
-            notes.append(
-                f"{len(nodes) - request.limit:,} further {name} are not listed: raise the limit"
-            )
-            fields[name] = nodes[: request.limit]
-    if len(fields["edges"]) > MAX_EDGES:
-        notes.append(f"{len(fields['edges']) - MAX_EDGES:,} further edges are not listed")
+    notes = list(_notes_on_length(fields, request.limit))
+    lists = {name: fields[name][: request.limit] for name in _LISTS if name in fields}
     complete = all(walk.complete for walk in walks)
     complete = complete and (finding.modules is None or finding.modules.complete)
     if not complete:
         notes.append("not all files were read: a directory narrows the question")
-    return fields | {
-        "target": finding.target,
-        "edges": fields["edges"][:MAX_EDGES],
-        "packages": tuple(s.PackageUse(*use) for use in fields["packages"][:MAX_PACKAGES]),
-        "cycles": fields["cycles"][:MAX_CYCLES],
-        "complete": complete,
-        "notes": tuple(notes),
-    }
+    return (
+        fields
+        | lists
+        | {
+            "target": finding.target,
+            "edges": fields["edges"][:MAX_EDGES],
+            "packages": tuple(s.PackageUse(*use) for use in fields["packages"][:MAX_PACKAGES]),
+            "cycles": fields["cycles"][:MAX_CYCLES],
+            "complete": complete,
+            "notes": tuple(notes),
+        }
+    )
 
 
 def _file_fields(finding: _Dependencies, walks: Sequence[Reach]) -> dict[str, Any]:
@@ -255,17 +264,27 @@ def _file_fields(finding: _Dependencies, walks: Sequence[Reach]) -> dict[str, An
     }
 
 
+def _inbound_edges(
+    finding: _Dependencies, modules: Collection[str], level: int
+) -> list[ModuleEdge]:
+    """Count the imports of each module by each module outside."""
+    if finding.importers is None:
+        return []
+    counts = Counter[tuple[str, str]]()
+    for edge in finding.importers.edges:
+        source = module_of(edge.source, finding.target, level)
+        target = module_of(edge.target, finding.target, level)
+        if source not in modules and target in modules:
+            counts[source, target] += 1
+    return [ModuleEdge(source, target, count) for (source, target), count in counts.items()]
+
+
 def _module_fields(
     finding: _Dependencies, modules: ModuleGraph, request: s.DependenciesRequest
 ) -> dict[str, Any]:
     names = {name for name, _ in modules.modules}
     outside = sorted({edge.target for edge in modules.edges} - names)
-    counts = dict[tuple[str, str], int]()
-    for edge in finding.importers.edges if finding.importers is not None else ():
-        ends = [module_of(end, finding.target, request.level) for end in (edge.source, edge.target)]
-        if ends[0] not in names and ends[1] in names:
-            counts[ends[0], ends[1]] = counts.get((ends[0], ends[1]), 0) + 1
-    inbound = [ModuleEdge(source, target, count) for (source, target), count in counts.items()]
+    inbound = _inbound_edges(finding, names, request.level)
     edges = sorted([*modules.edges, *inbound], key=lambda edge: (edge.source, edge.target))
     importers = sorted({edge.source for edge in inbound})
     return {

@@ -63,24 +63,23 @@ def _find_references(registry: ToolRegistry, engine: Any, page_tokens: int) -> N
             "cursor": cursor,
             "budget_tokens": budget_tokens or page_tokens,
         }
-        if relation in ("callers", "callees"):
-            request: graph_protocol.GraphRequest = graph_protocol.CallsRequest(
-                **common, depth=depth
-            )
-            as_text: Callable[[Any], str] = partial(graph_text.calls, relation=relation)
-        elif relation == "references":
-            request = graph_protocol.ReferencesRequest(**common)
-            as_text = graph_text.references
-        elif relation == "definition":
-            request = graph_protocol.DefinitionRequest(**common)
-            as_text = graph_text.definition
-        else:
-            raise tool_calls.tool_error(
-                Failure(
-                    f"unknown relation {relation!r}",
-                    f"use one of {', '.join(RELATIONS)}",
-                    code=INVALID_PARAMS,
-                )
-            )
+        request, as_text = _make_request(relation, depth, common)
         answer = getattr(engine, relation)(tool_calls.validate_request(request))
         return await tool_calls.await_result(answer, as_text, choice)
+
+
+def _make_request(
+    relation: str, depth: int, common: dict[str, Any]
+) -> tuple[graph_protocol.GraphRequest, Callable[[Any], str]]:
+    """Return the request of a relation, and the function that shows its reply."""
+    if relation in ("callers", "callees"):
+        request = graph_protocol.CallsRequest(**common, depth=depth)
+        return request, partial(graph_text.calls, relation=relation)
+    if relation == "references":
+        return graph_protocol.ReferencesRequest(**common), graph_text.references
+    if relation == "definition":
+        return graph_protocol.DefinitionRequest(**common), graph_text.definition
+    hint = f"use one of {', '.join(RELATIONS)}"
+    raise tool_calls.tool_error(
+        Failure(f"unknown relation {relation!r}", hint, code=INVALID_PARAMS)
+    )

@@ -7,7 +7,7 @@ Segments hold the hashes of terms: if terms change, raise `segment_files.FORMAT`
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -142,34 +142,39 @@ class TermCache(Splitter):
         is_name = bool(stripped) and not any(character.isspace() for character in stripped)
         stop_words = STOP_WORDS if is_name else STOP_WORDS.union(common)
         words = [word for word in all_words if word.lower() not in stop_words] or all_words
-        frequencies: dict[int, float] = {}
-        for word in words:
-            for term in map(term_hash, self.split_word(word)):
-                frequencies[term] = frequencies.get(term, 0.0) + 1.0
-        project_terms = (
-            set[str]()
-            if is_name
-            else {term for word in WORD.findall(project) for term in self.split_word(word)}
-        )
+        project_words = () if is_name else WORD.findall(project)
+        project_terms = {term for word in project_words for term in self.split_word(word)}
+        frequencies = self._frequencies(words)
         for term in {term_hash(term) for term in project_terms} & frequencies.keys():
             frequencies[term] *= PROJECT_TERM_WEIGHT
-        simple = [
-            part
-            for word in words
-            for part in split_parts(word)
-            if len(part) > 1 and part not in STOP_WORDS
-        ]
+        simple_words = tuple(dict.fromkeys(_simple_words(words)))
         return QueryTerms(
             text=stripped,
             is_name=is_name,
             terms=tuple(frequencies.items()),
-            words=tuple(dict.fromkeys(simple)),
+            words=simple_words,
             shares=tuple(
                 _PROJECT_NAME_WEIGHT if self.stem(word) in project_terms else 1.0
-                for word in dict.fromkeys(simple)
+                for word in simple_words
             ),
             identifiers=find_names(stripped),
         )
+
+    def _frequencies(self, words: Iterable[str]) -> dict[int, float]:
+        """Count the terms of words by their hashes."""
+        frequencies: dict[int, float] = {}
+        for word in words:
+            for term in map(term_hash, self.split_word(word)):
+                frequencies[term] = frequencies.get(term, 0.0) + 1.0
+        return frequencies
+
+
+def _simple_words(words: Iterable[str]) -> Iterator[str]:
+    """Yield the parts of words that say something, in order."""
+    for word in words:
+        for part in split_parts(word):
+            if len(part) > 1 and part not in STOP_WORDS:
+                yield part
 
 
 def _new_chunk_cache() -> ChunkTermCache:
