@@ -74,9 +74,8 @@ class DatabaseSettings:
     statement_timeout_ms: int = _number(5000, 0, 3_600_000)  # 0: never
     shared_buffers: str = "128MB"
     follow: tuple[str, ...] = ()  # schemas of other daemons, whose indexes are answered as well
-    follow_max_chunks: int = _number(
-        1_000_000, 1, 1_000_000_000
-    )  # of all followed indexes together
+    # of all followed indexes together
+    follow_max_chunks: int = _number(1_000_000, 1, 1_000_000_000)
 
 
 @dataclass(frozen=True, slots=True)

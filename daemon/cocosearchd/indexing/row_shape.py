@@ -93,9 +93,8 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
     languages = _names_after(_QUERY, changes)
     skipped = list[str]()
     if changed_languages := _names_after(_LANGUAGE, changes):
-        skipped.append(
-            "unsupported"
-        )  # a script without extension: its interpreter may be known now
+        # a script without extension: its interpreter may be known now
+        skipped.append("unsupported")
         languages.append("")  # an unknown file type that the user includes
         if _names_after(_LANGUAGE, stored):  # else an earlier version wrote them
             languages += changed_languages

@@ -19,9 +19,8 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store.chunks.rows import Candidate
 
-MAX_OTHER_PLACES = (
-    9  # of one result, each a line: an answer of ten results has at most ten places of a file
-)
+# of one result, each a line: an answer of ten results has at most ten places of a file
+MAX_OTHER_PLACES = 9
 # Other places are those among the best of the answer, this share of its limit. Measured with
 # benchmarks.quality.legs: 0.5 to 1 differ by 0.03 of right places among the first ten.
 BEST_SHARE = 1.0

@@ -104,9 +104,8 @@ class McpServer:
 
         It must run inside the lifespan of one of the apps.
         """
-        incoming, received = create_context_streams[SessionMessage | Exception](
-            0
-        )  # a handler runs with the context variables of its message
+        # a handler runs with the context variables of its message
+        incoming, received = create_context_streams[SessionMessage | Exception](0)
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         server = self.fastmcp._mcp_server
 
@@ -174,6 +173,7 @@ class _Unanswered:
             await self._fewer.wait()
 
     def _remove(self, rid: object) -> None:
+        """Take an answered or cancelled request out of the count."""
         if isinstance(rid, str | int | None):
             self._ids.discard(rid)
             self._fewer.set()
@@ -181,6 +181,7 @@ class _Unanswered:
 
 
 async def _read_line(lines: BufferedByteReceiveStream) -> bytes | None:
+    """Read one line; None at the end of the stream, and for a line that is too long."""
     try:
         return await lines.receive_until(b"\n", MAX_LINE_BYTES)
     except (anyio.IncompleteRead, anyio.EndOfStream, anyio.DelimiterNotFound):

@@ -443,9 +443,8 @@ class Updater:
         parts = deque([part])
         while parts:
             part = parts.popleft()
-            async with (
-                self._suspect_lock
-            ):  # taken for each part, so that batches take turns; see STRIKES
+            # taken for each part, so that batches take turns; see STRIKES
+            async with self._suspect_lock:
                 try:
                     outcome = await self._send_part(job, part, alone=True)
                 except IndexerDied:

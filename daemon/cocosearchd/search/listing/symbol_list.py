@@ -27,9 +27,8 @@ from cocosearchd.store.reads.file_symbols import (
     symbol_files,
 )
 
-MAX_MATCHING_FILES = (
-    20_000  # with a matching name that are listed; those with the name as written first
-)
+# with a matching name that are listed; those with the name as written first
+MAX_MATCHING_FILES = 20_000
 BATCH_FILES = 50  # whose symbols are read together: some kilobytes each, at most two megabytes
 
 

@@ -84,9 +84,8 @@ def _candidates() -> Iterator[Path]:
         yield from sorted(
             installs, key=lambda path: int(path.parent.name.removeprefix("pginstall")), reverse=True
         )
-        yield (
-            Path(package) / "pginstall" / "bin"
-        )  # the wheel's older major, for data of that version
+        # the wheel's older major, for data of that version
+        yield Path(package) / "pginstall" / "bin"
     if pg_ctl := shutil.which("pg_ctl"):
         yield Path(pg_ctl).resolve().parent
     debian = Path("/usr/lib/postgresql").glob("[0-9]*/bin")
