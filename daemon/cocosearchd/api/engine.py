@@ -59,14 +59,7 @@ class Engine:
         self.search = search_verbs.search
 
         index_verbs = IndexVerbs(db, embedders, indexes, pipeline, self.index_sync, reports)
-        self.index_codebase = index_verbs.index_codebase
-        self.report_progress = index_verbs.report_progress
-        self.list_indexes = index_verbs.list_indexes
-        self.index_stats = index_verbs.index_stats
-        self.clear_index = index_verbs.clear_index
-        self.reindex = index_verbs.reindex
-        self.sync = index_verbs.sync
-        self.locate = index_verbs.locate
+        self._add_index_verbs(index_verbs)
 
         file_verbs = FileVerbs(db, indexes, self._sessions, pipeline.disk, self.index_sync)
         self.list_files = file_verbs.list_files
@@ -86,10 +79,7 @@ class Engine:
 
         self.watch = WatchVerbs(db, indexes, search_verbs.search).watch
 
-        overlay_verbs = OverlayVerbs(indexes, self._sessions)
-        self.overlay_open = overlay_verbs.overlay_open
-        self.overlay_put = overlay_verbs.overlay_put
-        self.overlay_clear = overlay_verbs.overlay_clear
+        self._add_overlay_verbs(OverlayVerbs(indexes, self._sessions))
 
         status_verbs = StatusVerbs(
             info=info,
@@ -103,6 +93,24 @@ class Engine:
             list_indexes=index_verbs.list_indexes,
             latency=search_verbs.latency,
         )
+        self._add_status_verbs(status_verbs)
+
+    def _add_index_verbs(self, index_verbs: IndexVerbs) -> None:
+        self.index_codebase = index_verbs.index_codebase
+        self.report_progress = index_verbs.report_progress
+        self.list_indexes = index_verbs.list_indexes
+        self.index_stats = index_verbs.index_stats
+        self.clear_index = index_verbs.clear_index
+        self.reindex = index_verbs.reindex
+        self.sync = index_verbs.sync
+        self.locate = index_verbs.locate
+
+    def _add_overlay_verbs(self, overlay_verbs: OverlayVerbs) -> None:
+        self.overlay_open = overlay_verbs.overlay_open
+        self.overlay_put = overlay_verbs.overlay_put
+        self.overlay_clear = overlay_verbs.overlay_clear
+
+    def _add_status_verbs(self, status_verbs: StatusVerbs) -> None:
         self.status = status_verbs.status
         self.models = status_verbs.models
         self.config = status_verbs.config

@@ -1,7 +1,7 @@
 """Look up running indexes: by name, by a directory inside, by topic, by link."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import anyio
 
@@ -162,9 +162,7 @@ class IndexLookup:
             index for index in first if all(index.record.name in group for group in allowed_names)
         )
         if not allowed and further:
-            groups = [f"index {' or '.join(group)}" for group in name_groups]
-            groups += [f"topic {' or '.join(group)}" for group in topic_groups]
-            raise NotFound(f"no index is left by {' and '.join(groups)}", "leave one of them out")
+            raise _no_index_left(name_groups, topic_groups)
         return allowed
 
     def _named(self, names: Collection[str]) -> tuple[RunningIndex, ...]:
@@ -201,3 +199,10 @@ def _link_warning(index: RunningIndex, names: Sequence[str], reason: str) -> Ite
         first = ", ".join(repr(name[:MAX_QUOTED]) for name in names[:MAX_LISTED])
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         yield f"{index.record.name} links {first}{more}, and {reason}"
+
+
+def _no_index_left(names: Iterable[Collection[str]], topics: Iterable[Collection[str]]) -> NotFound:
+    """Make the error of groups that have no index in common."""
+    groups = [f"index {' or '.join(group)}" for group in names]
+    groups += [f"topic {' or '.join(group)}" for group in topics]
+    return NotFound(f"no index is left by {' and '.join(groups)}", "leave one of them out")

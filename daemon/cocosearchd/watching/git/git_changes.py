@@ -214,15 +214,14 @@ class _Reader:
         hunks = {**dict.fromkeys(compared, ()), **self._hunks(commits, compared)}
         later = self._hunks((head,), list(kinds)[:MAX_COMPARED]) if head is not None else {}
         tracked = tracked_paths(self.repository.git_dir, self.object_format)
-        return GitChanges(
-            base,
-            head,
-            tuple(
-                GitFileChange(_below(path, prefix), kind, hunks.get(path), later.get(path, ()))
-                for path, kind in sorted(kinds.items())
-            ),
-            frozenset(_below(path, prefix) for path in tracked if path.startswith(prefix)),
+        files = tuple(
+            GitFileChange(_below(path, prefix), kind, hunks.get(path), later.get(path, ()))
+            for path, kind in sorted(kinds.items())
         )
+        tracked_below = frozenset(
+            _below(path, prefix) for path in tracked if path.startswith(prefix)
+        )
+        return GitChanges(base, head, files, tracked_below)
 
     def read_texts(self, root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
         """Return contents by path below a directory."""
