@@ -157,10 +157,10 @@ class IndexLookup:
         selections = [self._named(group) for group in name_groups]
         selections += [self.with_topics(group) for group in topic_groups]
         first, *further = selections or [self.all()]
-        allowed_names = [{index.record.name for index in selection} for selection in further]
-        allowed = tuple(
-            index for index in first if all(index.record.name in group for group in allowed_names)
-        )
+        allowed = first
+        for selection in further:
+            selected_names = {index.record.name for index in selection}
+            allowed = tuple(index for index in allowed if index.record.name in selected_names)
         if not allowed and further:
             raise _no_index_left(name_groups, topic_groups)
         return allowed

@@ -56,6 +56,17 @@ class _Dependencies:
     importers: Reach | None = None
     modules: ModuleGraph | None = None
 
+    @property
+    def walks(self) -> list[Reach]:
+        """The walks of those asked for."""
+        return [walk for walk in (self.imports, self.importers) if walk is not None]
+
+    @property
+    def complete(self) -> bool:
+        """True if all files were read that the answer needs."""
+        has_all_modules = self.modules is None or self.modules.complete
+        return has_all_modules and all(walk.complete for walk in self.walks)
+
 
 @dataclass(frozen=True, slots=True)
 class _MapFinding:
@@ -223,16 +234,13 @@ def _notes_on_length(fields: Mapping[str, Any], limit: int) -> Iterator[str]:
 
 def _dependency_fields(finding: _Dependencies, request: s.DependenciesRequest) -> dict[str, Any]:
     """Return the fields of a reply."""
-    walks = [walk for walk in (finding.imports, finding.importers) if walk is not None]
     if finding.modules is None:
-        fields = _file_fields(finding, walks)
+        fields = _file_fields(finding, finding.walks)
     else:
         fields = _module_fields(finding, finding.modules, request)
     notes = list(_notes_on_length(fields, request.limit))
     lists = {name: fields[name][: request.limit] for name in _LISTS if name in fields}
-    complete = all(walk.complete for walk in walks)
-    complete = complete and (finding.modules is None or finding.modules.complete)
-    if not complete:
+    if not finding.complete:
         notes.append("not all files were read: a directory narrows the question")
     return (
         fields
@@ -242,7 +250,7 @@ def _dependency_fields(finding: _Dependencies, request: s.DependenciesRequest) -
             "edges": fields["edges"][:MAX_EDGES],
             "packages": tuple(s.PackageUse(*use) for use in fields["packages"][:MAX_PACKAGES]),
             "cycles": fields["cycles"][:MAX_CYCLES],
-            "complete": complete,
+            "complete": finding.complete,
             "notes": tuple(notes),
         }
     )
