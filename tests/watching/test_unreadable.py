@@ -195,17 +195,17 @@ def mounted_file(root: Path, home: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def mount(place: Path, *arguments: str) -> Iterator[None]:
+def mount(directory: Path, *arguments: str) -> Iterator[None]:
     """Mount something, as root; skips where that is not allowed."""
     with as_root():
-        done = subprocess.run(["mount", *arguments, str(place)], capture_output=True, text=True)
+        done = subprocess.run(["mount", *arguments, str(directory)], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     try:
         yield
     finally:
         with as_root():
-            subprocess.run(["umount", "--lazy", place], check=True)
+            subprocess.run(["umount", "--lazy", directory], check=True)
 
 
 @contextmanager
