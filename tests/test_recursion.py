@@ -11,11 +11,10 @@ PACKAGES = ("daemon/cocosearchd", "ipc/cocosearch_ipc")
 
 # Functions of one class that infer values for each other.
 _INFERENCE = (
-    "_attribute_of_scope",
-    "_bases",
+    "_variable_around",
     "_bound_value",
     "_call",
-    "_content",
+    "_value_behind",
     "_declared_result",
     "_element",
     "_enclosing_object",
@@ -35,6 +34,7 @@ _INFERENCE = (
     "_type_elsewhere",
     "_value_of_binding",
     "_value_of_text",
+    "bases",
     "evaluate",
     "instance_of",
     "member",
@@ -68,8 +68,7 @@ BOUNDED = {
     ("git_config.py", "_RepositoryConfig.lines"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("masking.py", "_parts"): "calls itself once, with a scheme before the address",
     ("settings.py", "_convert"): "goes as deep as the annotations of settings",
-    ("settings_files.py", "_entries"): "sections have no sections",
-    ("settings_files.py", "_value"): "lists have no lists",
+    ("settings_files.py", "_EntryReader.entries"): "sections have no sections",
     ("layers.py", "_expand"): "lists have no lists",
     ("tool_calls.py", "_spelled_all"): "goes as deep as a reply of the protocol",
     ("openrpc.py", "_nested"): "goes as deep as the protocol's own types",
@@ -80,7 +79,7 @@ BOUNDED = {
     ("shapes.py", "decode"): "goes as deep as the protocol's own types",
     ("shapes.py", "schema"): "goes as deep as the protocol's own types",
     **{
-        ("scope_lookup.py", f"NameLookup.{name}"): (
+        ("name_lookup.py", f"NameLookup.{name}"): (
             "a package has at most chain_text.MAX_TEXT characters, and each call takes a part of it"
         )
         for name in ("_search_package", "find_in_package")

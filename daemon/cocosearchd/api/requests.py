@@ -21,7 +21,7 @@ def query_of(request: p.SearchRequest) -> Query:
     return parse_query(request.query, **options)
 
 
-class IndexChoice(Protocol):
+class IndexFields(Protocol):
     """Fields of a request that choose indexes."""
 
     @property
@@ -41,7 +41,7 @@ class IndexChoice(Protocol):
 
 
 async def searched_indexes(
-    indexes: IndexLookup, request: IndexChoice, query: Query | None = None
+    indexes: IndexLookup, request: IndexFields, query: Query | None = None
 ) -> tuple[RunningIndex, ...]:
     """Return indexes that a request and the inline filters of its query select; they narrow each
     other.
@@ -58,7 +58,7 @@ async def searched_indexes(
 
 
 async def _select(
-    indexes: IndexLookup, request: IndexChoice, query: Query | None
+    indexes: IndexLookup, request: IndexFields, query: Query | None
 ) -> tuple[RunningIndex, ...]:
     name = () if request.index is None else (request.index,)
     names = ((*request.indexes, *name), query.indexes if query else ())

@@ -29,7 +29,7 @@ _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """A value as written. `key` is dotted; `place` is `file:line`."""
+    """A value as written. `key` is dotted; `location` is `file:line`."""
 
     key: str
     value: Any

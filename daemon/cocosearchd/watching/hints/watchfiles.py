@@ -1,4 +1,4 @@
-"""A backend for macOS and Windows, or by choice: notify's recursive watch through `watchfiles`.
+"""A backend for macOS, or by choice: notify's recursive watch through `watchfiles`.
 
 It hides lost events and misses changes in directories it does not watch yet, so it is not `exact`:
 hints come quickly, but a sync is a scan. A hint for a directory, or for a name that is gone, covers

@@ -129,7 +129,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ConfigTarget:
     """A configuration file: a directory chosen by the user, and directories and a file below it."""
 
     top: Path
@@ -147,19 +147,19 @@ class Target:
         return os.path.lexists(self.path)
 
 
-def _target(assistant: Assistant, env: Env, *, in_project: bool) -> Target:
+def _target(assistant: Assistant, env: Env, *, in_project: bool) -> ConfigTarget:
     if not in_project:
         path = assistant.user(env).resolve()  # keeps a link into a repository of dot files
-        return Target(path.parent, (), path.name, MAX_USER_BYTES)
+        return ConfigTarget(path.parent, (), path.name, MAX_USER_BYTES)
     if assistant.project is None:
         raise client.CallFailed(
             f"{assistant.title} has no configuration per project", "omit --project", code=0
         )
     *below, name = assistant.project.split("/")
-    return Target(Path.cwd(), tuple(below), name, MAX_PROJECT_BYTES)
+    return ConfigTarget(Path.cwd(), tuple(below), name, MAX_PROJECT_BYTES)
 
 
-def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
+def _write(target: ConfigTarget, edit: Callable[[str], str]) -> tuple[str, bool]:
     """Edit a file atomically, keeping its mode; keep a backup of its first version.
 
     Return the old text, and True if it changed. Raises `client.CallFailed`.

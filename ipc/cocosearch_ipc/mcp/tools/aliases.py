@@ -14,7 +14,7 @@ from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 from cocosearch_ipc.render.visible import visible_name
 
 # Names of CocoRAG's rerankers -> our names.
-RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
+OUR_RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
 
 
 def register(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
@@ -42,7 +42,7 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
             topics=(topic,) if topic else (),
             all_indexes=not topic and not source,
             limit=top_k,
-            reranker=RERANKERS.get(reranker or "", reranker),
+            reranker=OUR_RERANKERS.get(reranker or "", reranker),
             budget_tokens=page_tokens,
         )
         return await tool_calls.await_result(
