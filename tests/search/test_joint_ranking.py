@@ -75,7 +75,7 @@ def make_question(rng: random.Random) -> Query:
         text,
         use_cache=False,
         limit=rng.choice((1, 3, 10)),
-        min_relevance=rng.choice((0.0, 0.0, 0.2)),
+        min_relevance=rng.choice((0.0, 0.0, 0.1, 0.2, 0.35)),
         all_chunks=rng.random() < 0.1,
         collapse=rng.random() < 0.8,
     )
@@ -178,6 +178,17 @@ async def test_an_equal_question_is_answered_from_the_cache(db: Database, tmp_pa
     changed = await many.ask(question)
     assert "src/new.py" in {hit.path for hit in changed.hits}, "a commit to any index counts"
     assert changed.hits == (await many.ask_each(replace(question, use_cache=False))).hits
+
+
+async def test_a_filter_below_one_root_is_not_that_of_another(db: Database, tmp_path: Path) -> None:
+    """To `part0`, both filters are the same one; to the others they are not."""
+    many = await make_many(db, tmp_path, 4)
+    questions = [
+        f"path:{prefix}/src/** close the socket of a session" for prefix in (tmp_path / "part0", "")
+    ]
+    for text in (*questions, *questions):
+        expected = await many.ask_each(parse_query(text, use_cache=False))
+        assert (await many.ask(text)).hits == expected.hits, text
 
 
 async def test_an_index_that_is_gone_does_not_fail_the_others(db: Database, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
 IndexKey = Hashable  # `IndexRecord.key`
-# Each index of a question, its state, and the digest of the unsaved text that it was asked with.
-JointState = Sequence[tuple[IndexKey, State, str]]
-_Question = tuple[bytes, bytes]  # digests of a plan, and of a joint state
+# Each index of a question, its state, and its plan, which has the digest of unsaved text.
+JointState = Sequence[tuple[IndexKey, State, Plan]]
+_Question = bytes  # digest of a joint state
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
@@ -123,6 +123,7 @@ class _Entry:
 @dataclass(frozen=True, slots=True)
 class _JointEntry:
     hits: JointHits
+    plans: Mapping[IndexKey, bytes]  # digests
     size: int
     expires: float
 
@@ -200,19 +201,20 @@ class QueryCache:
         entry = self._entries.get((index, self._plan_keys(plan).digest))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
 
-    def joint(self, plan: Plan, state: JointState) -> JointHits | None:
+    def joint(self, state: JointState) -> JointHits | None:
         """Return what is known of the answer to a question to several indexes in these states."""
-        entry = self._joint.get(self._question(plan, state))
+        entry = self._joint.get(self._question(state))
         return None if entry is None or entry.expires <= self._clock() else entry.hits
 
-    def put_joint(self, plan: Plan, state: JointState, hits: JointHits) -> None:
+    def put_joint(self, state: JointState, hits: JointHits) -> None:
         """Store what several indexes add to an answer, unless it would take most of its share."""
-        question = self._question(plan, state)
+        question = self._question(state)
         self._drop_joint(question)
         size = ENTRY_BYTES + sum(_entry_bytes(ranked, None) for ranked in hits.first_hits.values())
         if size * JOINT_SHARE * 2 > self._max_bytes:
             return
-        self._joint[question] = _JointEntry(hits, size, self._clock() + self._ttl_s)
+        plans = {index: self._plan_keys(plan).digest for index, _, plan in state}
+        self._joint[question] = _JointEntry(hits, plans, size, self._clock() + self._ttl_s)
         self._joint_bytes += size
         while len(self._joint) > MAX_JOINT or self._joint_bytes * JOINT_SHARE > self._max_bytes:
             self._drop_joint(next(iter(self._joint)))
@@ -220,9 +222,10 @@ class QueryCache:
     def latest_joint(self, index: IndexKey, plan: Plan) -> RankedHits | None:
         """Return the first hits of an index for a question to several, at any generation."""
         digest_of_plan = self._plan_keys(plan).digest
-        for (digest_of_question, _), entry in reversed(self._joint.items()):
+        for entry in reversed(self._joint.values()):
             hits = entry.hits.first_hits.get(index)
-            if digest_of_question == digest_of_plan and hits and entry.expires > self._clock():
+            is_same = entry.plans.get(index) == digest_of_plan
+            if is_same and hits and entry.expires > self._clock():
                 return hits
         return None
 
@@ -243,8 +246,10 @@ class QueryCache:
             self._misses,
         )
 
-    def _question(self, plan: Plan, state: JointState) -> _Question:
-        return self._plan_keys(plan).digest, hashlib.sha256(repr(state).encode()).digest()
+    def _question(self, state: JointState) -> _Question:
+        """Return the digest of a question: a filter by path has each index its own plan."""
+        parts = [(index, moment, self._plan_keys(plan).digest) for index, moment, plan in state]
+        return hashlib.sha256(repr(parts).encode()).digest()
 
     def _drop_joint(self, question: _Question) -> None:
         entry = self._joint.pop(question, None)

@@ -253,7 +253,8 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     """
     chunks = scores.matrix.chunks
     largest: Floats = np.maximum.reduceat(scores.relevances, chunks.starts)
-    if query.plan.where.has_symbols:
+    # another place than the best of its file may be its hit
+    if query.plan.where.has_symbols or query.plan.min_relevance or query.plan.min_evidence:
         return largest
     best_places = np.maximum.reduceat(scores.place_scores, chunks.starts)
     positions = np.flatnonzero(scores.place_scores == best_places[chunks.files])

@@ -33,9 +33,9 @@ from cocosearchd.search.query_cache import (
     CacheUse,
     IndexKey,
     JointHits,
+    JointState,
     QueryCache,
     RankedHits,
-    State,
 )
 from cocosearchd.search.retrieval import Retriever, make_attempt
 from cocosearchd.search.trace import Trace
@@ -208,7 +208,7 @@ class JointRanking:
             ranked_hits = self._cache.exact(prepared.record.key, prepared.state, prepared.plan)
             if ranked_hits is not None:
                 self._answer(number, prepared.answer(ranked_hits, "exact"))
-        joint = self._cache.joint(self._prepared[0].plan, self._states())
+        joint = self._cache.joint(self._states())
         if joint is not None:
             self._read_joint(joint)
 
@@ -270,11 +270,8 @@ class JointRanking:
                     joinable[number] = index
         return joinable
 
-    def _states(self) -> list[tuple[IndexKey, State, str]]:
-        return [
-            (prepared.record.key, prepared.state, prepared.plan.overlay)
-            for prepared in self._prepared
-        ]
+    def _states(self) -> JointState:
+        return [(prepared.record.key, prepared.state, prepared.plan) for prepared in self._prepared]
 
     def _skip(self, indexes: Mapping[int, JointIndex | ScoredIndex], cache: CacheUse) -> None:
         """Answer without hits for indexes that add none."""
@@ -309,4 +306,4 @@ class JointRanking:
                 first_hits[outcome.record.key] = outcome.ranked_hits
         skipped = frozenset(self._prepared[number].record.key for number in self._scored)
         joint = JointHits(first_hits, skipped)
-        self._cache.put_joint(self._prepared[0].plan, self._states(), joint)
+        self._cache.put_joint(self._states(), joint)
