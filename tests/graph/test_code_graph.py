@@ -10,7 +10,7 @@ import pytest
 from cocosearchd.errors import CocoSearchError, NotFound
 from cocosearchd.graph import code_graph
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
-from cocosearchd.graph.code_files_view import UnsavedFile
+from cocosearchd.graph.code_files_view import CodeFilesView, FilesChanged, UnsavedFile
 from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.languages import name_hashes
 from cocosearchd.languages.code_facts import CodeFacts, Use
@@ -206,6 +206,26 @@ async def test_questions_of_one_moment_share_resolved_uses(db: Database) -> None
     assert await graph.ask(lambda files: files.use_cache, [unsaved]) is not cache
     graph.forget_files()
     assert await graph.ask(lambda files: files.use_cache) is not cache
+
+
+async def test_files_from_before_an_import_are_not_shared(db: Database) -> None:
+    """A SCIP import ends while a question begins again: its files may have the earlier uses."""
+    indexed = await new_graph(db)
+    graph = indexed.graph
+    await indexed.write("a.py", ["run"], ["stop"])
+    runs = list[CodeFilesView]()
+
+    def question(files: CodeFilesView) -> None:
+        runs.append(files)
+        files.load(["a.py"])
+        if len(runs) == 1:
+            graph.forget_files()
+            raise FilesChanged(["a.py"])
+
+    await graph.ask(question)
+    assert len(runs) == 2
+    assert graph._cache.nbytes == 0
+    assert await graph.ask(lambda files: files.use_cache) is not runs[1].use_cache
 
 
 async def test_resolved_uses_are_dropped_with_the_first_question_after_a_commit(

@@ -1,6 +1,6 @@
 """Resolved uses that questions of one moment share: bounded, complete by file, and equal to new ones."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import pytest
 
@@ -61,7 +61,8 @@ def test_uses_of_a_file_are_found_by_what_they_may_mean_in_order() -> None:
 
 def test_a_file_is_added_once() -> None:
     uses = NameUses()
-    assert uses.add("c.py", [meaning(1, A_RUN)]) == uses.nbytes > 0
+    empty_bytes = uses.nbytes
+    assert uses.add("c.py", [meaning(1, A_RUN)]) == uses.nbytes - empty_bytes > 0
     assert uses.add("c.py", [meaning(1, A_RUN)]) == 0
     assert len(uses.find("c.py", {A_RUN})) == 1
 
@@ -74,6 +75,30 @@ def test_names_that_were_asked_for_long_ago_are_dropped() -> None:
         assert cache.nbytes <= 10_000
     assert "a.py" in cache.of_names(frozenset({"name99"}))
     assert "a.py" not in cache.of_names(frozenset({"name0"}))
+
+
+def test_names_without_uses_count_as_well() -> None:
+    cache = UseCache(max_bytes=10_000)
+    for number in range(100):
+        cache.of_names(frozenset({f"name{number}", "other"}))
+    assert 5_000 < cache.nbytes <= 10_000
+    assert len(cache._uses) < 20
+
+
+class RacedUses(NameUses):
+    """Uses to which another question adds a file, just after its users were read."""
+
+    def using_paths(self, definitions: Set[DefinitionKey]) -> Set[str]:
+        users = super().using_paths(definitions)
+        self.add("c.py", [meaning(4, A_RUN)])
+        return users
+
+
+def test_a_file_that_another_question_adds_meanwhile_is_read() -> None:
+    files, cache = parse_texts(SOURCES, {"python"}), UseCache()
+    cache._uses[NAMES] = RacedUses()
+    users = [use.file.path for use in Resolver(files, cache).uses_of(A_RUN)]
+    assert users == ["a.py", "c.py"]
 
 
 def test_a_question_keeps_uses_that_the_cache_has_dropped() -> None:

@@ -88,9 +88,10 @@ class CodeGraph:
     async def _answer(
         self, question: Callable[[CodeFilesView], T], unsaved: Sequence[UnsavedFile]
     ) -> T:
+        cache = self._cache
         table = await self._catch_up()
         try:
-            return await self._run(self._db, table, question, unsaved)
+            return await self._run(self._db, table, cache, question, unsaved)
         except FilesChanged as change:
             self._note(change.paths)
         # Where files change as they are read, all reads have to be of one state of the database.
@@ -99,7 +100,7 @@ class CodeGraph:
             changed = await anyio.to_thread.run_sync(table.changed_paths, generations)
             self._note(changed)
             table = await self._reread(snapshot, table, changed)
-            return await self._run(snapshot, table, question, unsaved)
+            return await self._run(snapshot, table, cache, question, unsaved)
 
     async def run(self) -> None:
         """Return the memory `idle_s` seconds after the last question ended, for ever.
@@ -178,13 +179,16 @@ class CodeGraph:
         self,
         db: Database,
         table: NameTable,
+        cache: CodeFileCache,
         question: Callable[[CodeFilesView], T],
         unsaved: Sequence[UnsavedFile],
     ) -> T:
         def read(paths: Sequence[str]) -> Sequence[StoredCode]:
             return anyio.from_thread.run(file_code, db, self._record, paths)
 
-        cache, (uses, outdated) = self._cache, self._uses_at(table)
+        # Other precise uses came meanwhile: what is resolved with those before is not shared.
+        is_current = cache is self._cache
+        uses, outdated = self._uses_at(table) if is_current else (UseCache(), None)
 
         def answer() -> T:
             if outdated is not None:

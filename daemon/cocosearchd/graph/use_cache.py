@@ -17,6 +17,8 @@ MAX_CACHED_BYTES = 32 << 20
 # Measured with `tracemalloc`: a use with its resolution, and a file that may use a definition.
 _USE_BYTES = 300
 _PATH_BYTES = 24
+# The same: an entry, and each of its names.
+_ENTRY_BYTES, _NAME_BYTES = 600, 80
 
 
 class UseMeaning(NamedTuple):
@@ -29,10 +31,10 @@ class UseMeaning(NamedTuple):
 class NameUses:
     """The uses of some names in the files that were read, by the definitions that they may mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_count: int = 1) -> None:
         self._uses: dict[str, Sequence[UseMeaning]] = {}  # by path, without those that mean nothing
         self._paths: dict[DefinitionKey, list[str]] = {}  # of files that may use a definition
-        self.nbytes = 0  # estimated
+        self.nbytes = _ENTRY_BYTES + _NAME_BYTES * name_count  # estimated
 
     def __contains__(self, path: str) -> bool:
         """Return True if all uses in a file are there."""
@@ -76,8 +78,13 @@ class UseCache:
     def of_names(self, names: frozenset[str]) -> NameUses:
         """Return the uses of some names; none are resolved in the beginning."""
         with self._lock:
-            uses = self._uses.setdefault(names, NameUses())
-            self._uses.move_to_end(names)
+            uses = self._uses.get(names)
+            if uses is None:
+                uses = self._uses[names] = NameUses(len(names))
+                self.nbytes += uses.nbytes
+                self._drop_oldest()
+            else:
+                self._uses.move_to_end(names)
             return uses
 
     def add(
@@ -91,10 +98,13 @@ class UseCache:
             growth = uses.add(path, meanings)
             if self._uses.get(names) is uses:
                 self.nbytes += growth
-            while self.nbytes > self._max_bytes:
-                _, dropped = self._uses.popitem(last=False)
-                self.nbytes -= dropped.nbytes
+            self._drop_oldest()
             return growth
+
+    def _drop_oldest(self) -> None:
+        while self.nbytes > self._max_bytes:
+            _, dropped = self._uses.popitem(last=False)
+            self.nbytes -= dropped.nbytes
 
     def clear(self) -> None:
         """Drop all uses, those of a name at a time: other threads wait for no longer."""

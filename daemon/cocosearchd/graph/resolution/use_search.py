@@ -128,8 +128,10 @@ class UseSearch:
     def _load_users(self, batch: Sequence[str], target: _UseTarget) -> Iterator[CodeFile]:
         """Yield those of some files that are not known to have no use of a target, in order."""
         uses = self._uses_of(target.names)
-        users = uses.using_paths(target.candidates)
-        paths = [path for path in batch if path in users or path not in uses]
+        # Before the users are read: what another question adds meanwhile is among them.
+        unknown = {path for path in batch if path not in uses}
+        users = uses.using_paths(target.candidates) | unknown
+        paths = [path for path in batch if path in users]
         code_files = self._files.load(paths) if paths else {}
         yield from (code_files[path] for path in paths if path in code_files)
 
