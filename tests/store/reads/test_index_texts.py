@@ -11,6 +11,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.reads.chunk_reads import file_chunks
 from cocosearchd.store.reads.index_texts import (
     FileDigest,
@@ -92,6 +93,15 @@ async def test_vectors_are_those_of_the_texts(db: Database) -> None:
     for file, texts in zip(files, expected, strict=True):
         assert np.array_equal(file.vectors, texts.vectors)
     assert not files[1].vectors[1].any()
+
+
+async def test_a_file_that_has_lost_its_rows_has_no_vectors(db: Database) -> None:
+    record = await new_index(db)
+    for path in ("a.py", "b.py"):
+        await replace_file(db, record, file_write(path, "text"))
+    async with db.connection() as connection:
+        await connection.execute(compose("delete from {chunks} where filename = 'a.py'", record))
+    assert [file.path for file in await file_vectors(db, record, ["a.py", "b.py"])] == ["b.py"]
 
 
 async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -> None:

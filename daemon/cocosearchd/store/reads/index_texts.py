@@ -133,6 +133,7 @@ async def file_vectors(
     return [
         FileVectors(path, generation, _vectors([sent], record.dimension))
         for path, generation, sent in rows
+        if sent is not None  # a damaged file has lost its rows
     ]
 
 
