@@ -5,6 +5,7 @@ search there.
 """
 
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -50,9 +51,13 @@ SECRETS = (
     ".ssh",
     ".terraform.d",
     ".thunderbird",
-    "AppData",
-    "Library",
-    "snap",
+    "snap/bitwarden",
+    "snap/brave",
+    "snap/chromium",
+    "snap/firefox",
+    "snap/thunderbird",
+    # elsewhere it is a name like any other, also in lower case
+    *(("Library",) if sys.platform == "darwin" else ()),
 )
 
 

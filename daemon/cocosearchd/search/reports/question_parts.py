@@ -28,7 +28,7 @@ _CHECKBOX = re.compile(r"\s*[-*]\s*\[[ xX]\]")
 # A line of nothing but references: `Closes #12, #13 and owner/name#14.`
 _REFERENCE = r"(?:(?:[\w-]{1,40}/[\w.-]{1,100})?#|\bGH-|https?://\S{1,200}/(?:issues|pulls?)/)\d+\b"
 _REFERENCES = re.compile(
-    rf"[-*\s]*(?:(?:close|fix|resolve|ref|reference|see|part of|relate)\w{{0,3}}\b[\s:]*(?:to\s|also\s)?)?"
+    rf"[-*\s]*+(?:(?:close|fix|resolve|ref|reference|see|part of|relate)\w{{0,3}}\b[\s:]*(?:to\s|also\s)?)?"
     rf"{_REFERENCE}(?:(?:[\s,;.&]|\band\b|\b(?:close|fix|resolve)\w{{0,3}}\b)*{_REFERENCE})*[\s.]*",
     re.IGNORECASE,
 )
