@@ -26,7 +26,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.filter_sql import filter_sql
 from tests.search.lexical.direct import DirectAnalyser
-from tests.store.support import file_write, new_index
+from tests.store.support import file_write, new_index, unpack_rows
 
 KINDS = ("function", "class", "method", "type")
 NAMES = (
@@ -98,6 +98,7 @@ def symbol(dice: random.Random) -> Symbol:
 
 async def forget_symbols(db: Database, record: IndexRecord) -> None:
     """Clear the columns of symbols, as in rows that were written before these existed."""
+    await unpack_rows(db, record)  # those rows have their texts in columns
     name = sql.Identifier(f"codeindex_{record.slug}__{record.slug}_chunks")
     async with db.connection() as connection:
         await connection.execute(
