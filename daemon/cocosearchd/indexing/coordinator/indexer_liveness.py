@@ -24,9 +24,16 @@ class IndexerLiveness:
         self._pinged_at: float | None = None  # monotonic time of a ping without an answer yet
 
     async def watch(self) -> None:
-        """Ping for ever. Cancel it when the process has ended."""
+        """Ping for ever. Cancel it when the link has ended.
+
+        It ends with the process, unless a child that the process was starting holds it.
+        """
         while True:
             await anyio.sleep(min(PING_EVERY_S, self._stall_s))
+            if self._indexer.has_ended:
+                log.error("indexer_left_a_child", extra={"pid": self._indexer.pid})
+                self._indexer.kill()
+                continue
             answer = self._indexer.link.request({"do": "ping"})
             self._pinged_at = time.monotonic()
             if not (await asyncio.wait({answer}, timeout=self._stall_s))[0]:

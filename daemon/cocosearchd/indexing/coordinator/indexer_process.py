@@ -9,7 +9,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 
@@ -60,9 +60,20 @@ class IndexerProcess:
         return False
 
     def kill(self) -> None:
-        """Kill the process now."""
-        if self.process.returncode is None:
-            self.process.kill()
+        """Kill the process now, and the children that it may have left.
+
+        A `kill -9` may come between the fork and the exec of a worker. That child waits for a lock
+        of the dead process for ever, and holds the link, the standard error and the lock of the
+        state; `Process.wait` waits for the end of the standard error.
+        """
+        # macOS: a group without a living process may not be signalled
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    @property
+    def has_ended(self) -> bool:
+        """True after its end, also where a child of it keeps the link open."""
+        return self.process.returncode is not None
 
     @property
     def ended_by_itself(self) -> bool:
@@ -97,6 +108,7 @@ async def start_indexer(spec: indexer_messages.IndexerSpec) -> AsyncIterator[Ind
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # with a process group, for `kill`
             limit=indexer_messages.LINE_BYTES,
         )
     reader, writer = await asyncio.open_connection(sock=ours, limit=indexer_messages.LINE_BYTES)
