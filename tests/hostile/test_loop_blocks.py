@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching.dirty_records import DirtyTree, TreeFilter
+from cocosearchd.forms.tree_filter import TreeFilter
+from cocosearchd.watching.dirty_records import DirtyTree
 from cocosearchd.watching.dirty_set import MAX_TREES
 from cocosearchd.watching.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.hints.base import DirtyHint
@@ -136,7 +137,7 @@ async def test_many_directories_that_may_not_be_read_do_not_block(tmp_path: Path
 
 def test_a_scan_of_many_trees_selects_the_stored_files_soon() -> None:
     trees = [f"d{number:04}/sub" for number in range(MAX_TREES)]
-    scanned = TreeFilter([*trees, f"{trees[7]}/below"])
+    scanned = TreeFilter([*trees, f"{trees[7]}/below"], "/")
     began = time.thread_time()
     covered = [
         path for number in range(FOLDERS) if scanned.covers(path := f"d{number:04}/sub/below.py")
@@ -146,5 +147,5 @@ def test_a_scan_of_many_trees_selects_the_stored_files_soon() -> None:
     assert scanned.covers(trees[7])
     assert not scanned.covers(f"{trees[7]}way/x.py")
     assert not scanned.covers("d0007")
-    assert TreeFilter([""]).covers("x")
-    assert not TreeFilter(()).covers("x")
+    assert TreeFilter([""], "/").covers("x")
+    assert not TreeFilter((), "/").covers("x")

@@ -1,8 +1,7 @@
 """Records of the dirty set: dirty paths, batches of them, and directories to be scanned."""
 
 import os
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # inode, size, mtime_ns, ctime_ns and mode; or the number of the error that `stat` ended with
@@ -82,20 +81,3 @@ class RunningScan:
 def is_at_or_below(path: str, tree: str) -> bool:
     """Return whether a path is a tree or in it; "" is the root."""
     return not tree or path == tree or path.startswith(tree + "/")
-
-
-class TreeFilter:
-    """Tells paths that are trees, or in one, in a time that hardly grows with the trees."""
-
-    def __init__(self, trees: Iterable[str]) -> None:
-        self._tops = list[str]()  # in order, none below another
-        for top in sorted(tree + "/" if tree else "" for tree in trees):
-            if not self._tops or not top.startswith(self._tops[-1]):
-                self._tops.append(top)
-
-    def covers(self, path: str) -> bool:
-        """Return whether a path is one of the trees or in one."""
-        entry = path + "/"
-        # What begins with a top stands behind it, and before whatever does not.
-        index = bisect_right(self._tops, entry)
-        return index > 0 and entry.startswith(self._tops[index - 1])

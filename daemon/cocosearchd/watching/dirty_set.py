@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.freshness import MAX_PENDING
 from cocosearchd.watching.dirty_records import (
     DirtyPath,
     DirtyTree,
     PickedPaths,
     RunningScan,
-    TreeFilter,
     is_at_or_below,
 )
 from cocosearchd.watching.root_status import FailedPath
@@ -384,7 +384,7 @@ class DirtySet:
         urgent = any(tree.urgent for tree in trees) and len(paths) < URGENT_LIMIT
         for path in paths:
             self.mark(path, urgent=urgent, force=force, may_be_stored=True, since=since)
-        may_be_stored = TreeFilter(tree.path for tree in trees)
+        may_be_stored = TreeFilter((tree.path for tree in trees), "/")
         for path in scan.overlapping:
             if may_be_stored.covers(path):
                 self.mark(path, urgent=False, may_be_stored=True, since=since)

@@ -12,13 +12,13 @@ is taken back from inside of an excluded directory.
 """
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.forms.path_forms import path_text
+from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.languages.detect import is_supported
 from cocosearchd.watching.git.repository import (
     GitFailure,
@@ -131,7 +131,8 @@ class RootScope:
         renewed = RootScope.__new__(RootScope)
         renewed.__dict__.update(self.__dict__)
         folders = dict(self._folders)
-        dropped = _select_below(folders, trees)
+        dropped_trees = TreeFilter(trees, b"/")
+        dropped = set(filter(dropped_trees.covers, folders))
         for path in dropped:
             del folders[path]
         renewed._folders = folders
@@ -574,22 +575,6 @@ class RootScope:
         if warning := text.warning or omission_warning(path_text(file), parsed):
             self._warnings[key] = warning
         return parsed
-
-
-def _select_below(paths: Iterable[bytes], trees: Iterable[bytes]) -> set[bytes]:
-    """Select the paths at and below some trees, in a time that hardly grows with the trees."""
-    tops = list[bytes]()  # in order, none below another
-    for top in sorted(tree + b"/" if tree else b"" for tree in trees):
-        if not tops or not top.startswith(tops[-1]):
-            tops.append(top)
-    if not tops:
-        return set()
-    # What begins with a top stands behind it, and before whatever does not.
-    return {
-        path
-        for path in paths
-        if (path + b"/").startswith(tops[bisect_right(tops, path + b"/") - 1])
-    }
 
 
 def _select(entries: Mapping[bytes, Value], keep: Callable[[bytes], bool]) -> dict[bytes, Value]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cocosearchd.forms.path_forms import path_bytes, path_text
+from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
@@ -22,7 +23,6 @@ from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
 from cocosearchd.watching.dirty_records import (
     DirtyTree,
     FileStamp,
-    TreeFilter,
     file_stamp,
 )
 from cocosearchd.watching.hard_links import LinkedName, linked_name
@@ -349,7 +349,7 @@ class UnreadDirectories:
 
     def __init__(self) -> None:
         self._unread: dict[str, UnreadDirectory] = {}
-        self._filter = TreeFilter(())
+        self._filter = TreeFilter((), "/")
         # directory -> entries that are left out for their length
         self._too_long: dict[str, int] = {}
         # Directories that this user may not look into, with a `/`.
@@ -377,7 +377,7 @@ class UnreadDirectories:
     def _summarize(self) -> None:
         """Prepare the answers that each hint and path asks for."""
         unread = self._unread.items()
-        self._filter = TreeFilter(self._unread)
+        self._filter = TreeFilter(self._unread, "/")
         self.closed = tuple(path + "/" for path, directory in unread if directory.closed)
         self.unmounted = tuple(path for path, directory in unread if directory.unmounted)
         self.failed = {path: directory.error for path, directory in unread if not directory.closed}
@@ -418,5 +418,5 @@ class UnreadDirectories:
 
 def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyTree]) -> dict[str, Item]:
     """Return the items of directories that are in none of the trees."""
-    scanned = TreeFilter(tree.path for tree in trees)
+    scanned = TreeFilter((tree.path for tree in trees), "/")
     return {path: item for path, item in by_directory.items() if not scanned.covers(path)}

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.forms.path_forms import path_bytes, path_text
+from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import FileRecord
 from cocosearchd.runtime.files.nofollow import status_of
@@ -17,7 +18,6 @@ from cocosearchd.watching.dirty_records import (
     DirtyTree,
     FileStamp,
     PickedPaths,
-    TreeFilter,
     file_stamp,
     is_at_or_below,
 )
@@ -449,7 +449,7 @@ class ScanCoordinator:
         if any(not tree.path for tree in trees):
             return await self._known_files.file_records()
         if len(trees) > MANY_TREES:
-            scanned = TreeFilter(tree.path for tree in trees)
+            scanned = TreeFilter((tree.path for tree in trees), "/")
             return [
                 record
                 for record in await self._known_files.file_records()
