@@ -289,10 +289,18 @@ async def test_a_write_under_way_ends_before_the_first_word_is_filled(db: Databa
 
 async def test_two_do_not_fill_at_once(db: Database) -> None:
     record = await random_corpus(db, 5)
-    outcomes = await asyncio.gather(*(fill_words(db, record, split_in_thread) for _ in range(3)))
-    assert outcomes.count("filled") == 1
-    # one that begins after the end finds them
-    assert set(outcomes) <= {"filled", "busy", "kept"}
+    has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def split_later(texts: Sequence[str]) -> list[str]:
+        has_begun.set()
+        await may_go_on.wait()
+        return await split_in_thread(texts)
+
+    first = asyncio.create_task(fill_words(db, record, split_later))
+    await has_begun.wait()
+    outcomes = [await fill_words(db, record, split_in_thread) for _ in range(2)]
+    may_go_on.set()
+    assert sorted([*outcomes, await first]) == ["busy", "busy", "filled"]
 
 
 async def test_an_index_of_words_that_was_not_built_to_its_end_is_built_again(
