@@ -6,7 +6,7 @@ lexical index, and of both together, over one index of all held-out packages, fo
 within the sentence's own package.
 
 *Both* is one linear score of all that the product knows of a function: of its chunk and of its file, as the profile
-`code` scores files. Its weights are learned as those are: half of the packages is asked with
+`code` scores files. Its weights are learned as those are: half of the packages is terms with
 weights from the other half. *Mean* is simpler: a weighted mean of the two scores.
 """
 
@@ -99,11 +99,16 @@ def collect(path: Path, caps: dict[str, int]) -> Collection:
 def encoder_of(path: Path) -> Encoder:
     """The trained matrix as the product will apply it."""
     stored = np.load(path)
-    known = tuple(str(word) for word in stored["words"])
+    indexed = tuple(str(word) for word in stored["words"])
     weighing = TermWeights(float(stored["weighing"][0]), HEADER, PATH)
     return Encoder(
         StaticModel(
-            path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])
+            path.stem,
+            "",
+            weighing,
+            int(stored["buckets"]),
+            indexed,
+            *quantised(stored["matrix"]),
         )
     )
 
@@ -118,13 +123,13 @@ class Index:
     terms: TermCache
     places: dict[tuple[str, int], int]
 
-    def numbers(self, found: SignalMatrix) -> NDArray[np.int64]:
+    def numbers(self, matrix: SignalMatrix) -> NDArray[np.int64]:
         """The function that each compared chunk is."""
-        paths = (found.paths[file] for file in found.chunks.files.tolist())
+        paths = (matrix.paths[file] for file in matrix.chunks.files.tolist())
         return np.array(
             [
                 self.places[place]
-                for place in zip(paths, found.chunks.keys[:, 0].tolist(), strict=True)
+                for place in zip(paths, matrix.chunks.keys[:, 0].tolist(), strict=True)
             ],
             np.int64,
         )
@@ -140,13 +145,13 @@ def index(collection: Collection, vectors: Scores) -> Index:
         _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]])
         for path in sorted(files)
     ]
-    found = list(make_documents(texts, terms))
-    keys = ((one.paths[0], start) for one in found for start in one.keys[:, 0].tolist())
+    matrix = list(make_documents(texts, terms))
+    keys = ((one.paths[0], start) for one in matrix for start in one.keys[:, 0].tolist())
     places = dict(
         zip(keys, (number for path in sorted(files) for number in files[path]), strict=True)
     )
     return Index(
-        make_snapshot((SegmentView(build_segment(found, vectors.shape[1])),), 1), terms, places
+        make_snapshot((SegmentView(build_segment(matrix, vectors.shape[1])),), 1), terms, places
     )
 
 
@@ -154,11 +159,15 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
     """Shape ``(queries, functions)``: what the product's lexical index says of each chunk, a
     function being one.
     """
-    known = index(collection, np.zeros((len(collection.functions), 0), np.float32))
+    indexed = index(collection, np.zeros((len(collection.functions), 0), np.float32))
     scores = np.zeros((len(queries), len(collection.functions)), np.float32)
     for row, query in zip(scores, queries, strict=True):
-        found = compute_signal_matrix(known.state, known.terms.make_query_terms(query), known.terms)
-        row[known.numbers(found)] = found.chunks.scores
+        matrix = compute_signal_matrix(
+            indexed.state,
+            indexed.terms.make_query_terms(query),
+            indexed.terms,
+        )
+        row[indexed.numbers(matrix)] = matrix.chunks.scores
     return scores
 
 
@@ -175,17 +184,17 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
     """Shape ``(queries, functions)``: all evidence in one score; weights of a half of the packages
     from the other.
     """
-    known = index(collection, encoder.documents(collection.texts))
+    indexed = index(collection, encoder.documents(collection.texts))
     rows, numbers = list[Row](), list[NDArray[np.int64]]()
     for query, vector, target in zip(
         queries, encoder.queries(queries), collection.targets.tolist(), strict=True
     ):
-        asked = known.terms.make_query_terms(query)
-        found = compute_signal_matrix(known.state, asked, known.terms, vector)
-        numbers.append(known.numbers(found))
-        paths = tuple(found.paths[file] for file in found.chunks.files.tolist())
-        values, answers = of_chunks(found), numbers[-1] == target
-        rows.append(Row("", Question(query, SENTENCE, ()), asked.is_name, paths, values, answers))
+        terms = indexed.terms.make_query_terms(query)
+        matrix = compute_signal_matrix(indexed.state, terms, indexed.terms, vector)
+        numbers.append(indexed.numbers(matrix))
+        paths = tuple(matrix.paths[file] for file in matrix.chunks.files.tolist())
+        values, answers = of_chunks(matrix), numbers[-1] == target
+        rows.append(Row("", Question(query, SENTENCE, ()), terms.is_name, paths, values, answers))
     half = collection.packages[collection.targets] % 2
     scores = np.full((len(queries), len(collection.functions)), NOWHERE, np.float32)
     for side in (0, 1):
@@ -199,21 +208,21 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
     return scores
 
 
-def of_chunks(found: SignalMatrix) -> dict[str, Scores]:
+def of_chunks(matrix: SignalMatrix) -> dict[str, Scores]:
     """What `both` weighs, for each compared chunk; what is said of a file is said of all its
     chunks.
     """
-    assert found.chunks.cosines is not None
-    among = found.corpus
+    assert matrix.chunks.cosines is not None
+    among = matrix.corpus
     values = {
-        name: value[found.chunks.files]
-        for name, value in compute_signals(found).items()
+        name: value[matrix.chunks.files]
+        for name, value in compute_signals(matrix).items()
         if name in OF_FILES
     }
-    values["words"] = ranking_signals.scale_to_maximum(found.chunks.scores)
-    values["coverage"] = found.chunks.coverage
+    values["words"] = ranking_signals.scale_to_maximum(matrix.chunks.scores)
+    values["coverage"] = matrix.chunks.coverage
     values["vector"] = np.nan_to_num(
-        found.chunks.cosines - np.float32(among.cosine_mean)
+        matrix.chunks.cosines - np.float32(among.cosine_mean)
     ) / np.float32(among.cosine_deviation)
     return values
 

@@ -57,7 +57,7 @@ COLD_WARNING = (
     "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
 )
 
-# What the lexical index did for an answer; "behind": it has not applied the latest commits yet.
+# The part that the lexical index had in an answer; "behind": it has not applied the latest commits.
 LexicalState = Literal["warm", "cold", "behind", "not used"]
 FindLexicalIndex = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]

@@ -231,7 +231,7 @@ def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[floa
     files = np.flatnonzero(eligible_files(matrix, holds_phrases=False))
     relevances = _hit_relevances(query, scores)[files]
     groups = matrix.groups.numbers[files]
-    # Of equal scores the least relevant file comes first, which gives the largest limits.
+    # With equal scores, the least relevant file comes first: that gives the largest limits.
     order = np.lexsort((relevances, -scores.scores[files], groups))
     count = len(matrix.groups)
     # One pass from the end over all indexes: each has its own range of numbers, above those after it.

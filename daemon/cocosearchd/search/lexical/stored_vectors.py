@@ -100,13 +100,13 @@ class _VectorFiller:
             binary_vectors=_frozen(quantise_to_bits(self._vectors)),
             digests=_frozen(np.where(self._is_filled, self._view.segment.digests, 0)),
         )
-        lacking = np.flatnonzero(self._alive & ~self._is_filled).tolist()
+        unfilled_files = np.flatnonzero(self._alive & ~self._is_filled).tolist()
         view = replace(self._view, segment=segment)
-        return view.with_deleted(lacking) if lacking else view
+        return view.with_deleted(unfilled_files) if unfilled_files else view
 
 
 async def restore_vectors(
-    db: Database, record: IndexRecord, views: Sequence[SegmentView], lacking: Set[Segment]
+    db: Database, record: IndexRecord, views: Sequence[SegmentView], without_vectors: Set[Segment]
 ) -> tuple[SegmentView, ...]:
     """Return the views with the vectors of the segments that lack them.
 
@@ -114,7 +114,7 @@ async def restore_vectors(
     """
     return tuple(
         [
-            await _restore_view(db, record, view) if view.segment in lacking else view
+            await _restore_view(db, record, view) if view.segment in without_vectors else view
             for view in views
         ]
     )

@@ -125,12 +125,12 @@ def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
             str(path): str(reason) for path, reason in segment_list.get("reduced", {}).items()
         }
         names = tuple(row["file"] for row in segment_list["segments"])
-        lacking = frozenset(
+        without_vectors = frozenset(
             view.segment
             for view, name in zip(views, names, strict=True)
             if _leaves_out_vectors(folder / Path(name).name)
         )
-        return SavedSnapshot(segment_list["generation"], views, names, reduced, lacking)
+        return SavedSnapshot(segment_list["generation"], views, names, reduced, without_vectors)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
