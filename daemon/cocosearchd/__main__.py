@@ -68,9 +68,10 @@ def _serve(
     import anyio
 
     from cocosearchd import service
-    from cocosearchd.runtime import interpreter, logs
+    from cocosearchd.runtime import interpreter, logs, process_resources
 
     interpreter.configure_interpreter()
+    process_resources.raise_file_limit()
     # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
     faulthandler.enable()
     environment = service.DaemonEnvironment.from_environment(

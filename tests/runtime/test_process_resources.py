@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from cocosearchd.runtime.process_resources import measure_memory
 
 # A child that takes little, with one of its own that takes 100 MB.
@@ -29,3 +31,26 @@ def test_the_workers_memory_includes_its_own_workers() -> None:
     assert own_usage["analysis"] > 1_000_000
     assert own_usage["total"] == own_usage["daemon"] + own_usage["analysis"]
     assert measure_memory(worker.pid, lambda: (os.getpid(),))["worker"] == 0
+
+
+RAISE_LIMIT = """
+import resource, sys
+from cocosearchd.runtime.process_resources import raise_file_limit
+soft, hard = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+raise_file_limit((512, 400))
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised"),
+    [((64, 300), 300), ((64, 900), 512), ((700, 900), 700), ((450, 450), 450)],
+    ids=["to the hard limit", "to the wanted limit", "never lower", "no more to have"],
+)
+def test_raises_the_limit_of_open_files(limits: tuple[int, int], raised: int) -> None:
+    soft, hard = limits
+    output = subprocess.run(
+        [sys.executable, "-c", RAISE_LIMIT, str(soft), str(hard)], check=True, capture_output=True
+    ).stdout
+    assert output.split() == [b"%d" % raised, b"%d" % hard]
