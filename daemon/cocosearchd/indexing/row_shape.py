@@ -1,8 +1,8 @@
 """Settings that shape the rows of an index: its identity, and the shaping settings beside it. Pure.
 
-Shaping settings hold the settings that differ from the defaults, and for each language digests of its
-queries and of its row in the table of languages. So a version that finds other symbols or facts in
-a language, or takes other files for it, reads the files of that language again.
+Shaping settings hold a few settings of `indexing`, and for each language digests of its queries and of
+its row in the table of languages. A new default counts like a new value. A version that finds other
+symbols or facts in a language, or takes other files for it, reads the files of that language again.
 """
 
 import hashlib
@@ -27,6 +27,8 @@ _LANGUAGE = "language."  # prefix of a language, too
 # Raise it when more is stored of symbols or facts, or when the same queries give others: files with
 # symbols are then read again. `tests/versions.py` notices a forgotten raise.
 SYMBOLS_VERSION = 9
+# The limit under which rows were written that name none: earlier versions stored only another one.
+_EARLIER_MAX_FILE_BYTES = str(1 << 20)
 _PRIVATE_KEY_TEXT = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
@@ -51,10 +53,7 @@ def index_identity(
 
 def collect_shaping_settings(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:
     """Return the settings that shape rows, beside the identity."""
-    defaults = IndexingSettings()
-    shaping_settings = dict[str, str]()
-    if indexing.max_file_bytes != defaults.max_file_bytes:
-        shaping_settings["max_file_bytes"] = str(indexing.max_file_bytes)
+    shaping_settings = {"max_file_bytes": str(indexing.max_file_bytes)}
     if indexing.index_secrets:
         shaping_settings["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
@@ -88,6 +87,7 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
 
     It ignores the scope: a scan finds the files that enter and leave it.
     """
+    stored = {"max_file_bytes": _EARLIER_MAX_FILE_BYTES} | dict(stored)
     names = stored.keys() | current.keys()
     changes = {name for name in names if stored.get(name) != current.get(name)}
     languages = _names_after(_QUERY, changes)
@@ -107,7 +107,7 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
         containing = _PRIVATE_KEY_TEXT
     if "max_file_bytes" in changes:
         skipped.append("too_large")
-        limit = int(current.get("max_file_bytes", IndexingSettings().max_file_bytes))
+        limit = int(current["max_file_bytes"])
     return AffectedFiles(
         languages=tuple(_with_dialects(languages)),
         skipped=tuple(skipped),
