@@ -48,6 +48,8 @@ class Script:
     delay_s: float = 0.0
     # while it is clear, whoever asks anything waits
     answers: threading.Event = field(default_factory=set_event)
+    # while it is clear, whoever asks for the list of models waits
+    lists_models: threading.Event = field(default_factory=set_event)
     ignores_dimensions: bool = False  # as servers did before they knew them
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of /api/embed
     # of /api/embed, names in lower case
@@ -76,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/api/version":
             self._json(200, {"version": "0.6.3"})
         elif self.path == "/api/tags":
+            self.script.lists_models.wait()
             models = [
                 {"name": name, "model": name, "digest": digest}
                 for name, digest in self.script.models.items()

@@ -2,6 +2,7 @@
 why.
 """
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -240,6 +241,21 @@ async def test_an_invalid_response_is_refused(
     script.raw = raw
     with pytest.raises(EmbedderUnavailable):
         await embedder.embed_query("a")
+
+
+async def test_no_request_outlives_a_query_that_fails(
+    opened: Opener, url: str, script: Script
+) -> None:
+    embedder = await opened(url)
+    script.raw = b"<html>"
+    script.lists_models.clear()
+    tasks = asyncio.all_tasks()
+    try:
+        with pytest.raises(EmbedderUnavailable):
+            await embedder.embed_query("a")
+        assert asyncio.all_tasks() == tasks
+    finally:
+        script.lists_models.set()
 
 
 async def test_another_model_behind_the_name_is_noticed(

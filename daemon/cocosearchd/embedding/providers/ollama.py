@@ -59,9 +59,13 @@ class OllamaEmbedder:
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`."""
-        rows, _ = await asyncio.gather(
-            self._embed([text], self.fingerprint.query_prefix), self._require_same_weights()
-        )
+        same_weights = asyncio.create_task(self._require_same_weights())
+        try:
+            rows = await self._embed([text], self.fingerprint.query_prefix)
+            await same_weights
+        finally:  # no request may outlive this call, whichever of the two has failed
+            same_weights.cancel()
+            await asyncio.gather(same_weights, return_exceptions=True)
         row: Vectors = rows[0]
         return row
 
