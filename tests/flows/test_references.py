@@ -199,6 +199,14 @@ def test_callers_and_callees_are_trees(daemon: Daemon) -> None:
     assert (2, "load_settings") in names
 
 
+def test_a_function_that_is_only_passed_on_is_not_called_unused(daemon: Daemon, tree: Path) -> None:
+    write(tree, "app/hooks.py", "def on_exit(): pass\n\nregister(on_exit)\n")
+    reply = daemon.call("callers", target="on_exit")
+    assert reply["calls"] == []
+    (note,) = reply["notes"]
+    assert note.startswith("1 use without a call")
+
+
 def test_a_use_that_is_not_certain_says_why(daemon: Daemon) -> None:
     reply = daemon.call("references", target="Door.close")
     (use,) = reply["files"][0]["references"]

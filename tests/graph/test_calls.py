@@ -155,6 +155,28 @@ def test_a_dense_graph_is_bounded() -> None:
     assert len({node.key for node in tree.nodes if node.repeats < 0 and not node.is_cycle}) == 59
 
 
+def test_uses_of_the_target_without_a_call_are_counted() -> None:
+    files = parse_sources(
+        {
+            "a.py": """
+                class Rules:
+                    def build(self):
+                        return Request(errback=self.failed)
+
+                    def failed(self):
+                        return log(self.logged)
+
+                    def logged(self):
+                        pass
+                """,
+        }
+    )
+    tree = callers("Rules.failed", CallQuery(depth=3), files)
+    assert (tree.total, tree.other_uses) == (0, 1)
+    tree = callers("Rules.build", CallQuery(depth=3), files)
+    assert (tree.total, tree.other_uses) == (0, 0)
+
+
 def test_a_walk_ends_when_the_time_is_over() -> None:
     lines = "helper()\n" * 200
     files = parse_sources(

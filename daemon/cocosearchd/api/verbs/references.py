@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -161,7 +161,7 @@ class ReferenceVerbs:
             **make_reply_fields(answer),
             complete=tree.is_complete,
             cursor=None if is_last else json.dumps(offset + len(fitting)),
-            notes=(*answer.value.notes, *(() if tree.is_complete else (_PARTIAL,))),
+            notes=(*answer.value.notes, *_call_notes(tree)),
             definitions=answer.value.definitions,
             calls=fitting,
             total=tree.total,
@@ -278,6 +278,14 @@ def _call_entry(position: int, node: calls.CallNode, texts: Mapping[str, FileLin
         repeats=node.repeats,
         is_cycle=node.is_cycle,
     )
+
+
+def _call_notes(tree: calls.CallTree) -> Iterator[str]:
+    if not tree.is_complete:
+        yield _PARTIAL
+    if tree.other_uses and not tree.total:
+        uses = "1 use" if tree.other_uses == 1 else f"{tree.other_uses} uses"
+        yield f"{uses} without a call, for example passed on: `references` shows where"
 
 
 def _name_text(name: g.ResolvedName) -> str:

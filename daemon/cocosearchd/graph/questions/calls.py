@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -88,7 +88,8 @@ class CallTree:
     """A page of the entries of a tree, each after its parent.
 
     `total` counts the entries up to the end of the page, and `is_last` is False if more follow.
-    `external` are names that are called, and defined outside of the index.
+    `external` are names that are called, and defined outside of the index. `other_uses` counts the
+    uses of a target that are no calls, as where it is passed on; all of them if it has no caller.
     """
 
     nodes: tuple[CallNode, ...]
@@ -96,6 +97,7 @@ class CallTree:
     external: tuple[str, ...]
     is_last: bool
     is_complete: bool
+    other_uses: int = 0
 
 
 class _Edge(NamedTuple):
@@ -114,14 +116,19 @@ def find_callers(
     is_over: IsOver,
 ) -> CallTree:
     """Find what calls a definition; calls of a constructor are those of its class."""
+    other_uses = 0
 
-    def edges(group: Sequence[DefinitionKey], _: bool) -> Iterator[_Edge]:
+    def edges(group: Sequence[DefinitionKey], is_target: bool) -> Iterator[_Edge]:
+        nonlocal other_uses
         for key in _with_classes(files, group):
             for match in resolver.uses_of(key):
                 if match.use.kind == "call":
                     yield _caller_edge(match)
+                elif is_target and key in group:
+                    other_uses += 1
 
-    return _Walk(files, query, is_over).run(keys, edges)
+    tree = _Walk(files, query, is_over).run(keys, edges)
+    return replace(tree, other_uses=other_uses)
 
 
 def find_callees(
