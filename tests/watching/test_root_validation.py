@@ -113,6 +113,10 @@ def test_names_are_the_directorys_and_longer_where_needed() -> None:
         (b"/srv/play/api", "srv-play-api"),
         (b"/home/me/work/tree two", "tree_two"),
         (b"/odd/\xff\n", "_"),
+        (b"/odd/a, b", "a_b"),
+        (b"/odd/--all", "all"),
+        (b"/odd/-", "odd-_"),
+        ("/odd/a\x9b2J\u202eb".encode(), "a_2J_b"),
     ):
         assert propose_name(root, None, taken_names) == name
         taken_names[name] = root
@@ -141,7 +145,23 @@ def test_a_chosen_name_is_kept_or_refused_with_both_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", "a/b", "a\nb", " a", "a ", "x" * 101, "back\\slash", ".", ".."]
+    "name",
+    [
+        "",
+        " ",
+        "a/b",
+        "a\nb",
+        " a",
+        "a ",
+        "x" * 101,
+        "back\\slash",
+        ".",
+        "..",
+        "a,b",
+        "--all",
+        "a\x9b2J",
+        "a\u202eb",
+    ],
 )
 def test_names_that_cannot_be_used(name: str) -> None:
     with pytest.raises(InvalidInput):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shlex
 from dataclasses import replace
 
 from cocosearch_ipc import protocol as p
@@ -130,7 +131,7 @@ class IndexReports:
         name = index.record.name
         warning = (
             f"{index.outdated_chunks:,} chunks of {name} are of an older version, which knew one symbol "
-            f"of each: sym: and name: may miss some; cocosearchctl reindex {name} fixes that"
+            f"of each: sym: and name: may miss some; cocosearchctl reindex {shlex.quote(name)} fixes that"
         )
         return (warning,)
 

@@ -6,7 +6,6 @@ environment. An invalid file is rejected as a whole, with one sentence.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,7 @@ MAX_ITEMS, MAX_TEXT = 500, 500
 MAX_NAMES = 20
 # Ignored keys that a warning names.
 _MAX_IGNORED = 5
-_PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+_MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,18 +192,21 @@ def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue
         yield parsed
 
 
+def _is_plain(name: str) -> bool:
+    return 0 < len(name) <= _MAX_NAME_LENGTH and name.isprintable() and name == name.strip()
+
+
 def _texts(entry: SettingEntry) -> tuple[str, ...]:
     """Return one text or a list of texts, printable and short: they are shown, and stored.
 
     Raises `BadSettings`.
     """
     items = entry.value if isinstance(entry.value, list) and entry.key != "name" else [entry.value]
-    if not all(
-        isinstance(item, str) and _PLAIN.fullmatch(item) and item == item.strip() for item in items
-    ):
+    if not all(isinstance(item, str) and _is_plain(item) for item in items):
         kind = "a name" if entry.key == "name" else "a list of names"
         raise BadSettings(
-            f"{entry.key} in {entry.location} is not {kind}", "use 1 to 100 printable characters"
+            f"{entry.key} in {entry.location} is not {kind}",
+            f"use 1 to {_MAX_NAME_LENGTH} printable characters",
         )
     names = tuple(dict.fromkeys(items))
     if len(names) > MAX_NAMES:

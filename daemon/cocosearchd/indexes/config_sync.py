@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 from dataclasses import replace
 
 import anyio
@@ -75,7 +76,7 @@ def embedder_mismatch(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMi
     return IdentityMismatch(
         f"index {record.name!r} was built with {record.identity.model} ({record.dimension}-d); "
         f"configured: {fingerprint}",
-        f"cocosearchctl reindex {record.name}, or configure what it was built with",
+        f"cocosearchctl reindex {shlex.quote(record.name)}, or configure what it was built with",
     )
 
 

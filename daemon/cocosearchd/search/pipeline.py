@@ -3,6 +3,7 @@
 plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expand
 """
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -408,7 +409,7 @@ class Pipeline:
             raise IdentityMismatch(
                 f"index {record.name} was made by {pairs.get('provider')}/{pairs.get('model')}, "
                 f"not by {fingerprint}",
-                f"cocosearchctl reindex {record.name}, or configure the embedder it was made by",
+                f"cocosearchctl reindex {shlex.quote(record.name)}, or configure the embedder it was made by",
             )
 
 

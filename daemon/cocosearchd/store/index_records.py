@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+import shlex
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ async def create_index(
             )
             raise Conflict(
                 f"{conflict} is taken by index {owner_name} of {describe_root(owner_root)}",
-                f"choose another name, or forget it with `cocosearchctl clear {owner_name}`",
+                f"choose another name, or forget it with `cocosearchctl clear {shlex.quote(owner_name)}`",
             )
         values = {"name": name, "root": root, "topics": list(topics), "role": "current"}
         return await insert_index(connection, values, dimension, identity)

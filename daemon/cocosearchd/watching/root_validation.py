@@ -16,8 +16,11 @@ from cocosearchd.runtime.files.nofollow import without_links
 from cocosearchd.watching.hints.mounts import KERNEL, file_system
 
 MAX_NAME = 100
-_NAME = re.compile(r"[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*")
-_UNFIT = re.compile(r"[\s/\\\x00-\x1f\x7f]+")
+# A character that no name has, beside those that are not printable: options of the command line
+# separate names by commas.
+_SEPARATOR = re.compile(r"[/\\,]")
+# Runs that are `_` in a name that is made from a directory's.
+_REPLACED = re.compile(r"[\s/\\,?]+")
 
 
 def check_root(path: bytes, state_dir: Path) -> bytes:
@@ -112,7 +115,7 @@ def propose_name(root: bytes, name: str | None, roots: Mapping[str, bytes]) -> s
         return _checked_name(name, root, roots)
     parts = [_name_part(os.fsdecode(part)) for part in root.split(b"/") if part] or ["root"]
     for first in range(len(parts) - 1, -1, -1):
-        proposed = "-".join(parts[first:])[-MAX_NAME:]
+        proposed = "-".join(parts[first:])[-MAX_NAME:].lstrip("-")
         if proposed not in roots:
             return proposed
     base = parts[-1][: MAX_NAME - 8]
@@ -120,16 +123,11 @@ def propose_name(root: bytes, name: str | None, roots: Mapping[str, bytes]) -> s
 
 
 def _checked_name(name: str, root: bytes, roots: Mapping[str, bytes]) -> str:
-    # Every client would remove a name of dots alone from a resource's address.
-    if (
-        not _NAME.fullmatch(name)
-        or len(name) > MAX_NAME
-        or name != name.strip()
-        or name in (".", "..")
-    ):
+    if not _is_name(name):
         raise InvalidInput(
             f"{name!r} cannot be the name of an index",
-            f"use 1 to {MAX_NAME} characters without slashes and without spaces at its ends",
+            f"use 1 to {MAX_NAME} printable characters, without slashes and commas, without spaces at"
+            " the ends and without a hyphen at the beginning",
         )
     if name in roots and roots[name] != root:
         raise Conflict(
@@ -139,10 +137,25 @@ def _checked_name(name: str, root: bytes, roots: Mapping[str, bytes]) -> str:
     return name
 
 
+def _is_name(name: str) -> bool:
+    """Return whether people can read a name, and name it in options and addresses.
+
+    Names come from directories and files of projects, so the author of a repository writes them.
+    """
+    return (
+        0 < len(name) <= MAX_NAME
+        and name.isprintable()
+        and not _SEPARATOR.search(name)
+        and name == name.strip()
+        and not name.startswith("-")
+        and name not in (".", "..")  # every client removes them from a resource's address
+    )
+
+
 def _name_part(part: str) -> str:
-    """Return a part of a path as a part of a name, without unprintable characters."""
-    printable = part.encode("utf-8", "replace").decode("utf-8").replace("?", "_")
-    return _UNFIT.sub("_", printable).strip("_") or "_"
+    """Return a part of a path as a part of a name, with `_` for characters that no name has."""
+    printable = "".join(c if c.isprintable() else " " for c in part)
+    return _REPLACED.sub("_", printable).lstrip("-_").rstrip("_") or "_"
 
 
 def _same(path: bytes, second: bytes) -> bool:

@@ -1,5 +1,6 @@
 """Status, lists and counts as text for people."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -66,7 +67,7 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
     rows = [("name", "state", "files", "skipped", "chunks", "pending", "root")]
     rows += [
         (
-            *(i["name"], i["state"], output.format_number(i["files"])),
+            *(_line(i["name"]), i["state"], output.format_number(i["files"])),
             *(
                 output.format_number(-1 if i["files"] < 0 else sum(i.get("skipped", {}).values())),
                 output.format_number(i["chunks"]),
@@ -78,7 +79,7 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
     ]
     head, *body = table(rows)
     yield style.paint(head, output.BOLD)
-    width = max(len(index["name"]) for index in entries)
+    width = max(len(_line(index["name"])) for index in entries)
     for index, row in zip(entries, body, strict=True):
         state = style.paint(index["state"], _STATES.get(index["state"], output.CYAN))
         yield row[:width] + row[width:].replace(index["state"], state, 1)
@@ -90,14 +91,14 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
 def _owner(index: dict[str, Any]) -> Iterator[str]:
     """Yield the owner of a followed index."""
     if index.get("schema") and index.get("watcher"):
-        yield f"  {index['name']}: {_line(index['watcher'])}"
+        yield f"  {_line(index['name'])}: {_line(index['watcher'])}"
 
 
 def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     for note in index.get("notes") or ():
-        yield style.paint(f"  {index['name']}: {_line(note)}", output.YELLOW)
+        yield style.paint(f"  {_line(index['name'])}: {_line(note)}", output.YELLOW)
     if index.get("reason"):
-        yield style.paint(f"  {index['name']}: {_line(index['reason'])}", output.YELLOW)
+        yield style.paint(f"  {_line(index['name'])}: {_line(index['reason'])}", output.YELLOW)
     yield from _failed(index, style)
     yield from _precise(index, style)
     yield from _unparsed(index, style)
@@ -128,7 +129,7 @@ def _precise(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     if files := index.get("precise_files"):
         changed = index.get("changed_precise_files", 0)
         since = f", of which {output.format_number(changed)} changed since" if changed else ""
-        text = f"  {index['name']}: a SCIP index has the uses of {output.format_number(files)} files{since}"
+        text = f"  {_line(index['name'])}: a SCIP index has the uses of {output.format_number(files)} files{since}"
         yield style.paint(text, output.DIM)
 
 
@@ -148,7 +149,8 @@ def _excluded(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint(f"  {_line(file['sentence'])}", output.DIM)
     rest = sum(index.get("skipped", {}).values()) - len(files)
     if files and rest > 0:
-        more = f"… and {rest:,} more; `cocosearchctl stats {index['name']} --failures` lists them"
+        name = shlex.quote(_line(index["name"]))
+        more = f"… and {rest:,} more; `cocosearchctl stats {name} --failures` lists them"
         yield style.paint(f"  {more}", output.DIM)
 
 

@@ -12,6 +12,7 @@ import faulthandler
 import fcntl
 import logging
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -375,7 +376,7 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
     if index_identity(embedder.fingerprint.pairs(), settings) != record.identity:
         raise IdentityMismatch(
             f"index {record.name!r} was built with another embedder or chunker",
-            f"cocosearchctl reindex {record.name}",
+            f"cocosearchctl reindex {shlex.quote(record.name)}",
         )
     return RowRules(
         index=record.number,

@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import os
 import resource
+import shlex
 import shutil
 import stat
 import sys
@@ -316,7 +317,7 @@ def _index(index: dict[str, Any]) -> Iterator[Finding]:
             name,
             TROUBLED_STATES[state],
             f"{state}: {index.get('reason') or ''}",
-            f"cocosearchctl reindex {index['name']}",
+            f"cocosearchctl reindex {shlex.quote(index['name'])}",
         )
     else:
         yield Finding(
