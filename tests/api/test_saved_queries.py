@@ -61,6 +61,19 @@ async def test_a_beginning_since_then_tells_of_what_has_changed_and_knows_the_re
     assert await every.begin("code", None) == answers.there
 
 
+async def test_a_linked_index_is_not_asked() -> None:
+    """It may have a file of the same path, which has not changed."""
+    requests = list[SearchRequest]()
+
+    class Recording(Answers):
+        async def __call__(self, request: SearchRequest) -> SearchReply:
+            requests.append(request)
+            return await super().__call__(request)
+
+    await SavedQuery(Recording(), SearchRequest("circuit breaker")).new("code", ["a.py"])
+    assert [request.linked for request in requests] == [False]
+
+
 async def test_an_index_that_goes_while_it_is_asked_ends_no_saved_query() -> None:
     class Gone(Answers):
         """The tables went between a commit and the question."""

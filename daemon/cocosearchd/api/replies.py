@@ -1,15 +1,15 @@
 """Convert model values to replies of the protocol. Pure."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from datetime import UTC
 from typing import Literal
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.exclusion import exclusion_sentence, find_exclusion, unparsed_sentence
-from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.freshness import Freshness
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.model import Clock, Hit, IndexRecord, Place
 from cocosearchd.search.relevance import WEAK
@@ -291,20 +291,4 @@ def search(
         cursor=cursor,
         weak=bool(hits) and max(hit.relevance for hit in hits) < WEAK,
         omitted=omitted,
-    )
-
-
-def with_missing(
-    reply: p.SearchReply, missing: Sequence[str], warnings: Sequence[str]
-) -> p.SearchReply:
-    """Mark a reply as incomplete: `missing` are sentences about indexes, `warnings` have hints."""
-    if not missing:
-        return reply
-    incomplete = stale_reason("index_unavailable", error="; ".join(missing))
-    return replace(
-        reply,
-        fresh=False,
-        stale_reason=reply.stale_reason or incomplete.sentence,
-        stale_code=reply.stale_code or incomplete.code,
-        notes=(*reply.notes, *warnings),
     )

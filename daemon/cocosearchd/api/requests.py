@@ -40,15 +40,25 @@ class IndexFields(Protocol):
     def cwd(self) -> str | None: ...
 
 
+def asks_all_indexes(request: IndexFields, query: Query | None = None) -> bool:
+    """Return whether a request means all indexes: its names and topics, else, narrow them."""
+    return request.all_indexes and not any((*_names(request, query), *_topics(request, query)))
+
+
 async def searched_indexes(
-    indexes: IndexLookup, request: IndexFields, query: Query | None = None
+    indexes: IndexLookup,
+    request: IndexFields,
+    query: Query | None = None,
+    *,
+    needs_vectors: bool = True,
 ) -> tuple[RunningIndex, ...]:
     """Return indexes that a request and the inline filters of its query select; they narrow each
     other.
 
+    A request for all indexes leaves out those that cannot be searched (`find_missing_indexes`).
     Raises `NotFound`, and the error of an index that is named but does not run.
     """
-    selected = await _select(indexes, request, query)
+    selected = await _select(indexes, request, query, needs_vectors)
     if not selected:
         raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
     for index in selected:
@@ -58,17 +68,25 @@ async def searched_indexes(
 
 
 async def _select(
-    indexes: IndexLookup, request: IndexFields, query: Query | None
+    indexes: IndexLookup, request: IndexFields, query: Query | None, needs_vectors: bool
 ) -> tuple[RunningIndex, ...]:
-    name = () if request.index is None else (request.index,)
-    names = ((*request.indexes, *name), query.indexes if query else ())
-    topics = (request.topics, query.topics if query else ())
+    names, topics = _names(request, query), _topics(request, query)
     if any((*names, *topics)):
         return indexes.intersect(names, topics)
     if request.all_indexes:
-        separate = indexes.apart()
+        separate = indexes.apart() if needs_vectors else ()
         usable = tuple(
             index for index in indexes.all() if index.error is None and index not in separate
         )
         return usable or indexes.all()
     return (await indexes.select(None, request.cwd),)
+
+
+def _names(request: IndexFields, query: Query | None) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of names that narrow each other."""
+    name = () if request.index is None else (request.index,)
+    return (*request.indexes, *name), query.indexes if query else ()
+
+
+def _topics(request: IndexFields, query: Query | None) -> tuple[tuple[str, ...], ...]:
+    return request.topics, query.topics if query else ()

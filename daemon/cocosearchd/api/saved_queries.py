@@ -33,9 +33,12 @@ class SavedQuery:
     """One query of one subscriber. Remembers the first matches and the reported ones."""
 
     def __init__(self, search: Search, request: SearchRequest) -> None:
-        """`request` names no index. Searches skip the cache and do not wait for changes."""
+        """`request` names no index. Searches skip the cache and do not wait for changes.
+
+        They ask no linked indexes: a path says which file has changed only within its index.
+        """
         self._search = search
-        self._request = replace(request, cwd=None, sync_timeout_ms=0, use_cache=False)
+        self._request = replace(request, cwd=None, sync_timeout_ms=0, use_cache=False, linked=False)
         self._digests: dict[bytes, None] = {}  # in order of arrival
 
     async def begin(

@@ -175,7 +175,7 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
     for hit in reply["results"]:
         path = hit["path"]
         if root := roots.get(hit["index"]):
-            path = os.path.relpath(os.path.join(root, path), cwd)
+            path = os.path.relpath(os.path.join(root, on_disk(path)), cwd)
         line = line_to_open(hit, reply.get("query") or "")
         text = hit["content"].split("\n")[line - hit["start_line"]].strip()
         places = [(line, text), *((p["line"], p["text"]) for p in hit.get("also") or ())]

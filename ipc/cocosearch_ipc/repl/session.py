@@ -300,7 +300,7 @@ class ReplSession:
             )
         except OSError as error:
             raise InvalidLine(f"cannot start {command[0]}: {error.strerror}; set EDITOR") from None
-        yield f"{hit['path']}:{hit['start_line']}"
+        yield f"{output.printable(hit['path'], keep='')}:{hit['start_line']}"
 
 
 def _quit(_: str) -> Iterator[str]:

@@ -10,8 +10,9 @@ import anyio
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import file_references, replies
 from cocosearchd.api.index_sync import IndexSync, least_fresh
+from cocosearchd.api.missing_indexes import find_missing_indexes
 from cocosearchd.api.overlay_sessions import OverlaySessions
-from cocosearchd.api.requests import searched_indexes
+from cocosearchd.api.requests import asks_all_indexes, searched_indexes
 from cocosearchd.errors import InvalidInput
 from cocosearchd.forms.path_forms import glob_from_client, path_from_client
 from cocosearchd.freshness import Freshness
@@ -69,7 +70,7 @@ class GrepVerbs:
         began = anyio.current_time()
         query = _make_query(request)
         cursor = _read_cursor(request.cursor)
-        selected = await searched_indexes(self._indexes.lookup, request)
+        selected = await searched_indexes(self._indexes.lookup, request, needs_vectors=False)
         indexes = tuple(sorted(selected, key=lambda index: index.record.name))
         freshness = least_fresh(indexes, await self._sync.wait_all(indexes, deadline))
         synced = anyio.current_time()
@@ -80,7 +81,12 @@ class GrepVerbs:
             "sync": (synced - began) * 1000,
             "total": (anyio.current_time() - began) * 1000,
         }
-        return _reply(request, indexes, answers, freshness, timings)
+        reply = _reply(request, indexes, answers, freshness, timings)
+        if not asks_all_indexes(request):
+            return reply
+        missing = find_missing_indexes(self._indexes.lookup, needs_vectors=False)
+        complete = reply.complete and not missing.sentences
+        return missing.mark(replace(reply, complete=complete))
 
     async def _search_indexes(
         self,

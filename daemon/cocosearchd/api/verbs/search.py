@@ -12,17 +12,18 @@ from cocosearch_ipc import protocol as p
 from cocosearchd.api import file_references, replies
 from cocosearchd.api.index_reports import IndexReports
 from cocosearchd.api.index_sync import IndexSync, least_fresh
+from cocosearchd.api.missing_indexes import find_missing_indexes
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import (
+    asks_all_indexes,
     query_of,
     searched_indexes,
     wants_explanation,
 )
-from cocosearchd.errors import IdentityMismatch
 from cocosearchd.freshness import Freshness
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
-from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
+from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
 from cocosearchd.search.joint.index_sentences import group_sentences, limit_sentences
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.listing.symbol_list import next_cursor
@@ -58,7 +59,9 @@ class SearchVerbs:
         else:
             reply = await self._search_several(indexes, request, query, warnings, deadline)
         self.latency.add(reply.timings_ms["total"])
-        return replies.with_missing(reply, *self._incompatible()) if request.all_indexes else reply
+        if not asks_all_indexes(request, query):
+            return reply
+        return find_missing_indexes(self._indexes.lookup, needs_vectors=True).mark(reply)
 
     async def _resolve(
         self, request: p.SearchRequest, deadline: float | None
@@ -171,34 +174,6 @@ class SearchVerbs:
             for sentence in await self._reports.empty_warning(index)
         ]
         return group_sentences(sentences)
-
-    def _incompatible(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return warnings about indexes that cannot be searched, and the same with hints."""
-        failed = [
-            FailedIndex(index.record.name, index.error)
-            for index in self._indexes.lookup.all()
-            if index.error is not None
-        ]
-        failed += [
-            FailedIndex(index.record.name, _apart_error(index))
-            for index in self._indexes.lookup.apart()
-        ]
-        hints = dict[str, str]()  # of equal sentences, that of the first index
-        for failure in failed:
-            hints.setdefault(failure.error.message, failure.error.hint)
-        with_hints = (
-            (name, f"{sentence}: {hints[failure.error.message]}")
-            for failure in failed
-            for name, sentence in (failure.sentence,)
-        )
-        return group_sentences(failure.sentence for failure in failed), group_sentences(with_hints)
-
-
-def _apart_error(index: RunningIndex) -> IdentityMismatch:
-    return IdentityMismatch(
-        f"its embedder is {index.record.identity.model}, unlike that of the others",
-        f"search it by its name, {index.record.name}",
-    )
 
 
 async def _explain_absence(index: RunningIndex, details: dict[str, Any]) -> None:

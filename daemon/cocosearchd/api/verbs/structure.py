@@ -148,6 +148,7 @@ class StructureVerbs:
                 limit=QUERY_HITS,
                 sync_timeout_ms=request.sync_timeout_ms,
                 session=request.session,
+                linked=False,
             )
         )
         return [result.path for result in reply.results]

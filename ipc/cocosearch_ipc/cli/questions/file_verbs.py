@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -82,7 +83,7 @@ def cat(args: argparse.Namespace, env: Env) -> int:
         output.document(reply)
         return exits.OK
     if not reply["fresh"]:
-        output.note(f"indexed content: {reply['stale_reason']}")
+        output.note(f"indexed content: {output.printable(reply['stale_reason'], keep='')}")
     if first and first > reply["total_lines"]:
         output.error(f"{path} has only {reply['total_lines']} lines")
         return exits.FAILED
@@ -200,7 +201,9 @@ def models(args: argparse.Namespace, env: Env) -> int:
     uses = [("index", "built with", "dimension", "")]
     for use in reply["indexes"]:
         note = f"until {use['following']} is complete" if use["following"] else ""
-        note = note or ("" if use["configured"] else f"cocosearchctl reindex {use['index']}")
+        note = note or (
+            "" if use["configured"] else f"cocosearchctl reindex {shlex.quote(use['index'])}"
+        )
         uses.append(
             (use["index"], f"{use['provider']}/{use['model']}", str(use["dimension"]), note)
         )
