@@ -46,7 +46,9 @@ def make_affected(number: int, *, is_test: bool) -> Affected:
 def test_an_answer_about_impact_fits_into_its_budget(budget: int) -> None:
     affected = tuple(make_affected(number, is_test=number % 2 == 1) for number in range(300))
     request = s.ImpactRequest("retry", budget_tokens=budget, limit=1000)
-    fields = change_impact._affected_fields(request, Impact(affected, complete=True), offset=0)
+    fields = change_impact._affected_fields(
+        request, Impact(affected, complete=True), offset=0, generation=7
+    )
     reply = s.ImpactReply(
         index="shop", fresh=True, stale_reason=None, as_of=None, complete=True, **fields
     )
@@ -61,5 +63,11 @@ def test_an_answer_about_impact_fits_into_its_budget(budget: int) -> None:
 def test_without_a_budget_all_is_listed_up_to_the_limit() -> None:
     affected = tuple(make_affected(number, is_test=True) for number in range(30))
     request = s.ImpactRequest("retry", limit=20)
-    fields = change_impact._affected_fields(request, Impact(affected, complete=True), offset=0)
-    assert (len(fields["affected"]), len(fields["test_files"]), fields["cursor"]) == (20, 30, "20")
+    fields = change_impact._affected_fields(
+        request, Impact(affected, complete=True), offset=0, generation=7
+    )
+    assert (len(fields["affected"]), len(fields["test_files"]), fields["cursor"]) == (
+        20,
+        30,
+        "[20, 7]",
+    )

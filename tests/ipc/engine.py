@@ -64,6 +64,8 @@ class FixedEngine:
         self.fresh_files = True
         self.worker = "running"
         self.paused: str | None = None
+        self.stale: str | None = None  # why no search is fresh
+        self.notes: tuple[str, ...] = ()  # of searches
         self.version = "0.1.0"
         self.cancelled = 0
         self.indexes = {"demo": "/srv/demo"}
@@ -89,12 +91,13 @@ class FixedEngine:
         return p.SearchReply(
             query=request.query,
             results=self.results[: request.limit],
-            fresh=True,
-            stale_reason=None,
+            fresh=self.stale is None,
+            stale_reason=self.stale,
             as_of=AS_OF,
             cache="miss",
             timings_ms={"total": 1.5},
             index=index,
+            notes=self.notes,
         )
 
     async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
@@ -30,7 +31,7 @@ def main() -> int:
         output.flush()
     except client.CallFailed as failed:
         details = {"code": failed.code} if failed.code else {}
-        output.error(failed.message, failed.hint, as_json="--json" in arguments, **details)
+        output.error(failed.message, failed.hint, as_json=_wants_json(arguments), **details)
         if failed.exit_code is not None:
             return failed.exit_code
         return exits.NOT_RUNNING if failed.reason else exits.from_rpc_code(failed.code)
@@ -40,9 +41,18 @@ def main() -> int:
         output.discard_output()
         return exits.OK
     except OSError as error:
-        _report(error, as_json="--json" in arguments)
+        _report(error, as_json=_wants_json(arguments))
         return exits.FAILED
     return code
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Tell if errors shall be JSON as well."""
+    return (
+        "--json" in arguments
+        or "--format=json" in arguments
+        or ("--format", "json") in pairwise(arguments)
+    )
 
 
 def _report(error: OSError, *, as_json: bool) -> None:

@@ -33,13 +33,22 @@ def run(
         for line in answers.compact(reply):
             output.line(line)
     elif how == "grep":
-        for line in answers.grep(reply, roots(env), os.getcwd()):
-            output.line(line)
+        _print_places(reply, env)
     else:
         style = output.Style.of(sys.stdout, env)
         for line in answers.text(reply, style, roots(env) if style.links else {}, full=full):
             output.line(line)
     return reply
+
+
+def _print_places(reply: dict[str, Any], env: Mapping[str, str]) -> None:
+    """Print places for an editor, and what is said about them to standard error."""
+    for line in answers.grep(reply, roots(env), os.getcwd()):
+        output.line(line)
+    if reply.get("weak"):
+        output.note(answers.WEAK_NOTICE)
+    for line in answers.remarks(reply):
+        output.note(line)
 
 
 def fetch_results(

@@ -262,9 +262,9 @@ def file(reply: GetFileReply, last: int | None = None, *, has_index_name: bool =
     `last` is the last line that the client requested; with `has_index_name`, it named the index or
     a topic.
     """
-    if reply.start_line > reply.total_lines:
-        return f"{visible_name(reply.path)} has {reply.total_lines} lines."
     state = "" if reply.fresh else f", as indexed: {_line(reply.stale_reason)}"
+    if reply.start_line > reply.total_lines:
+        return f"{visible_name(reply.path)} has {reply.total_lines} lines{state}."
     lines = f"{reply.start_line}-{reply.end_line} of {reply.total_lines} lines"
     head = f"{visible_name(reply.path)}:{lines}{state}"
     block = f"{CONTENT_NOTICE}\n{head}\n{fenced(visible(reply.content), reply.language)}"

@@ -43,7 +43,12 @@ function show({ title, facts, drawing, kinds = "" }) {
   at("graph").scrollIntoView({ block: "nearest" });
 }
 
-const freshness = (reply) => (reply.fresh ? "fresh" : `not fresh: ${reply.stale_reason}`);
+// What the answers behind a drawing lack: notes, and the first that is not fresh.
+function doubts(...replies) {
+  const stale = replies.find((reply) => !reply.fresh);
+  const notes = new Set(replies.flatMap((reply) => reply.notes ?? []));
+  return [...notes, stale ? `not fresh: ${stale.stale_reason}` : "fresh"];
+}
 const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 const more = (total, shown, what) => (total > shown ? `${total - shown} more ${what}` : "");
 
@@ -71,7 +76,7 @@ async function neighbours(index, target, signal) {
       more(callers.total, before.length, "callers"),
       more(callees.total, after.length, "callees"),
       callees.external.length ? `calls of other projects: ${callees.external.slice(0, NEIGHBOURS).join(", ")}` : "",
-      freshness(callers),
+      ...doubts(callers, callees),
     ],
     drawing: between(before, center, after, `${count(before.length, "caller")} and ${count(after.length, "callee")} of ${center.name}`),
     kinds: "confidences",
@@ -92,7 +97,7 @@ function fileImports(index, reply) {
       `imported by ${reply.total_importers}, imports ${reply.total_imports}`,
       more(reply.total_importers, before.length, "importers"),
       more(reply.total_imports, after.length, "imports"),
-      freshness(reply),
+      ...doubts(reply),
     ],
     drawing: between(before, { name: reply.target.split("/").pop(), note: reply.target }, after, `Files that import ${reply.target}, and that it imports`),
   };
@@ -118,8 +123,8 @@ function directoryModules(index, path, reply) {
     facts: [
       `${count(reply.modules.length, "module")}, ${linked.length} with imports between them`,
       more(linked.length, shown.length, "modules"),
-      reply.cycles.length ? `${count(reply.cycles.length, "group")} of modules that import each other in a circle` : "no circle of imports",
-      freshness(reply),
+      reply.cycles.length ? `${count(reply.cycles.length, "group")} of modules that import each other in a circle` : reply.complete ? "no circle of imports" : "",
+      ...doubts(reply),
     ],
     drawing: nodes.length ? layers(nodes, reply.edges, `Imports between ${nodes.length} modules of ${name}`) : null,
     kinds: "imports",

@@ -96,10 +96,9 @@ function showDaemon(status) {
     recent.length ? latency(recent, queries.p50_ms, queries.p95_ms) : element("p", { class: "quiet", text: "No query yet. Ask something above." }),
   );
   const broken = [["store", status.store], ["model", status.embedder], ["indexer", status.worker]].flatMap(([name, part]) => trouble(name, part));
-  for (const warning of [...(status.warnings ?? []), ...broken]) {
-    at("trouble").textContent = warning;
-    at("trouble").hidden = false;
-  }
+  const warnings = [...(status.warnings ?? []), ...broken];
+  at("trouble").textContent = warnings.join("\n");
+  at("trouble").hidden = !warnings.length;
 }
 
 function works(part) {

@@ -85,11 +85,11 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
             yield _compact_symbol(hit, index)
         else:
             yield from _compact_hit(hit, index)
-    yield from _compact_remarks(reply)
+    yield from remarks(reply)
 
 
-def _compact_remarks(reply: dict[str, Any]) -> Iterator[str]:
-    """Yield what comes after the results: more of them, notes, and why they are not fresh."""
+def remarks(reply: dict[str, Any]) -> Iterator[str]:
+    """Yield what is said about the results: more of them, notes, and why they are not fresh."""
     if cursor := reply.get("cursor"):
         yield f"there are more: cursor {output.printable(cursor, keep='')}"
     if not reply["results"]:

@@ -25,6 +25,7 @@ from cocosearch_ipc.cli.main import plain_query, run
 from cocosearch_ipc.cli.questions import file_verbs, query_options
 from cocosearch_ipc.cli.running import daemon_process, service_manager
 from cocosearch_ipc.client import VERSION, CallFailed
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render import answers, line_range, output, tables
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
 from cocosearch_ipc.rpc import dispatcher
@@ -135,6 +136,40 @@ def test_the_answer_for_people(served: Served) -> None:
 def test_the_answer_for_editors(served: Served) -> None:
     done = ctl(served, "query", "retry", "--format", "grep", cwd="/srv")
     assert done.stdout == "demo/src/retry.py:3:def retry(self, times: int) -> None:\n"
+    assert done.stderr == ""
+
+
+def test_an_editor_gets_places_and_a_person_the_doubts(served: Served) -> None:
+    served.engine.stale = "changes are pending"
+    served.engine.notes = ("other: not searched",)
+    done = ctl(served, "query", "retry", "--format", "grep", cwd="/srv")
+    assert done.stdout == "demo/src/retry.py:3:def retry(self, times: int) -> None:\n"
+    assert done.stderr.splitlines() == [
+        "note: other: not searched",
+        "not fresh: changes are pending",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "query retry --format grep --explain",
+        "query retry --format compact --why-not a.py",
+        "sync demo --index other",
+        "watch --limit 3",
+        "watch --min-evidence 0.5",
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(served: Served, line: str) -> None:
+    done = ctl(served, *line.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert " — hint: " in done.stderr
+    assert served.engine.requests == []
+
+
+def test_an_error_is_json_where_the_answer_would_be(served: Served) -> None:
+    done = ctl(served, "query", "retry", "--index", "gone", "--format", "json")
+    assert json.loads(done.stderr)["error"]
 
 
 def test_the_answer_for_a_language_model(served: Served) -> None:
@@ -672,6 +707,29 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         workspace_protocol.GetFileRequest("src/a.py", "demo", start_line=2, end_line=3),
         workspace_protocol.FindRelatedRequest("src/a.py", 2, "demo", limit=1),
     ]
+
+
+def test_the_name_of_a_file_may_end_as_a_location_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class OneFile(EngineWithFiles):
+        async def get_file(
+            self, request: workspace_protocol.GetFileRequest
+        ) -> workspace_protocol.GetFileReply:
+            if request.path != "notes:2-3":
+                raise Failure(f"there is no file {request.path}", code=error_codes.NOT_FOUND)
+            return await super().get_file(request)
+
+    (tmp_path / "state").mkdir()
+    with anyio.from_thread.start_blocking_portal() as portal:
+        served = start(tmp_path / "run", tmp_path / "state", portal, OneFile())
+        arguments = argparse.Namespace(place="notes:2-3", index="demo", json=False)
+        assert file_verbs.cat(arguments, served.environment) == exits.OK
+        arguments.place = "other:2"
+        with pytest.raises(CallFailed, match="there is no file other$"):
+            file_verbs.cat(arguments, served.environment)
+        served.stop()
+    assert capsys.readouterr().out == "b\nc\n"
 
 
 def test_top_draws_until_it_is_interrupted(served: Served) -> None:

@@ -285,6 +285,33 @@ def test_modules_are_drawn_in_columns_and_circles_end(served: Served, page: Page
 
 
 @needs_chromium
+def test_a_drawing_and_the_page_say_what_they_lack(served: Served, page: Page) -> None:
+    served.engine.paused = "indexing is paused"
+    served.engine.dependencies_reply = s.DependenciesReply(
+        "demo",
+        False,
+        "changes are pending",
+        None,
+        kind="directory",
+        modules=(s.DependencyNode("src"),),
+        complete=False,
+        notes=("not all files were read",),
+    )
+    page.call("Page.navigate", url=f"{served.url}/status#token={served.token}")
+    page.until("document.querySelectorAll('#indexes a').length === 1")
+    assert page.run("document.getElementById('trouble').textContent").splitlines() == [
+        "indexing is paused",
+        "port 7 is taken",
+    ]
+    page.run("document.querySelector('#indexes a').click()")
+    page.until("document.getElementById('graph-title').textContent === 'Modules of demo'")
+    facts = page.run("document.getElementById('graph-facts').textContent")
+    assert "not all files were read · not fresh: changes are pending" in facts
+    assert "circle" not in facts
+    assert page.messages == []
+
+
+@needs_chromium
 def test_light_dark_and_narrow(served: Served, page: Page) -> None:
     page.call("Page.navigate", url=f"{served.url}/status#token={served.token}")
     page.until("document.querySelectorAll('#indexes svg').length === 2")

@@ -10,7 +10,13 @@ from cocosearchd.api.verbs import grep, references
 from cocosearchd.errors import InvalidInput
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.search.answers import file_listing
-from cocosearchd.search.listing.cursors import MAX_CURSOR, read_cursor, read_offset
+from cocosearchd.search.listing.cursors import (
+    MAX_CURSOR,
+    PageStart,
+    read_cursor,
+    read_page_start,
+    write_page_start,
+)
 from cocosearchd.search.listing.list_cursor import decode_cursor
 
 TWO_TEXTS = ((str,), (str,))
@@ -42,7 +48,7 @@ def read_list(cursor: str) -> object:
         file_listing._read_cursor,
         grep._read_cursor,
         references._read_position,
-        lambda cursor: read_offset(cursor or "x", 9),
+        lambda cursor: read_page_start(cursor or "x", 9),
         read_list,
         decode_cursor,
     ],
@@ -57,5 +63,15 @@ def test_a_forged_cursor_is_refused(read: Callable[[str], object], cursor: str) 
 def test_a_path_of_any_bytes_is_a_value_of_a_cursor() -> None:
     path = path_text(b"\xff" * 4096)
     assert read_cursor(json.dumps(["index", path]), TWO_TEXTS) == ["index", path]
-    assert read_offset(None, 9) == read_offset("", 9) == 0
-    assert read_offset("9", 9) == 9
+    assert read_page_start(None, 9) == read_page_start("", 9) == PageStart()
+    assert read_page_start("9", 9) == PageStart(9)
+
+
+def test_a_page_after_a_change_says_that_entries_may_have_moved() -> None:
+    start = read_page_start(write_page_start(9, 70), 9)
+    assert start == PageStart(9, 70)
+    assert start.shift_notes(70) == ()
+    assert "missing or repeated" in start.shift_notes(71)[0]
+    assert PageStart(9).shift_notes(71) == ()
+    with pytest.raises(InvalidInput):
+        read_page_start(write_page_start(10, 70), 9)

@@ -34,7 +34,7 @@ from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.search.listing.cursors import MAX_NUMBER, read_offset
+from cocosearchd.search.listing.cursors import MAX_NUMBER, read_page_start, write_page_start
 from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 
@@ -62,15 +62,15 @@ class ImpactVerbs:
     async def impact(self, request: s.ImpactRequest) -> s.ImpactReply:
         """Return all that a change of a definition or a file affects, with the tests among it."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
-        offset = read_offset(request.cursor, MAX_NUMBER)
+        start = read_page_start(request.cursor, MAX_NUMBER)
         answer = await self._questions.ask(request, partial(_find_impact, request))
         finding = answer.value
         return s.ImpactReply(
             **make_reply_fields(answer),
             complete=finding.impact.complete,
-            notes=finding.notes,
+            notes=(*finding.notes, *start.shift_notes(answer.generation)),
             definitions=finding.definitions,
-            **_affected_fields(request, finding.impact, offset),
+            **_affected_fields(request, finding.impact, start.offset, answer.generation),
         )
 
     async def changes(self, request: s.ChangesRequest) -> s.ChangesReply:
@@ -78,7 +78,7 @@ class ImpactVerbs:
         run.
         """
         check_range("depth", request.depth, 1, MAX_DEPTH)
-        offset = read_offset(request.cursor, MAX_NUMBER)
+        start = read_page_start(request.cursor, MAX_NUMBER)
         selection = await self._questions.ask(request, _read_target)
         index = selection.index
         source = await self._read_source(index, selection.value, request.revisions)
@@ -88,12 +88,16 @@ class ImpactVerbs:
         return s.ChangesReply(
             **make_reply_fields(answer),
             complete=finding.impact.complete,
-            notes=(*finding.notes, *_untracked_note(source)),
+            notes=(
+                *finding.notes,
+                *_untracked_note(source),
+                *start.shift_notes(answer.generation),
+            ),
             base=source.changes.base,
             head=source.changes.head,
             changed=tuple(map(_changed_entry, finding.changed[: request.limit])),
             total_changed=len(finding.changed),
-            **_affected_fields(request, finding.impact, offset),
+            **_affected_fields(request, finding.impact, start.offset, answer.generation),
         )
 
     async def _read_source(
@@ -171,9 +175,9 @@ def _search(
 
 
 def _affected_fields(
-    request: s.ImpactRequest | s.ChangesRequest, impact: Impact, offset: int
+    request: s.ImpactRequest | s.ChangesRequest, impact: Impact, offset: int, generation: int
 ) -> dict[str, Any]:
-    """Return the fields that both replies share."""
+    """Return the fields that both replies share: the affected definitions from `offset` on."""
     test_files = list(dict.fromkeys(item.key.path for item in impact.affected if item.is_test))
     named_tests = _fit_test_files(test_files[:MAX_TEST_FILES], request.budget_tokens)
     page = list(map(_affected_entry, impact.affected[offset : offset + request.limit]))
@@ -186,7 +190,7 @@ def _affected_fields(
         "distances": {str(distance): count for distance, count in impact.distances.items()},
         "test_files": named_tests,
         "total_test_files": len(test_files),
-        "cursor": str(end) if end < len(impact.affected) else None,
+        "cursor": write_page_start(end, generation) if end < len(impact.affected) else None,
     }
 
 

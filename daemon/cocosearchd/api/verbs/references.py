@@ -25,7 +25,12 @@ from cocosearchd.graph.questions.question_limits import IsOver
 from cocosearchd.graph.questions.target_search import find_target_definitions
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.graph.resolution.resolver import Resolver
-from cocosearchd.search.listing.cursors import read_cursor, read_offset
+from cocosearchd.search.listing.cursors import (
+    PageStart,
+    read_cursor,
+    read_page_start,
+    write_page_start,
+)
 
 _PARTIAL = "the time was not enough for all of them: a path or a language narrows the question"
 _NAMED_SENTENCE = "it is the definition itself"
@@ -133,11 +138,11 @@ class ReferenceVerbs:
     async def _calls(self, request: g.CallsRequest, find_calls: FindCalls) -> g.CallsReply:
         if not 1 <= request.depth <= g.MAX_DEPTH:
             raise InvalidInput(f"depth is {request.depth}", f"use 1 to {g.MAX_DEPTH:,}")
-        offset = read_offset(request.cursor, calls.MAX_ENTRIES)
+        start = read_page_start(request.cursor, calls.MAX_ENTRIES)
 
         def find(moment: GraphMoment) -> _Calls:
             query = calls.CallQuery(
-                moment.where, request.min_confidence, request.depth, request.limit, offset
+                moment.where, request.min_confidence, request.depth, request.limit, start.offset
             )
             target = find_target_definitions(moment.files, moment.resolver, moment.target)
             entries = make_definition_entries(moment.files, target.keys)  # first, as above
@@ -145,23 +150,29 @@ class ReferenceVerbs:
             return _Calls(entries, target.notes, tree)
 
         answer = await self._questions.ask(request, find)
-        return await self._calls_reply(request, answer, offset)
+        return await self._calls_reply(request, answer, start)
 
     async def _calls_reply(
-        self, request: g.CallsRequest, answer: GraphAnswer[_Calls], offset: int
+        self, request: g.CallsRequest, answer: GraphAnswer[_Calls], start: PageStart
     ) -> g.CallsReply:
         tree = answer.value.tree
         places = [(site.path, site.line) for node in tree.nodes for site in node.sites]
         texts = await self._read_lines(answer, places)
         answer = answer.with_changes([path for path, lines in texts.items() if lines.changed])
-        entries = [_call_entry(*row, texts) for row in enumerate(tree.nodes, offset)]
+        entries = [_call_entry(*row, texts) for row in enumerate(tree.nodes, start.offset)]
         fitting = fit_entries(entries, request.budget_tokens, _call_text)
         is_last = tree.is_last and len(fitting) == len(entries)
         return g.CallsReply(
             **make_reply_fields(answer),
             complete=tree.is_complete,
-            cursor=None if is_last else json.dumps(offset + len(fitting)),
-            notes=(*answer.value.notes, *_call_notes(tree)),
+            cursor=None
+            if is_last
+            else write_page_start(start.offset + len(fitting), answer.generation),
+            notes=(
+                *answer.value.notes,
+                *_call_notes(tree),
+                *start.shift_notes(answer.generation),
+            ),
             definitions=answer.value.definitions,
             calls=fitting,
             total=tree.total,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cocosearchd.errors import InvalidInput
@@ -9,6 +10,10 @@ from cocosearchd.errors import InvalidInput
 # Characters: JSON writes each byte of a path that is no UTF-8 as six, and a path has 4,096 bytes.
 MAX_CURSOR = 32_768
 MAX_NUMBER = 2**31 - 1  # lines, bytes and columns are smaller
+_SHIFTED = (
+    "files have changed since the earlier page: entries may be missing or repeated; ask again without"
+    " the cursor"
+)
 _QUOTED = 60  # characters of a cursor that an error quotes
 
 
@@ -25,14 +30,39 @@ def read_cursor(cursor: str, kinds: Sequence[tuple[type, ...]]) -> list[Any]:
     return values
 
 
-def read_offset(cursor: str | None, maximum: int) -> int:
-    """Read a cursor that is the number of entries before a page. Raises `InvalidInput`."""
+@dataclass(frozen=True, slots=True)
+class PageStart:
+    """The beginning of a page: the number of entries before it, and the generation they had.
+
+    `generation` is None for the first page, and in cursors of earlier versions.
+    """
+
+    offset: int = 0
+    generation: int | None = None
+
+    def shift_notes(self, generation: int) -> tuple[str, ...]:
+        """Return a note if entries may have moved between pages: a list is made anew for each."""
+        return () if self.generation in (None, generation) else (_SHIFTED,)
+
+
+def read_page_start(cursor: str | None, maximum: int) -> PageStart:
+    """Read a cursor of `write_page_start`, or a plain number. Raises `InvalidInput`."""
     if not cursor:
-        return 0
-    is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(maximum))
-    if not is_number or int(cursor) > maximum:
+        return PageStart()
+    if cursor.startswith("["):
+        start = PageStart(*read_cursor(cursor, ((int,), (int,))))
+    elif cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(maximum)):
+        start = PageStart(int(cursor))
+    else:
         raise invalid_cursor(cursor)
-    return int(cursor)
+    if start.offset > maximum:
+        raise invalid_cursor(cursor)
+    return start
+
+
+def write_page_start(offset: int, generation: int) -> str:
+    """Return the cursor of the page after `offset` entries."""
+    return json.dumps([offset, generation])
 
 
 def invalid_cursor(cursor: str) -> InvalidInput:

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cocosearch_ipc import address, client
+from cocosearch_ipc import address, client, error_codes
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.cli.questions import search_options, subscription
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render import answers, output, tables
 from cocosearch_ipc.render.line_range import parse_location
 
@@ -74,21 +75,40 @@ def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
 
 def cat(args: argparse.Namespace, env: Env) -> int:
     """Print a file of an index, or the lines FIRST-LAST of it."""
-    path, first, last = parse_location(args.place)
-    params = query.with_cwd({"index": args.index} if args.index else {}) | {"path": path}
-    lines = {"start_line": first, "end_line": last}
-    params |= {name: line for name, line in lines.items() if line is not None}
-    reply = client.call(address.rpc_socket(env), "get_file", params)
+    reply, first = _read_file(args, env)
+    is_behind_end = first is not None and first > reply["total_lines"]
     if args.json:
         output.document(reply)
-        return exits.OK
+        return exits.FAILED if is_behind_end else exits.OK
     if not reply["fresh"]:
         output.note(f"indexed content: {output.printable(reply['stale_reason'], keep='')}")
-    if first and first > reply["total_lines"]:
+    if is_behind_end:
+        path = output.printable(reply["path"], keep="")
         output.error(f"{path} has only {reply['total_lines']} lines")
         return exits.FAILED
     _print_content(reply["content"], is_exact=first is None and reply["fresh"])
     return exits.OK
+
+
+def _read_file(args: argparse.Namespace, env: Env) -> tuple[dict[str, Any], int | None]:
+    """Return the reply of `get_file`, and the first line if the location names lines.
+
+    The name of a file may end as a location does.
+    """
+    index = query.with_cwd({"index": args.index} if args.index else {})
+    path, first, last = parse_location(args.place)
+    socket = address.rpc_socket(env)
+    lines = {} if first is None else {"start_line": first, "end_line": last}
+    try:
+        return client.call(socket, "get_file", index | {"path": path} | lines), first
+    except client.CallFailed as failure:
+        if first is None or failure.code != error_codes.NOT_FOUND:
+            raise
+        missing = failure
+    try:
+        return client.call(socket, "get_file", index | {"path": args.place}), None
+    except client.CallFailed:
+        raise missing from None
 
 
 def _print_content(content: str, *, is_exact: bool) -> None:
@@ -124,18 +144,11 @@ def watch(args: argparse.Namespace, env: Env) -> int:
 
     If the daemon stops, wait for the next one.
     """
-    names = ("index", "query", "limit", "min_evidence", "all_chunks")
-    params = {name: value for name in names if (value := getattr(args, name)) not in (None, False)}
-    if args.since is not None:
-        epoch, _, number = args.since.rpartition(":")
-        if not number.isdecimal() or len(number) > 15:
-            output.error(
-                f"{args.since} is not a clock",
-                "write EPOCH:SEQ; `cocosearchctl sync --json` prints both",
-                as_json=args.json,
-            )
-            return exits.USAGE
-        params = query.with_cwd(params | {"since": {"epoch": epoch, "seq": int(number)}})
+    try:
+        params = _watch_params(args)
+    except Failure as error:
+        output.error(error.message, error.hint, as_json=args.json)
+        return exits.USAGE
     if sys.stdout.isatty() and not args.json:
         output.note("printing changes as they become searchable; Ctrl-C stops")
     for event in subscription.events(address.rpc_socket(env), params, output.note):
@@ -145,6 +158,25 @@ def watch(args: argparse.Namespace, env: Env) -> int:
             _print_event(event)
         output.flush()  # a pipe would buffer the event
     return exits.OK
+
+
+def _watch_params(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of `watch`. Raises `Failure` for options that do not fit together."""
+    names = ("index", "query", "limit", "min_evidence", "all_chunks")
+    params = {name: value for name in names if (value := getattr(args, name)) not in (None, False)}
+    extra = {"limit", "min_evidence", "all_chunks"} & params.keys()
+    if extra and args.query is None:
+        option = min(extra).replace("_", "-")
+        raise Failure(f"--{option} is for results of a query", "add --query TEXT")
+    if args.since is None:
+        return params
+    epoch, _, number = args.since.rpartition(":")
+    if not number.isdecimal() or len(number) > 15:
+        raise Failure(
+            f"{args.since} is not a clock",
+            "write EPOCH:SEQ; `cocosearchctl sync --json` prints both",
+        )
+    return query.with_cwd(params | {"since": {"epoch": epoch, "seq": int(number)}})
 
 
 def _print_event(event: dict[str, Any]) -> None:

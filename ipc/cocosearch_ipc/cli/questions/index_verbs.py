@@ -86,6 +86,13 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 def sync(args: argparse.Namespace, env: Env) -> int:
     """Wait until all earlier changes are searchable; exit code 1 if the time is too short."""
+    if args.name and args.named and args.name != args.named:
+        output.error(
+            f"{args.name} and --index {args.named} are two indexes",
+            "name one of them",
+            as_json=args.json,
+        )
+        return exits.USAGE
     params = query.with_cwd(given_parameters(index=args.named or args.name))
     reply = _sync_until_fresh(env, params, args.timeout)
     if args.json:
