@@ -726,7 +726,7 @@ def test_the_name_of_a_file_may_end_as_a_location_does(
         arguments = argparse.Namespace(place="notes:2-3", index="demo", json=False)
         assert file_verbs.cat(arguments, served.environment) == exits.OK
         arguments.place = "other:2"
-        with pytest.raises(CallFailed, match="there is no file other$"):
+        with pytest.raises(CallFailed, match=r"there is no file other$"):
             file_verbs.cat(arguments, served.environment)
         served.stop()
     assert capsys.readouterr().out == "b\nc\n"
