@@ -603,6 +603,7 @@ class IndexRegistry:
         if index.error is None:
             await self._updater.remove(index.queue_name)
         index.tasks.cancel()
+        await index.lexical.wait_ended()  # it writes the files that its successor reads
 
 
 def _not_started(record: IndexRecord, error: Exception) -> NotStarted:

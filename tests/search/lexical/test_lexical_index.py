@@ -514,6 +514,62 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
     assert (await fresh(db, record, tmp_path)).sizes()["kept"] == len(FILES)
 
 
+async def test_a_save_to_disk_holds_up_no_commit_and_its_successor_waits(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    begun, may_end = threading.Event(), threading.Event()
+    save = segment_files.save
+
+    # the real one, as slow as with a million chunks
+    def slowly(*arguments: Any) -> segment_files.SavedSnapshot:
+        begun.set()
+        may_end.wait(30)
+        return save(*arguments)
+
+    monkeypatch.setattr(segment_files, "save", slowly)
+    index = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    running = asyncio.create_task(index.run())
+    try:
+        await asyncio.to_thread(begun.wait)
+        with anyio.fail_after(5):
+            await index.apply(await write(db, record, "src/new.py", "a zebra crosses"))
+        running.cancel()
+        ended = asyncio.create_task(index.wait_ended())
+        await anyio.wait_all_tasks_blocked()
+        assert not ended.done()
+    finally:
+        may_end.set()
+    await ended
+    await asyncio.gather(running, return_exceptions=True)
+    await assert_same(index, await fresh(db, record, tmp_path / "other"))
+    assert (await fresh(db, record, tmp_path)).sizes()["kept"] >= len(FILES)
+
+
+async def test_a_commit_without_files_is_reached_after_an_urgent_one(
+    db: Database, tmp_path: Path
+) -> None:
+    """The promotion of a replacement raises the generation without a file."""
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path)
+    commit = await write(db, record, "src/new.py", "a zebra crosses")
+    await index.apply(replace(commit, urgent=True))
+    await index.apply(Commit(record.name, commit.generation + 20, ()))
+    assert index.generation == commit.generation + 20
+
+
+async def test_two_lives_of_an_index_have_no_snapshot_number_in_common(
+    db: Database, tmp_path: Path
+) -> None:
+    """Cached answers are told apart by it."""
+    record = await filled(db)
+    earlier = await fresh(db, record, tmp_path)
+    await earlier.apply(await write(db, record, "src/new.py", "a zebra crosses"))
+    assert LexicalIndex(db, record, tmp_path, DirectAnalyser()).snapshot_count > (
+        earlier.snapshot_count
+    )
+
+
 @pytest.mark.parametrize("damage", ["byte", "manifest", "dead", "missing", "truncated"])
 async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage: str) -> None:
     record = await filled(db)

@@ -1,5 +1,6 @@
 """Segments on disk: packed or mapped, they come back as they were written"""
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -72,6 +73,59 @@ def test_postings_are_packed_and_hashes_are_mapped(tmp_path: Path, segment: Segm
     assert sizes["chunk_terms"] is None
     assert (sizes["posting_chunks"] or np.inf) < segment.posting_chunks.nbytes / 2
     assert next(tmp_path.glob("*.segment")).stat().st_size < size_bytes(segment) * 0.7
+
+
+def listed_and_present(folder: Path) -> tuple[set[str], set[str]]:
+    """Return the names of the segments in the list, and of those on disk."""
+    listed = json.loads((folder / "manifest.json").read_text("utf-8"))["segments"]
+    return {row["file"] for row in listed}, {path.name for path in folder.glob("*.segment")}
+
+
+def test_a_save_that_fails_leaves_nothing_behind(
+    tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full: what each try left would fill the space that someone frees."""
+    first = segment_files.save(tmp_path, OWNER, 7, [SegmentView(segment)], {})
+    views = [first.views[0], SegmentView(replace(segment)), SegmentView(replace(segment))]
+    saved_files = {first.views[0].segment: first.files[0]}
+    write, writes = segment_files._write_blocks, list[Path]()
+
+    def fail_late(path: Path, part: Segment) -> None:
+        write(path, part)
+        writes.append(path)
+        if len(writes) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(segment_files, "_write_blocks", fail_late)
+    with pytest.raises(OSError, match="No space"):
+        segment_files.save(tmp_path, OWNER, 8, views, saved_files)
+    assert listed_and_present(tmp_path) == ({first.files[0].name}, {first.files[0].name})
+    saved = segment_files.save(tmp_path, OWNER, 8, views, saved_files)
+    names = {file.name for file in saved.files}
+    assert len(names) == 3
+    assert listed_and_present(tmp_path) == (names, names)
+
+
+def test_saved_segments_are_neither_read_nor_written_again(
+    tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = segment_files.save(tmp_path, OWNER, 7, [SegmentView(segment)], {})
+    monkeypatch.setattr(segment_files, "_checksum", lambda path: pytest.fail(f"reads {path}"))
+    saved = segment_files.save(
+        tmp_path, OWNER, 8, first.views, {first.views[0].segment: first.files[0]}
+    )
+    assert saved.files == first.files
+
+
+def test_a_saved_segment_whose_file_is_gone_is_written_again(
+    tmp_path: Path, segment: Segment
+) -> None:
+    first = segment_files.save(tmp_path, OWNER, 7, [SegmentView(segment)], {})
+    (tmp_path / first.files[0].name).unlink()
+    segment_files.save(tmp_path, OWNER, 8, first.views, {first.views[0].segment: first.files[0]})
+    loaded = segment_files.load(tmp_path, OWNER)
+    assert loaded is not None
+    assert_equal(loaded.views[0].segment, segment)
 
 
 def with_vectors(segment: Segment) -> Segment:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,7 @@ from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.live_documents import FileFilter
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
+from cocosearchd.search.lexical.segments.segment_files import SegmentFile
 from cocosearchd.search.lexical.snapshot_changes import (
     EMPTY,
     SnapshotChange,
@@ -109,13 +111,18 @@ class LexicalIndex:
         # digest of an overlay -> the base snapshot, and that with the overlay
         self._overlay_snapshots: dict[str, tuple[IndexSnapshot, IndexSnapshot]] = {}
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
-        self._saved = WeakKeyDictionary[Segment, str]()  # -> file
+        self._saved = WeakKeyDictionary[Segment, SegmentFile]()
         self._saved_generation = -1
         self._reused_files = 0
         self._busy_until = 0.0  # by the clock of the event loop
         self._lock = asyncio.Lock()
+        self._save_lock = asyncio.Lock()  # of the folder; taken before the other
+        self._ended = asyncio.Event()
+        self._ended.set()
         self._bulk_lock = asyncio.Lock()
-        self.snapshot_count = 0  # a generation alone does not identify a snapshot, see `apply`
+        # A generation alone does not identify a snapshot, see `apply`. The count goes on from the
+        # time, so that an index that starts again has other numbers than before.
+        self.snapshot_count = time.monotonic_ns()
         self._failed = asyncio.Event()
         self._failing = set[str]()  # pending paths whose last attempt failed
         self._changed = asyncio.Event()
@@ -153,6 +160,7 @@ class LexicalIndex:
         """
         if self._journal.paused:
             await anyio.sleep_forever()
+        self._ended.clear()
         try:
             failures = 0
             while True:
@@ -172,6 +180,11 @@ class LexicalIndex:
         finally:
             with anyio.move_on_after(_LAST_SAVE_S, shield=True):
                 await self._save()
+            self._ended.set()
+
+    async def wait_ended(self) -> None:
+        """Wait until `run`, which was cancelled, has saved for the last time."""
+        await self._ended.wait()
 
     async def wait_for_generation(self, generation: int, timeout_s: float) -> bool:
         """Wait until answers reflect `generation`.
@@ -243,7 +256,7 @@ class LexicalIndex:
         """
         self._pending |= dict.fromkeys(commit.paths, commit.generation)
         # a commit without paths raises the generation, too
-        self._pending.setdefault("", commit.generation)
+        self._pending[""] = max(self._pending.get("", -1), commit.generation)
         if len(commit.paths) >= _BULK_FILES:
             self._busy_until = asyncio.get_running_loop().time() + _QUIET_BULK_S
         if self._snapshot is None:
@@ -322,7 +335,7 @@ class LexicalIndex:
 
     async def delete(self) -> None:
         """Delete everything, on disk as well."""
-        async with self._lock:
+        async with self._save_lock, self._lock:
             self._snapshot = None
             self._retired = EMPTY
             self._saved = WeakKeyDictionary()
@@ -519,7 +532,7 @@ class LexicalIndex:
 
     async def _save(self) -> None:
         """Write the snapshot to disk if it has changed; then map its arrays from there."""
-        async with self._lock:
+        async with self._save_lock:
             snapshot = self._snapshot
             if snapshot is None or self._is_saved(snapshot):
                 return
@@ -554,18 +567,34 @@ class LexicalIndex:
         finally:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({writing})
-            if writing.exception() is None:
-                saved = writing.result()
-                self._replace_snapshot(replace(snapshot, views=saved.views))
-                self._saved = _map_segments_to_files(saved)
-                self._saved_generation = snapshot.generation
+                if writing.exception() is None:
+                    await self._take_mapped(snapshot, writing.result())
+
+    async def _take_mapped(
+        self, written: IndexSnapshot, saved: segment_files.SavedSnapshot
+    ) -> None:
+        """Use the arrays that are mapped from disk, also in a snapshot that was published since."""
+        self._saved = _map_segments_to_files(saved)
+        self._saved_generation = saved.generation
+        mapped = {
+            old.segment: new.segment for old, new in zip(written.views, saved.views, strict=True)
+        }
+        async with self._lock:
+            if self._snapshot is not None:
+                views = tuple(
+                    replace(view, segment=mapped.get(view.segment, view.segment))
+                    for view in self._snapshot.views
+                )
+                self._replace_snapshot(replace(self._snapshot, views=views))
 
 
-def _map_segments_to_files(saved: segment_files.SavedSnapshot) -> WeakKeyDictionary[Segment, str]:
+def _map_segments_to_files(
+    saved: segment_files.SavedSnapshot,
+) -> WeakKeyDictionary[Segment, SegmentFile]:
     """Map segments to their files, by weak references.
 
     So a merged segment frees its memory, and its file goes with the next save.
     """
     return WeakKeyDictionary(
-        {view.segment: name for view, name in zip(saved.views, saved.names, strict=True)}
+        {view.segment: file for view, file in zip(saved.views, saved.files, strict=True)}
     )

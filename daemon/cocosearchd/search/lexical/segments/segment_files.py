@@ -46,8 +46,16 @@ _FIELDS = [column.name for column in fields(Segment)]
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """The file of a segment: its name in the folder, and the CRC-32 of its bytes."""
+
+    name: str
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True)
 class SavedSnapshot:
-    """Segment views with arrays mapped from disk, and the names of their files.
+    """Segment views with arrays mapped from disk, and their files, in the same order.
 
     `reduced`: by path, the reason why less than the text of a file is searched. The vectors of the
     segments in `without_vectors` are zero: they are left out of the files.
@@ -55,7 +63,7 @@ class SavedSnapshot:
 
     generation: int
     views: tuple[SegmentView, ...]
-    names: tuple[str, ...]
+    files: tuple[SegmentFile, ...]
     reduced: Mapping[str, str] = field(default_factory=dict)
     without_vectors: frozenset[Segment] = frozenset()
 
@@ -65,53 +73,67 @@ def save(
     owner: Mapping[str, str],
     generation: int,
     views: Sequence[SegmentView],
-    saved_names: Mapping[Segment, str],
+    saved_files: Mapping[Segment, SegmentFile],
     reduced: Mapping[str, str] | None = None,
 ) -> SavedSnapshot:
     """Write new segments and their list, remove other files, and return the mapped snapshot.
 
     Arrays that are packed in their file stay in memory.
 
-    `owner` identifies the snapshot; `saved_names` are the file names of segments that are
-    already saved; `reduced` is as in `SavedSnapshot`. Raises `OSError`.
+    `owner` identifies the snapshot; `saved_files` are the files of segments that are already saved,
+    which are not read; `reduced` is as in `SavedSnapshot`. Raises `OSError`; then nothing that it
+    wrote is left, as the disk may be full.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    mapped = []
-    names = []
-    for view in views:
-        name = saved_names.get(view.segment) or _write(folder, view.segment)
-        segment = view.segment
-        if segment not in saved_names:
-            segment = _map(folder / name, written=segment)
-        names.append(name)
-        mapped.append(replace(view, segment=segment))
-        dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
-        generations = (
-            None if view.restored_generations is None else view.restored_generations.tolist()
-        )
-        rows.append(
-            {
-                "file": name,
-                "crc32": _checksum(folder / name),
-                "dead": dead,
-                "generations": generations,
-            }
-        )
+    new_files = list[SegmentFile]()
+    try:
+        files = list[SegmentFile]()
+        mapped = list[SegmentView]()
+        for view in views:
+            file = saved_files.get(view.segment)
+            if file is None or not (folder / file.name).exists():
+                file = _write(folder, view.segment)
+                new_files.append(file)
+                segment = _map(folder / file.name, written=view.segment)
+                view = replace(view, segment=segment)
+            files.append(file)
+            mapped.append(view)
+        _write_list(folder, owner, generation, list(zip(views, files, strict=True)), reduced)
+    except BaseException:
+        for file in new_files:
+            (folder / file.name).unlink(missing_ok=True)
+        raise
+    names = {file.name for file in files}
+    for path in folder.glob("*.segment"):
+        if path.name not in names:
+            path.unlink(missing_ok=True)
+    return SavedSnapshot(generation, tuple(mapped), tuple(files))
+
+
+def _write_list(
+    folder: Path,
+    owner: Mapping[str, str],
+    generation: int,
+    saved_views: Sequence[tuple[SegmentView, SegmentFile]],
+    reduced: Mapping[str, str] | None,
+) -> None:
+    """Replace the list of segments, which makes them the snapshot of the folder."""
     segment_list = {
         "format": FORMAT,
         "owner": dict(owner),
         "generation": generation,
-        "segments": rows,
+        "segments": [_list_row(view, file) for view, file in saved_views],
         "reduced": dict(reduced or {}),
     }
     new_list = folder / f"{_SEGMENT_LIST}.new"
     new_list.write_text(json.dumps(segment_list), "utf-8")
     new_list.replace(folder / _SEGMENT_LIST)
-    for path in folder.glob("*.segment"):
-        if path.name not in names:
-            path.unlink(missing_ok=True)
-    return SavedSnapshot(generation, tuple(mapped), tuple(names))
+
+
+def _list_row(view: SegmentView, file: SegmentFile) -> dict[str, Any]:
+    dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
+    generations = None if view.restored_generations is None else view.restored_generations.tolist()
+    return {"file": file.name, "crc32": file.crc32, "dead": dead, "generations": generations}
 
 
 def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
@@ -124,13 +146,15 @@ def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
         reduced = {
             str(path): str(reason) for path, reason in segment_list.get("reduced", {}).items()
         }
-        names = tuple(row["file"] for row in segment_list["segments"])
+        files = tuple(
+            SegmentFile(Path(row["file"]).name, row["crc32"]) for row in segment_list["segments"]
+        )
         without_vectors = frozenset(
             view.segment
-            for view, name in zip(views, names, strict=True)
-            if _leaves_out_vectors(folder / Path(name).name)
+            for view, file in zip(views, files, strict=True)
+            if _leaves_out_vectors(folder / file.name)
         )
-        return SavedSnapshot(segment_list["generation"], views, names, reduced, without_vectors)
+        return SavedSnapshot(segment_list["generation"], views, files, reduced, without_vectors)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
@@ -158,14 +182,24 @@ def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
     return view.with_deleted(row["dead"]) if row["dead"] else view
 
 
-def _write(folder: Path, segment: Segment) -> str:
+def _write(folder: Path, segment: Segment) -> SegmentFile:
+    """Write a segment into a new file. Raises `OSError`; then the file is gone."""
+    path = folder / f"{uuid.uuid4().hex}.segment"
+    try:
+        _write_blocks(path, segment)
+        return SegmentFile(path.name, _checksum(path))
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _write_blocks(path: Path, segment: Segment) -> None:
     """Write a segment: the length of a head, the head, and the blocks of the arrays.
 
     The head says for each array its type, shape, first byte behind the head, and the bytes of its
     block if it is packed there. Equal arrays share a block. A vector array that is left out has
     neither.
     """
-    name = f"{uuid.uuid4().hex}.segment"
     may_pack = size_bytes(segment) <= PACKED_BYTES
     left_out = _VECTORS if 0 < segment.vectors.nbytes <= LEFT_OUT_BYTES else ()
     table = dict[str, tuple[Any, ...]]()
@@ -188,14 +222,13 @@ def _write(folder: Path, segment: Segment) -> str:
         table[key] = (array.dtype.str, array.shape, places[digest], size)
     head = json.dumps(table).encode()
     head += b" " * _gap(len(head) + _HEAD_SIZE)
-    with (folder / name).open("wb") as file:
+    with path.open("wb") as file:
         file.write(len(head).to_bytes(_HEAD_SIZE, "little") + head)
         for block in blocks:
             file.write(block)
             file.write(b"\0" * _gap(len(block)))
         file.flush()
         os.fsync(file.fileno())
-    return name
 
 
 def _bytes_of(array: Array) -> memoryview:
