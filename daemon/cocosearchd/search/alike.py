@@ -1,7 +1,8 @@
 """Find results that are alike: translations, vendored copies, versions and platform twins. Pure.
 
-One result stands for all that are alike. Copies are found by their text; translations, versions and
-twins by paths that differ in one part: a locale, a version, a platform.
+One result represents a group of alike results. Copies are recognised by their text. Translations,
+versions and platform twins are recognised by paths that differ in one part: a locale, a version or
+a platform.
 """
 
 import re
@@ -14,15 +15,18 @@ from typing import Generic, TypeVar
 from cocosearchd.languages.language_table import by_name
 
 T = TypeVar("T")
-# Share of common shingles (Broder 1997) of two texts that are copies, and of two versions of a file.
+# Least Jaccard similarity of shingles (Broder 1997): of two copies, and of two versions of a file.
 COPY_SIMILARITY = 0.7
 VERSION_SIMILARITY = 0.3
 SHINGLE_WORDS = 3
-# Share of the length of two texts below which they are not compared as places of one file.
+# Two places of a file are compared only if the shorter text has at least this share of the longer
+# one.
 SHORTER_SHARE = 0.5
-MAX_COMPARED_GROUPS = 40  # with each result: more than a page of results
-MAX_CHARACTERS = 8000  # of a text that are compared: a chunk has fewer
-CACHED_PARTS = 4096  # of paths: repositories repeat their directories; a part has at most 255 bytes
+MAX_COMPARED_GROUPS = 40  # groups that each result is compared with: more than a page of results
+MAX_CHARACTERS = 8000  # compared characters of a text: a chunk has fewer
+CACHED_PARTS = (
+    4096  # path parts: repositories repeat their directories; a part has at most 255 bytes
+)
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[/.]")
 # ISO 639-1, with a region or script: en, pt-BR, zh-hant, zh_CN
@@ -37,14 +41,14 @@ _PLATFORM = re.compile(
     "unix|posix|linux|win|win32|win64|windows|darwin|macos|osx|mac|bsd|freebsd|openbsd|netbsd|solaris"
     "|sunos|aix|android|ios|wasm|wasi|x86|x64|amd64|arm|arm64|aarch64|riscv64"
 )
-# Directories of other projects' files, which keep their paths below it.
+# Directories for the files of other projects: below such a directory, files keep their paths.
 _VENDOR = "_?vendor|_?vendored|third_party|thirdparty|_?externals?|node_modules"
 _VENDOR_DIRECTORY = re.compile(_VENDOR)
-# Directories of copies: another file of the group stands for one in these.
+# Directories of copies: a file outside of them represents the group.
 _COPY_DIRECTORY = re.compile(
     f"{_VENDOR}|dist|build|generated|gen|fixtures?|testdata|tests?|examples?"
 )
-MIN_VENDORED_PARTS = 3  # of a path below such a directory: a library, a file and its type
+MIN_VENDORED_PARTS = 3  # path parts below a vendor directory: a library, a file and its type
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class AlikeGroup(Generic[T]):
-    """A result that stands for all that are alike, and the others in their order."""
+    """A group of alike results: the one that represents them, and the others in their order."""
 
     representative: T
     alternates: tuple[T, ...] = ()
@@ -68,19 +72,20 @@ class AlikeGroup(Generic[T]):
 def group_alike(
     results: Sequence[T], text_of: Callable[[T], Text], words: frozenset[str]
 ) -> list[AlikeGroup[T]]:
-    """Group results that are alike, in the order of the first of each group.
+    """Group alike results; groups are ordered by their first result.
 
-    `words` are those of the query: a part of a path that is among them is preferred. Each result
-    is compared with the first `MAX_COMPARED_GROUPS` groups, so the cost is linear.
+    `words` are the words of the query: a variant whose locale, version or platform is among them
+    represents its group. Each result is compared with the first `MAX_COMPARED_GROUPS` groups, so
+    the cost is linear.
     """
     heads = _AlikeHeads[T](_Compared.is_alike)
     return [_make_group(group, words) for group in _group(results, text_of, heads)]
 
 
 def group_copies(results: Sequence[T], text_of: Callable[[T], Text]) -> list[AlikeGroup[T]]:
-    """Group nearly equal texts of one file, in the order of the first of each, which stands for all.
+    """Group nearly equal texts of one file. The first result of a group represents it.
 
-    The cost is linear, as that of `group_alike`.
+    Groups are ordered by their first result. The cost is linear, like that of `group_alike`.
     """
     heads = _Heads[T](_Compared.is_copy)
     return [
@@ -92,7 +97,7 @@ def group_copies(results: Sequence[T], text_of: Callable[[T], Text]) -> list[Ali
 def _group(
     results: Sequence[T], text_of: Callable[[T], Text], heads: "_Heads[T]"
 ) -> "list[list[_Compared[T]]]":
-    """Add each result to the first group whose head is the same, else to a new one."""
+    """Add each result to the first group with a matching head; without one, start a group."""
     groups: list[list[_Compared[T]]] = []
     for number, result in enumerate(results):
         compared = _Compared(result, text_of(result), number)
@@ -107,7 +112,7 @@ def _group(
 
 
 class _Heads(Generic[T]):
-    """The first results of groups, with which later results are compared by `is_same`."""
+    """The first result of each group. Later results are compared with it by `is_same`."""
 
     def __init__(self, is_same: "Callable[[_Compared[T], _Compared[T]], bool]") -> None:
         self._is_same = is_same
@@ -118,7 +123,7 @@ class _Heads(Generic[T]):
         self._heads.append(head)
 
     def find(self, compared: "_Compared[T]") -> int | None:
-        """Return the number of the first group whose head is the same, None if there is none."""
+        """Return the number of the first group with a matching head; None without one."""
         return self._find_among(range(len(self._heads)), compared)
 
     def _find_among(self, numbers: Iterable[int], compared: "_Compared[T]") -> int | None:
@@ -126,7 +131,7 @@ class _Heads(Generic[T]):
 
 
 class _AlikeHeads(_Heads[T]):
-    """Heads by what results have in common where they may be alike: few need be compared."""
+    """Heads indexed by the keys that alike results share, so that few pairs are compared."""
 
     def __init__(self, is_same: "Callable[[_Compared[T], _Compared[T]], bool]") -> None:
         super().__init__(is_same)
@@ -142,7 +147,7 @@ class _AlikeHeads(_Heads[T]):
             self._by_key.setdefault(key, []).append(number)
 
     def find(self, compared: "_Compared[T]") -> int | None:
-        if compared.has_variant:  # a variant of a path may be alike with any other path
+        if compared.has_variant:  # a variant of a path may be alike to any other path
             return super().find(compared)
         numbers = (self._by_key.get(key, ()) for key in compared.keys)
         return self._find_among(sorted({*self._variants, *chain(*numbers)}), compared)
@@ -159,7 +164,7 @@ def _make_group(group: "list[_Compared[T]]", words: frozenset[str]) -> AlikeGrou
 
 
 def _preference(compared: "_Compared[T]", words: frozenset[str]) -> tuple[bool, ...]:
-    """Return the key of what stands for a group; False is better."""
+    """Return the sort key that chooses the representative of a group; False is better."""
     parts = compared.parts
     locales = [part for part in parts if _is_locale(part)]
     is_english = any(part.startswith("en") for part in locales)
@@ -173,7 +178,7 @@ def _preference(compared: "_Compared[T]", words: frozenset[str]) -> tuple[bool, 
 
 
 class _Compared(Generic[T]):
-    """A result with the values its comparison needs, each computed when it is needed."""
+    """A result with the values that comparisons use, each computed at its first use."""
 
     def __init__(self, result: T, text: Text, number: int) -> None:
         self.result = result
@@ -197,12 +202,12 @@ class _Compared(Generic[T]):
 
     @cached_property
     def vendored_parts(self) -> list[str]:
-        """The parts of the path below a directory of other projects."""
+        """The parts of the path below its last vendor directory."""
         return _parts_below_vendor(self.parts)
 
     @cached_property
     def keys(self) -> list[tuple[str, str]]:
-        """Properties of which alike results have one in common, if neither is a variant."""
+        """Properties of the result. Alike results share at least one, unless a path is a variant."""
         keys = [("file", self.file_name), ("content", self.text.content)]
         if self.text.symbol_name is not None:
             keys.append(("symbol", self.text.symbol_name))
@@ -210,14 +215,14 @@ class _Compared(Generic[T]):
 
     @cached_property
     def shingles(self) -> frozenset[tuple[str, ...]]:
-        """Each `SHINGLE_WORDS` words that follow each other; all words of a shorter text."""
+        """All runs of `SHINGLE_WORDS` consecutive words; a shorter text is one shingle."""
         words = _WORD.findall(self.text.content[:MAX_CHARACTERS])
         if len(words) < SHINGLE_WORDS:
             return frozenset([tuple(words)])
         return frozenset(zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False))
 
     def is_alike(self, second: "_Compared[T]") -> bool:
-        """Return True if either can stand for the other."""
+        """Return True if one result can represent the other."""
         if self.text.language != second.text.language:
             return False
         if self.text.content == second.text.content:
@@ -267,19 +272,24 @@ class _Compared(Generic[T]):
 
 
 def _parts_below_vendor(parts: Sequence[str]) -> list[str]:
-    """Return the parts of a path below the last directory of other projects; none without one."""
+    """Return the parts of a path below its last vendor directory; empty without one."""
     number = next((n for n in range(len(parts), 0, -1) if _is_vendor(parts[n - 1])), None)
     return [] if number is None else list(parts[number:])
 
 
 def _first_difference(longer: Sequence[str], shorter: Sequence[str]) -> int:
-    """Return the first position at which two sequences differ, at most the length of the shorter."""
+    """Return the first position at which two sequences differ; without one, the length of the
+    shorter.
+    """
     pairs = enumerate(zip(longer, shorter, strict=False))
     return next((position for position, (a, b) in pairs if a != b), len(shorter))
 
 
 def _swapped_parts(parts: Sequence[str], second: Sequence[str]) -> tuple[str, str] | None:
-    """Return the one part in which two paths differ, "" where only the other has it; else None."""
+    """Return the only part in which two paths differ, as written in each path; else None.
+
+    "" stands for a part that one of the paths lacks.
+    """
     if len(parts) == len(second):
         pairs = [(a, b) for a, b in zip(parts, second, strict=True) if a != b]
         return pairs[0] if len(pairs) == 1 else None
@@ -298,7 +308,10 @@ def _is_locale(part: str) -> bool:
 
 
 def _are_locales(swapped: tuple[str, str]) -> bool:
-    """Return True if one is a locale, and the other looks like one (a language made up) or is ""."""
+    """Return True if one part is a locale, and the other looks like one or is "".
+
+    A part may look like a locale without naming a known language.
+    """
     return any(map(_is_locale, swapped)) and all(
         part == "" or _LOCALE.fullmatch(part) for part in swapped
     )
@@ -315,5 +328,5 @@ def _is_vendor(part: str) -> bool:
 
 
 def _is_prose(language: str) -> bool:
-    info = by_name().get(language)
-    return info is not None and info.prose
+    language_row = by_name().get(language)
+    return language_row is not None and language_row.prose

@@ -1,13 +1,15 @@
-"""Queries that are declarations of code, such as `def save(`: they search the name. Pure."""
+"""Recognises queries that are declarations of code, such as `def save(`: they search the name.
+Pure.
+"""
 
 import re
 
-# A part of the keywords in `languages.patterns.definition_rules`: the others are words of sentences.
+# Some of the keywords in `languages.patterns.definition_rules`: the others also occur in sentences.
 MODIFIERS = (
     "abstract async data default export final inline internal open override partial private "
     "protected pub public sealed static"
 )
-# Keywords that hardly ever begin a sentence: the next word is a name.
+# Keywords that hardly ever begin a sentence: the word after one is a name.
 UNAMBIGUOUS_KEYWORDS = "def fn func"
 BODY_KEYWORDS = (
     "class enum impl interface module namespace object protocol record struct trait type union"
@@ -35,11 +37,10 @@ _NAME_CHARACTERS = frozenset("_.:!$")
 
 
 def declared_name(text: str) -> str | None:
-    """Return the name in a text that is one declaration, with single blanks; None for any other
-    text.
+    """Return the name that a text declares; None if the text is not one declaration.
 
-    After keywords that also begin sentences, such as `type` and `class`, the name or the rest must
-    look like code.
+    The words of the text are separated by single blanks. After a keyword that also begins
+    sentences, such as `type` or `class`, the name or the rest must look like code.
 
     >>> declared_name("type Daemon struct"), declared_name("class Loader(Base):")
     ('Daemon', 'Loader')

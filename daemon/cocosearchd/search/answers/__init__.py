@@ -1,1 +1,1 @@
-"""Parts of an answer beside ranking: context, files, related chunks, merging, explanations."""
+"""Stages of an answer after ranking: context, files, related chunks, merging, explanations."""

@@ -1,9 +1,10 @@
-"""Packs hits of a report into a budget of tokens: much code of few files, the rest by name.
+"""Packs hits of a report into a token budget: much code of few files, the other files by name.
 
-Files are named as long as a sixth of the budget lasts. The rest goes to places, the one with the
-largest gain for its length first. The gain is the estimated probability that the change belongs
-there: that of the file by its rank and its index, times that of the place within its file. A file shows its best
-place before any other. Pure: the texts of files are given.
+A sixth of the budget is for the names of files. The rest is for code: the place with the largest
+gain per byte comes first. The gain is the estimated probability that the change belongs at the
+place. It is a product: the probability of the file (by its rank and its index) times the
+probability of the place within the file. A file shows its best place before its other places. Pure:
+callers pass the texts of files.
 """
 
 import heapq
@@ -20,12 +21,13 @@ from cocosearchd.search.answers.clipped_lines import GAP, clip_lines, join_clipp
 from cocosearchd.search.answers.disk_files import FileContents
 
 NAMES_SHARE = 1 / 6  # of a budget: some 45 files in 8,000 tokens
-# Probability that the file of a rank, from 1, is the one to change: shares of 155 bug reports
-# (benchmarks/README.md, "Bug reports"), smoothed. The last one holds for all further ranks.
+# Probability that the file at a rank (the first is rank 1) is the one to change: shares of 155 bug
+# reports (benchmarks/README.md, "Bug reports"), smoothed. The last value applies to all further
+# ranks.
 FILE_SHARES = (0.56, 0.14, 0.07, 0.05, 0.04, 0.03, 0.02, 0.015, 0.012, 0.01, 0.006)
-MIN_BYTES = 80  # length of the shortest places: their headings are as long
-MAX_MISFITS = 20  # places too long for the rest of the budget, after which it counts as spent
-JOINED_GAP = 2  # lines between two places that are shown with both
+MIN_BYTES = 80  # length that a shorter place counts as: its heading is that long
+MAX_MISFITS = 20  # places too long for the rest of the budget; then the budget counts as spent
+JOINED_GAP = 2  # lines between two places: with at most so many, the places are joined
 PLACE_TOKENS = 8  # the fence around a place, and a blank line
 MAX_SIGNATURE = 120  # characters
 
@@ -51,27 +53,27 @@ class _Piece:
 
     @property
     def gain(self) -> float:
-        """Return the share for each byte of the piece."""
+        """The share for each byte of the piece."""
         return self.share / max(self.bytes, MIN_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The text of a hit's file; without `source`, only the stored text of the hit is known."""
+    """The text of a hit's file. Without `source`, only the stored text of the hit is known."""
 
     hit: Hit
     source: SourceText | None
     line_width: int
 
     def text(self, first: int, last: int) -> str:
-        """Return lines, cut to the width."""
+        """Return lines `first` to `last`, each cut to the width."""
         if self.source is None:
             return clip_lines(self.hit.content, self.line_width)
         lines = self.source.contents.lines(first, last)
         return join_clipped(lines, self.line_width)
 
     def signature(self, line: int) -> str:
-        """Return the first line of the definition around a line; "" where the line is that one."""
+        """Return the first line of the definition around `line`; "" if `line` is that line."""
         if self.source is None:
             return ""
         first = scopes.innermost_start(self.source.scopes, line)
@@ -80,7 +82,7 @@ class _File:
         return self.text(first, first).strip()[:MAX_SIGNATURE]
 
     def cost(self, piece: _Piece) -> int:
-        """Estimate the tokens of a piece with what surrounds it."""
+        """Estimate the tokens of a piece with its fence and heading."""
         first, last = piece.lines
         heading = f"{first}-{last} {self.signature(first)}"
         return PLACE_TOKENS + estimate_tokens(f"{heading}\n{self.text(first, last)}\n")
@@ -89,12 +91,12 @@ class _File:
 def pack_hits(
     hits: Sequence[Hit], sources: Sequence[SourceText | None], budget: int, line_width: int
 ) -> tuple[Hit, ...]:
-    """Return the first hits, with code in as many as fit into a budget of tokens.
+    """Return the first hits; as many as fit into a token budget have code.
 
-    A hit without room for code has an empty `content`; other places of a file are in `also`, with
-    their `content`. `sources` are the texts of the hits' files, in the order of the hits; a hit
-    without one shows its stored text. Empty where the budget has no room for any place. Lines are
-    cut to `line_width` characters.
+    A hit without room for code has an empty `content`. Other places of its file are in
+    `other_places`, with their `content`. `sources` are the texts of the hits' files, in the order
+    of the hits; a hit without one shows its stored text. Lines are cut to `line_width` characters.
+    The result is empty if the budget has no room for any place.
     """
     listed_hits, room = _fit_names(hits, budget)
     files = [
@@ -124,7 +126,7 @@ def name_hit(hit: Hit) -> str:
 
 
 def _fit_names(hits: Sequence[Hit], budget: int) -> tuple[Sequence[Hit], int]:
-    """Return the hits that are listed, at least one, and the rest of the budget."""
+    """Return the hits that are listed (at least one), and the rest of the budget."""
     room = int(budget * NAMES_SHARE)
     used = 0
     count = 0
@@ -140,9 +142,10 @@ def _fit_names(hits: Sequence[Hit], budget: int) -> tuple[Sequence[Hit], int]:
 def estimate_shares(hits: Sequence[Hit]) -> list[float]:
     """Estimate the probability that the file of each hit is the one to change, up to a factor.
 
-    A question is about one index of several: a file has the share of its rank among the hits of its
-    own index, times a share of the index. That is the square of the ratio of its best relevance to
-    the best one of all, since the index with the best hit is nearly always the right one.
+    A question is about one index of several. The share of a file is the share of its rank among the
+    hits of its own index, times the share of the index. The share of an index is `(its best
+    relevance / the best relevance of all indexes) ** 2`, since the index with the best hit is
+    nearly always the right one.
     """
     best = max((hit.relevance for hit in hits), default=0.0)
     best_by_index = dict[str, float]()
@@ -158,7 +161,7 @@ def estimate_shares(hits: Sequence[Hit]) -> list[float]:
 
 
 def _list_pieces(hit: Hit, share: float, file: _File) -> Sequence[_Piece]:
-    """Return the places of a hit that may be shown, best first. `share` is that of its file.
+    """Return the places of a hit that may be shown, best first. `share` is the share of its file.
 
     Scores of places are logarithms of their shares. The first place may have a lower score than
     other places, if the question names it by a line.
@@ -190,9 +193,9 @@ def _lines_of(contents: FileContents, start_byte: int, end_byte: int) -> Lines:
 def _choose_pieces(
     files: Sequence[_File], queues: Sequence[Sequence[_Piece]], room: int
 ) -> list[list[_Piece]]:
-    """Choose the pieces of each file that fit into `room` tokens, those with most gain first.
+    """Choose the pieces of each file that fit into `room` tokens, in descending order of gain.
 
-    The pieces of a file are taken in their order; one that does not fit is left out.
+    The pieces of one file keep their order. A piece that does not fit is left out.
     """
     chosen: list[list[_Piece]] = [[] for _ in files]
     heap = [(-queue[0].gain, number, 0) for number, queue in enumerate(queues)]
@@ -270,7 +273,10 @@ def _join(upper: _Piece, lower: _Piece) -> _Piece:
 
 
 def _make_place(hit: Hit, file: _File, block: _Piece) -> Place:
-    """Make the place of a block; a known place in it gives its symbol and the line to open."""
+    """Make the place of a block.
+
+    A place of the hit within the block supplies the symbol and the line to open.
+    """
     first, last = block.lines
     content = file.text(first, last)
     ranked_place = next(

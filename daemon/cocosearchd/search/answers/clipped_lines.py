@@ -1,9 +1,9 @@
-"""Lines of code that are cut to a width, and the marks of what is left out. Pure."""
+"""Cuts lines of code to a width, and marks the omitted text. Pure."""
 
 from collections.abc import Sequence
 
 ELLIPSIS = "..."
-GAP = "…"  # replaces the lines that are left out between the signature and the match
+GAP = "…"  # replaces the omitted lines between the signature and the match
 
 
 def clip_lines(text: str, width: int) -> str:
@@ -19,5 +19,5 @@ def join_clipped(lines: Sequence[str], width: int) -> str:
 
 
 def clip_line(line: str, width: int) -> str:
-    """Cut a line to `width` characters (not bytes), with three dots for a missing end."""
+    """Cut a line to `width` characters (not bytes). Three dots replace the end that is cut off."""
     return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS

@@ -1,8 +1,7 @@
-"""Expands hits for reading: to the enclosing definition, or by numbers of lines.
+"""Adds context to hits: the enclosing definition, or a number of lines before and after.
 
-Synchronous: call it in a thread. All of an expanded hit comes from a file whose content hash is the
-indexed one. A hit whose file has changed since keeps its stored text, is marked stale, and gets no
-context.
+Synchronous: call it in a thread. Context comes only from a file that still has the indexed content
+hash. If the file has changed, its hit keeps the stored text, is marked stale, and gets no context.
 """
 
 from collections import OrderedDict
@@ -22,9 +21,9 @@ from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.reads.file_states import FileState
 
 MAX_SIGNATURE_LINES = 4
-MIN_CUT_LINES = 3  # of a hit that does not fit: fewer are useless
+MIN_CUT_LINES = 3  # lines shown of a hit that does not fit: fewer are useless
 MAX_CACHED_CONTEXTS = 256  # derived contexts per file
-MAX_EXPANDED = 512  # answers: a context of ten hits is some ten kilobytes
+MAX_EXPANDED = 512  # cached expansions: the context of ten hits is some ten kilobytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,9 @@ class ExpandedHits:
 
 @dataclass(frozen=True, slots=True)
 class SourcedHits:
-    """Hits without context, marked as expanded ones are, each with the text of its file.
+    """Hits without context, marked like expanded hits, each with the text of its file.
 
-    None where the file cannot be read as it was indexed.
+    A source is None if the file cannot be read as it was indexed.
     """
 
     hits: tuple[Hit, ...]
@@ -64,9 +63,9 @@ _Key = tuple[int, ViewOptions, int | None]
 
 
 class _ExpansionCache:
-    """Expanded hits by the identity of the hits. Thread-safe.
+    """A cache of expanded hits, keyed by the identity (`id`) of the tuple of hits. Thread-safe.
 
-    An entry holds a reference to the hits, so that their identity stays unique.
+    An entry holds a reference to the hits, because Python may reuse the `id` of a freed object.
     """
 
     def __init__(self) -> None:
@@ -108,9 +107,9 @@ class HitExpander:
     ) -> ExpandedHits:
         """Expand the first `count` hits of one index in their order, within the budget of `view`.
 
-        With `count` None, all hits are expanded. `files` are the files of the hits as they were
-        indexed, or as `overlay` has them. Expanding the same tuple of hits again in the same way
-        costs one `stat` per file.
+        With `count` None, all hits are expanded. `files` are the states of the hits' files as they
+        were indexed, or as `overlay` has them. Expanding the same tuple of hits again in the same
+        way costs one `stat` per file.
         """
         unsaved = overlay.texts if overlay else {}
         files_by_path = {file.path: file for file in files}
@@ -134,7 +133,9 @@ class HitExpander:
         files: Sequence[FileState],
         overlay: Overlay | None,
     ) -> SourcedHits:
-        """Read the files of hits that are packed later. Not cached: it would hold all of them."""
+        """Read the files of hits that are packed later. Not cached: a cache would hold all these
+        files.
+        """
         unsaved = overlay.texts if overlay else {}
         states = {file.path: file for file in files}
         return add_sources(hits, states, self._read_texts(root, hits, states, unsaved), unsaved)
@@ -142,15 +143,18 @@ class HitExpander:
     def unsaved_sources(
         self, hits: tuple[Hit, ...], files: Sequence[FileState], overlay: Overlay | None
     ) -> SourcedHits:
-        """Return hits of which no file can be read: stored text, marked stale, but unsaved files."""
+        """Return hits while the disk cannot be read: stored text, marked stale.
+
+        Hits of unsaved files have their unsaved text and are not stale.
+        """
         unsaved = overlay.texts if overlay else {}
         states = {file.path: file for file in files}
         return add_sources(hits, states, {hit.path: unsaved.get(hit.path) for hit in hits}, unsaved)
 
     def pack(self, sourced: SourcedHits, view: ViewOptions) -> tuple[Hit, ...]:
-        """Pack hits of a report, of one index or of several, into the budget of `view`.
+        """Pack the hits of a report, from one or several indexes, into the token budget of `view`.
 
-        Empty where no place fits.
+        The result is empty if no place fits.
         """
         assert view.budget_tokens is not None, "only a budget of tokens is packed"
         return pack_hits(sourced.hits, sourced.sources, view.budget_tokens, self._line_width)
@@ -167,7 +171,7 @@ class HitExpander:
     def expand_stored(
         self, hits: tuple[Hit, ...], view: ViewOptions, overlay: Overlay | None, count: int | None
     ) -> ExpandedHits:
-        """Expand hits where no file can be read: stored text, marked stale."""
+        """Expand hits while the disk cannot be read: stored text, marked stale."""
         unsaved = overlay.texts if overlay else {}
         texts = {hit.path: unsaved.get(hit.path) for hit in hits[:count]}
         return self._expand(texts, hits[:count], {}, view, unsaved)
@@ -180,7 +184,7 @@ class HitExpander:
         contents: Mapping[str, FileContents],
         count: int | None,
     ) -> ExpandedHits:
-        """Expand hits of a followed index from stored contents: none is marked stale.
+        """Expand hits of a followed index from stored contents. No hit is marked stale.
 
         A hit of a file that is not in `contents` gets no context.
         """
@@ -198,7 +202,7 @@ class HitExpander:
         view: ViewOptions,
         unsaved: Mapping[str, FileContents],
     ) -> ExpandedHits:
-        """Expand hits with the texts of their files; None: the file cannot be shown as indexed."""
+        """Expand hits with the texts of their files. A text is None if the file has changed."""
         changed_paths = tuple(path for path, text in texts.items() if text is None)
         if is_bundled(hits, view):
             bundle = self.pack(add_sources(hits, states, texts, unsaved), view)
@@ -246,8 +250,8 @@ class HitExpander:
     def _cached_context(
         self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions
     ) -> tuple[str, str]:
-        # The key holds all that the lines depend on: a text outlives the limits, and several files
-        # with this text may have other definitions.
+        # The key holds everything that the lines depend on: the cached text may outlive the current
+        # limits, and several files with the same text may have different definitions.
         settings = (
             view.lines_before,
             view.lines_after,
@@ -301,7 +305,7 @@ class HitExpander:
 
 
 def _find_definition(hit: Hit, text: FileContents, packed_scopes: bytes) -> tuple[int, int] | None:
-    """Return the lines of the definition around a hit, else of the one whose head the hit has."""
+    """Return the lines of the definition around a hit, else of the largest that starts in the hit."""
     around = scopes.enclosing(packed_scopes, text.data, hit.start_byte, hit.end_byte)
     return around or scopes.largest_starting(packed_scopes, hit.start_byte, hit.end_byte)
 
@@ -312,7 +316,7 @@ def add_sources(
     texts: Mapping[str, FileContents | None],
     unsaved: Mapping[str, FileContents],
 ) -> SourcedHits:
-    """Mark hits by the texts of their files, and put both together."""
+    """Combine hits with the texts of their files, and mark stale and unsaved hits."""
     sources = {
         path: SourceText(text, states[path].scopes or b"")
         for path, text in texts.items()
@@ -328,7 +332,7 @@ def add_sources(
 
 
 def is_bundled(hits: Iterable[Hit], view: ViewOptions) -> bool:
-    """Return True for hits of a report, a budget, and no wish for particular lines."""
+    """Return True if the hits belong to a report, with a token budget and default context."""
     return (
         view.budget_tokens is not None
         and view.budget_chars is None
@@ -344,9 +348,9 @@ def choose_lines(
 ) -> LineSpan:
     """Choose the lines to show around the match `start`..`end`, out of `first`..`last`.
 
-    At most `max_lines` are chosen, with the match, which is always complete. Then come `head_lines`
-    lines from `first` on (the signature), then the lines nearest to the match: half of the rest on
-    each side. Lines that one side does not need go to the other.
+    At most `max_lines` lines are chosen, including the match. The match is always complete. The
+    signature (`head_lines` lines from `first` on) has the next priority. The rest goes to the lines
+    nearest to the match, half on each side. Lines that one side does not need go to the other side.
     """
     first = min(first, start)
     last = max(last, end)
@@ -370,9 +374,9 @@ def choose_lines(
 
 
 def count_signature_lines(text: FileContents, first: int, last: int) -> int:
-    """Count the lines from `first` on that are the signature.
+    """Count the lines of the signature that begins at line `first`.
 
-    It has decorators, attributes, and the next line.
+    The signature is the decorators and attributes, and the line after them.
     """
     lines = text.lines(first, min(last, first + MAX_SIGNATURE_LINES - 1))
     decorators = 0
@@ -386,9 +390,9 @@ def fit_budget(
 ) -> tuple[Hit, ...]:
     """Return the longest prefix of the hits that fits into budgets of characters and tokens.
 
-    A hit that does not fit with its context, or with the code of its other places, is shown
-    without. The last one is cut at a line if enough of it fits, and the first one is never left
-    out. Tokens are those of `estimate_tokens`, with a line for the heading of each hit.
+    A hit that does not fit with its context, or with the code of its other places, is shown without
+    them. The last hit is cut at the end of a line if enough of it fits. The first hit is never left
+    out. `estimate_tokens` counts the tokens; each hit also counts its heading.
     """
     if budget_chars is not None:
         hits = _fit(hits, budget_chars, len, lambda _: 0)
@@ -400,7 +404,7 @@ def fit_budget(
 
 
 def hit_heading(hit: Hit) -> str:
-    """Return all that surrounds the code of a hit in the compact form, with its other places."""
+    """Return the text around the code of a hit in the compact form, including its other places."""
     lines = f"{hit.start_line}-{hit.end_line}"
     symbol = f"{hit.symbol_type} {hit.symbol_name}" if hit.symbol_name else ""
     also = (
@@ -450,9 +454,9 @@ def _fit(
 
 
 def _cut_text(text: str, budget: int, measure: Callable[[str], int], least: int) -> str | None:
-    """Return the first lines of a text that fit, and dots; None if fewer than `least` fit.
+    """Return the first lines of a text that fit, with dots; None if fewer than `least` lines fit.
 
-    With `least` 0, a part of the first line is returned if need be.
+    With `least` 0, the result is a part of the first line if no line fits.
     """
     lines = text.split("\n")
     used = measure(ELLIPSIS)
@@ -468,7 +472,7 @@ def _cut_text(text: str, budget: int, measure: Callable[[str], int], least: int)
 
 
 def cut_line(line: str, budget: int, measure: Callable[[str], int]) -> str:
-    """Return the part of a line that fits into a budget, and dots."""
+    """Return the part of a line that fits into a budget, with dots."""
     while line and measure(line + ELLIPSIS) > budget:
         line = line[: min(len(line) - 1, len(line) * 7 // 8)]
     return line + ELLIPSIS
@@ -477,7 +481,7 @@ def cut_line(line: str, budget: int, measure: Callable[[str], int]) -> str:
 def _with_context(
     hit: Hit, content: str, context_before: str, context_after: str, *, stale: bool, overlay: bool
 ) -> Hit:
-    """Return the same hit with other texts.
+    """Return the same hit with another content, context and marks.
 
     Every field is written out: `dataclasses.replace` costs ten times as much, and this runs for
     every shown hit.

@@ -1,6 +1,7 @@
-"""Counterparts of a file by the customs of names: header and source, declarations, its tests. Pure.
+"""Counterparts of a file by naming conventions: header and source, declarations, tests. Pure.
 
-Only files with exactly such a name are counterparts: each is looked up, and no directory is listed.
+A counterpart must have exactly the conventional name: each name is looked up, no directory is
+listed.
 """
 
 from collections.abc import Container, Iterator
@@ -8,11 +9,11 @@ from collections.abc import Container, Iterator
 from cocosearchd.languages.patterns.path_roles import TEST_ROOTS, is_test
 
 MAX_COUNTERPARTS = 4  # of a file
-MAX_PARTS = 20  # of a path; of a deeper one, only its own directory is looked at
+MAX_PARTS = 20  # directories of a path; for a deeper file, only its own directory is searched
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh")
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm", ".cu")
-# Suffix -> suffixes of the other side. An implementation in Python seldom has declarations, so it
-# is not looked up: that would cost every question about Python something.
+# Suffix -> suffixes of the other side. `.py` has no entry: Python files seldom have declarations
+# (`.pyi`), and the look-up would slow down every question about Python.
 _SUFFIXES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_HEADERS, _SOURCES),
     **dict.fromkeys(_SOURCES, _HEADERS),
@@ -26,7 +27,7 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 _DECLARED_IN = ("include", "inc", "headers")
 _DEFINED_IN = ("src", "source", "lib")
-# Suffix -> names of its tests, of a file `{0}`.
+# Suffix -> names of the tests of a file that is named `{0}`.
 _TESTS: dict[str, tuple[str, ...]] = {
     ".py": ("test_{0}.py", "{0}_test.py"),
     ".go": ("{0}_test.go",),
@@ -47,7 +48,7 @@ _TESTS: dict[str, tuple[str, ...]] = {
 
 
 def can_have_counterparts(path: str, *, with_tests: bool) -> bool:
-    """Return False for a file whose suffix alone excludes a counterpart."""
+    """Return True if files with this suffix can have counterparts."""
     _, suffix = _split_name(path)
     return suffix in _SUFFIXES or (with_tests and suffix in _TESTS)
 
@@ -57,8 +58,8 @@ def find_counterparts(
 ) -> tuple[str, ...]:
     """Return the counterparts of a file among `files`, the nearest first.
 
-    Tests are counterparts `with_tests`, for questions that ask for them. Headers may be in a
-    directory with the name of the `project`.
+    With `with_tests`, its tests are counterparts too: for questions that ask for tests. Headers may
+    be in a directory with the name of the `project`.
     """
     candidates = [*_other_sides(path, project), *(_tests_of(path) if with_tests else ())]
     unique = dict.fromkeys(candidate for candidate in candidates if candidate != path)
@@ -66,7 +67,9 @@ def find_counterparts(
 
 
 def _other_sides(path: str, project: str) -> Iterator[str]:
-    """Yield the names of a header for a source, of an implementation for an interface, and back."""
+    """Yield possible paths of the other side: header for source, implementation for interface, and
+    back.
+    """
     name, suffix = _split_name(path)
     directory = path.rpartition("/")[0]
     for folder in (directory, *_mirrored(directory, project)):
@@ -75,7 +78,7 @@ def _other_sides(path: str, project: str) -> Iterator[str]:
 
 
 def _mirrored(directory: str, project: str) -> Iterator[str]:
-    """Yield the directories of the other side: `include/shop` has `src/shop` and `src`."""
+    """Yield the possible directories of the other side: for `include/shop`, `src/shop` and `src`."""
     parts = directory.split("/")
     for number, part in enumerate(parts if len(parts) <= MAX_PARTS else ()):
         if part in _DECLARED_IN:
@@ -90,7 +93,7 @@ def _mirrored(directory: str, project: str) -> Iterator[str]:
 
 
 def _tests_of(path: str) -> Iterator[str]:
-    """Yield the names of the tests of a file, beside it first, then in directories of tests."""
+    """Yield possible paths of the tests of a file: beside it first, then in directories of tests."""
     name, suffix = _split_name(path)
     if suffix not in _TESTS or is_test(path):
         return
@@ -98,7 +101,7 @@ def _tests_of(path: str) -> Iterator[str]:
     folders = ["/".join(parts)]
     for test_folder in TEST_ROOTS if len(parts) <= MAX_PARTS else ():
         folders += ["/".join((*parts, test_folder))]
-        # `src/main/java/a` has `src/test/java/a`; `src/shop/a` has `tests/shop/a` and `tests/a`
+        # for `src/main/java/a`: `src/test/java/a`; for `src/shop/a`: `tests/shop/a` and `tests/a`
         folders += [
             "/".join((*parts[:number], test_folder, *parts[end:]))
             for number in range(len(parts))

@@ -1,8 +1,8 @@
-"""Reads of files on disk, verified against the indexed content hash. Synchronous, for threads.
+"""Reads files on disk and verifies them against the indexed content hash. Synchronous, for threads.
 
-`VerifiedFiles.run_bounded` runs such reads in a thread. Only content is returned whose hash the
-caller names. No symbolic link is followed, in any part of a path, the root's included: nothing
-outside of a root is ever read.
+`VerifiedFiles.run_bounded` runs such reads in a thread. A read returns only content with the hash
+that the caller expects. No symbolic link is followed in any part of a path, including the path of
+the root. Therefore nothing outside of a root is ever read.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from cocosearchd.model import hash_content
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS = 128
-MAX_TEXT_BYTES = 32 << 20  # CocoSearch caches 128 files; the limit of bytes is our own
+MAX_TEXT_BYTES = 32 << 20  # CocoSearch caches 128 files too; the limit in bytes is our own
 MAX_READ_RECORDS = 4096
-# Equal fingerprints prove equal content only when the last change lies this far before the read:
-# the clock of some file systems has steps of two seconds.
+# Equal fingerprints prove equal content only if the last change is at least this long before the
+# read: the timestamps of some file systems have a resolution of two seconds.
 SETTLED_NS = 2_000_000_000
-READ_S = 5.0  # a file system that answers at all has read the files of an answer by then
-# at once in one root: an unresponsive file system blocks one thread for each
+READ_S = 5.0  # a responsive file system reads the files of an answer in less
+# Reads that run at once in one root: each blocks a thread if the file system is unresponsive.
 MAX_PARALLEL_READS = 4
 _NEWLINE = 10
 Result = TypeVar("Result")
@@ -91,18 +91,18 @@ class VerifiedFiles:
         self._records: OrderedDict[tuple[bytes, str], _ReadRecord] = OrderedDict()
         self._texts: OrderedDict[bytes, FileContents] = OrderedDict()
         self._bytes = 0
-        self._unresponsive = set[bytes]()  # roots where a read has exceeded its time
+        self._unresponsive = set[bytes]()  # roots with a read that exceeded its time and still runs
         self._slots = dict[bytes, asyncio.Semaphore]()
 
     async def run_bounded(
         self, root: bytes, read: Callable[[], Result], timeout_s: float = READ_S
     ) -> Result | None:
-        """Run a read of files of `root` in a thread; None if the file system does not answer in
-        time.
+        """Run a read of files of `root` in a thread; return None if it takes longer than
+        `timeout_s`.
 
-        Until it answers, no other read starts there: each would block a thread, and there are few
-        of them. Before that is known, at most `MAX_PARALLEL_READS` run at once, even when callers
-        give up.
+        After a timeout, no other read starts in the root until the late read returns: each read
+        would block one of the few threads. Until the first timeout, at most `MAX_PARALLEL_READS`
+        run at once, even when callers give up.
         """
         if root in self._unresponsive:
             return None
@@ -119,7 +119,7 @@ class VerifiedFiles:
         return None
 
     def forget(self, root: bytes) -> None:
-        """Drop what was read of a root; texts that other roots share are read again."""
+        """Drop cached reads of a root. Texts that other roots share are read again."""
         with self._lock:
             keys = [key for key in self._records if key[0] == root]
             for text in [self._texts.pop(self._records[key].content_hash, None) for key in keys]:
@@ -129,14 +129,13 @@ class VerifiedFiles:
         self._slots.pop(root, None)
 
     def verified(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
-        """Return the file's content if its hash is `expected`; None if it differs or cannot be
-        read.
+        """Return the file's content if its hash is `expected`, else None.
 
-        None also for a file that is gone or outside of the root. An unchanged file costs one
-        `stat`.
+        The result is also None for a file that cannot be read, is gone or lies outside of the root.
+        An unchanged file costs one `stat`.
         """
-        # Another hash than the expected proves nothing: a write through a memory mapping may leave
-        # the times unchanged.
+        # A recorded hash that differs from the expected one proves nothing: a write through a
+        # memory mapping may leave the times of a file unchanged.
         if self._recorded_hash(root, path) == expected:
             with self._lock:
                 if text := self._texts.get(expected):
@@ -145,14 +144,16 @@ class VerifiedFiles:
         return self._read(root, path, expected)
 
     def unchanged(self, root: bytes, path: str, expected: bytes) -> bool:
-        """Return True if a file certainly has the hash `expected` still.
+        """Return True if a file certainly still has the hash `expected`.
 
         Costs one `stat`; False proves nothing.
         """
         return self._recorded_hash(root, path) == expected
 
     def _recorded_hash(self, root: bytes, path: str) -> bytes | None:
-        """Return the hash of a file unchanged since it was read; None if that is uncertain."""
+        """Return the hash of a file that has not changed since its last read; None if that is
+        uncertain.
+        """
         try:
             status = status_of(_absolute_path(root, path))
         except (OSError, ValueError):
@@ -165,19 +166,19 @@ class VerifiedFiles:
         )
 
     def _read(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
-        begin = time_ns()
+        read_began_ns = time_ns()
         read = _read_regular(_absolute_path(root, path))
         if read is None:
             return None
         status, data = read
         text = make_contents(data)
-        self._remember((root, path), status, text, begin)
+        self._remember((root, path), status, text, read_began_ns)
         return text if text.content_hash == expected else None
 
     def _remember(
-        self, key: tuple[bytes, str], status: os.stat_result, text: FileContents, begin: int
+        self, key: tuple[bytes, str], status: os.stat_result, text: FileContents, read_began_ns: int
     ) -> None:
-        settled = max(status.st_mtime_ns, status.st_ctime_ns) + SETTLED_NS < begin
+        settled = max(status.st_mtime_ns, status.st_ctime_ns) + SETTLED_NS < read_began_ns
         with self._lock:
             self._records[key] = _ReadRecord(_fingerprint(status), text.content_hash, settled)
             self._records.move_to_end(key)
@@ -197,14 +198,14 @@ def _absolute_path(root: bytes, path: str) -> bytes:
 
 
 def _read_regular(path: bytes) -> tuple[os.stat_result, bytes] | None:
-    """Read a regular file and its status, or None; never waits for a pipe.
+    """Read a regular file and its status; return None if that fails. Never waits for a pipe.
 
-    None also for a file that changed during the read, and for one that is too large to have been
-    indexed: a page of text may have become a dump of the disk.
+    The result is also None for a file that changed during the read, and for a file that is too
+    large to be indexed: since indexing, a small text may have grown to a dump of gigabytes.
     """
     try:
         fd = open_absolute(path, os.O_RDONLY)
-    except (OSError, ValueError):  # a NUL
+    except (OSError, ValueError):  # ValueError: a NUL byte in the path
         return None
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE_BYTES:

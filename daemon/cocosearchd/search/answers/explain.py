@@ -15,7 +15,7 @@ SHOWN_CANDIDATES = 20  # of each retriever: enough to see why a result came firs
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
-    """Return every field of a plan, without filters that do not restrict."""
+    """Return every field of a plan; empty filters are left out."""
     fields = asdict(replace(plan, report=None))
     fields["report"] = None if plan.report is None else _describe_report(plan.report)
     fields["where"] = {name: value for name, value in fields["where"].items() if value}
@@ -23,7 +23,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _describe_report(report: Report) -> dict[str, Any]:
-    """Describe the first parts of a report, and what they mention."""
+    """Describe the first parts of a report, with the paths, messages and frames that it mentions."""
     mentions = report.mentions
     parts = [
         {"line": part.line, "kind": part.kind, "text": " ".join(part.text.split())[:PART_SHOWN]}
@@ -47,9 +47,9 @@ def describe_results(
     scored: list[ScoredCandidate],
     selected: tuple[ScoredResult, ...],
 ) -> dict[str, Any]:
-    """Describe the candidates of each retriever, if they ran, and the selected results.
+    """Describe the candidates of each retriever that ran, and the selected results.
 
-    Each result is described with its origin and the values of its score.
+    The description of a result has its retrievers, ranks and the parts of its score.
     """
     return _describe_retrieved(retrieved) | {
         "candidates": len(scored),

@@ -1,7 +1,8 @@
 """Reads a file of an index: its lines from disk, from stored chunks or from unsaved text.
 
-Content comes from disk only while it is the indexed content; otherwise it is assembled from the
-stored chunks and marked so. So nothing outside of a root is ever returned, wherever links point.
+Content comes from disk only while it equals the indexed content. Otherwise it is assembled from the
+stored chunks, and `source` says so. Therefore nothing outside of a root is ever returned, wherever
+links point.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +29,9 @@ from cocosearchd.store.reads import chunk_reads
 from cocosearchd.store.reads.file_states import file_states
 
 MAX_SUGGESTIONS = 3  # files of the same name
-MAX_TOKEN_CHARS = 10  # characters of a token in text, at most on average
+MAX_TOKEN_CHARS = 10  # upper bound of the average characters of a token
 LIST_HINT = "`cocosearchctl files` lists what is indexed"
-# Stands between two chunks that are not adjacent, in assembled content.
+# Separates two chunks that are not adjacent, in assembled content.
 GAP = "…"
 
 
@@ -38,10 +39,10 @@ GAP = "…"
 class FileContent:
     """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` counts all its lines.
 
-    `source` is `disk` when the file is unchanged since it was indexed, and `rows` for a followed
-    index, whose disk is out of reach. It is `index` when the file has changed, is gone or cannot be
-    read: then the content is assembled from chunks, with a line `…` for each gap. `overlay`: a
-    client's unsaved text.
+    `source` is `disk` if the file is unchanged since it was indexed. It is `rows` for a followed
+    index, because its disk is out of reach. It is `index` if the file has changed, is gone or
+    cannot be read: then the content is assembled from chunks, with a line `…` for each gap. It is
+    `overlay` for a client's unsaved text.
     """
 
     index: str
@@ -64,7 +65,7 @@ async def get_file(
     last_line: int | None = None,
     overlays: Mapping[str, Overlay] = MappingProxyType({}),
 ) -> FileContent:
-    """Read a file of one of the indexes, with its unsaved text if the index's overlay has it.
+    """Read a file from one of the indexes. Unsaved text in the index's overlay comes first.
 
     Raises `NotFound`, and `InvalidInput` when several indexes have that path.
     """
@@ -93,7 +94,10 @@ async def get_file(
 async def _read_disk(
     disk: VerifiedFiles, record: IndexRecord, path: str, content_hash: bytes
 ) -> FileContents | None:
-    """Read a file that is as it was indexed; None of a followed index, whose disk is elsewhere."""
+    """Read a file that is unchanged since it was indexed.
+
+    Return None if the file has changed, and for a followed index, because its disk is elsewhere.
+    """
     if record.is_followed:
         return None
     return await disk.run_bounded(
@@ -111,7 +115,9 @@ def _assemble_rows(path: str, content_hash: bytes, chunks: Sequence[StoredChunk]
 
 
 def fit_content(content: FileContent, budget_tokens: int) -> FileContent:
-    """Return the first lines that fit into a budget of tokens; of a longer line, its beginning."""
+    """Return the first lines that fit into a token budget; if none fits, the start of the first
+    line.
+    """
     window = content.content[: budget_tokens * MAX_TOKEN_CHARS]
     lines = window.split("\n")
     is_complete = len(window) == len(content.content)
@@ -147,7 +153,10 @@ def _content(
     lines: tuple[int, int | None],
     source: Literal["disk", "overlay", "rows"],
 ) -> FileContent:
-    """Return lines of a text; without a last line, the whole text, line ends included."""
+    """Make the content of lines of a text.
+
+    From line 1 without a last line, it is the whole text with its line ends.
+    """
     first, last = lines
     selected = text.lines(first, last or text.line_count)
     content = (
@@ -172,7 +181,7 @@ def _assemble_content(
     chunks: Sequence[StoredChunk],
     lines: tuple[int, int | None],
 ) -> FileContent:
-    """Return lines of a file that are assembled from its chunks."""
+    """Assemble lines of a file from its chunks."""
     first, last = lines
     all_lines = assemble_lines(chunks)
     selected = all_lines[first - 1 : last]
@@ -191,7 +200,7 @@ def _assemble_content(
 
 
 async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
-    """Raise `NotFound` for a skipped file if none of it can be shown."""
+    """Raise `NotFound` for a skipped file if no text of it can be shown."""
     row = next(
         (row for row in await index_records.file_records(db, record, path) if row.path == path),
         None,
@@ -239,9 +248,7 @@ async def _not_found(db: Database, indexes: Sequence[IndexRecord], path: str) ->
 
 
 async def _suggest_paths(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
-    """Return a hint with files that end like an unknown path: often, only the end of a path is
-    right.
-    """
+    """Return a hint that names files of the same name: often, only the end of a path is right."""
     name = path.rpartition("/")[2]
     if not name:
         return LIST_HINT
@@ -273,10 +280,10 @@ def _by_common_tail(path: str) -> Callable[[str], tuple[int, str]]:
 
 
 def assemble_lines(chunks: Sequence[StoredChunk]) -> list[str]:
-    """Assemble the lines of a file from its chunks, in order; overlaps are taken once.
+    """Assemble the lines of a file from its chunks, in order. Overlaps are taken once.
 
-    A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many
-    bytes as its range, except where the file is not UTF-8.
+    A chunk may begin within a line, and there are only blanks between chunks. The text of a chunk
+    has as many bytes as its range, unless the file is not UTF-8.
     """
     lines: dict[int, str] = {}
     end = 0

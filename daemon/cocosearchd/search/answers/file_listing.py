@@ -30,9 +30,9 @@ class ListingEntry:
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """A page of files by index and path. `total` counts all that match.
+    """A page of files, ordered by index and path. `total` counts all matching files.
 
-    `cursor` continues the list; None at its end.
+    `cursor` continues the list; it is None at the end.
     """
 
     files: tuple[ListingEntry, ...]
@@ -55,8 +55,8 @@ async def list_files(
     """List files below the directory `under` that match the glob `pattern`.
 
     Both are relative to the root. `languages` are names or aliases; `skipped` adds files that are
-    not searched. A page begins after the page that returned `cursor`, even if files came or went
-    since; its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
+    not searched. A page begins after the page that returned `cursor`, even if files were added or
+    removed since. Its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
     """
     check_budget(budget_tokens)
     if not 1 <= limit <= MAX_LISTED_FILES:
@@ -74,7 +74,7 @@ async def list_files(
             under=under.removeprefix("./").strip("/"),
             skipped=skipped,
             after=after.path if record.name == after.index else "",
-            # one more than a page, to tell whether another follows
+            # one more than a page, to see whether another page follows
             limit=limit + 1 - len(entries) if record.name >= after.index else 0,
         )
         entries += (
@@ -88,7 +88,7 @@ async def list_files(
 
 
 def _fit_entries(entries: Sequence[ListingEntry], budget: int | None) -> tuple[ListingEntry, ...]:
-    """Return the first entries that fit into a budget of tokens, at least one of them."""
+    """Return the first entries that fit into a token budget, at least one entry."""
     if budget is None:
         return tuple(entries)
     fitting = list[ListingEntry]()

@@ -1,6 +1,6 @@
-"""One question to several indexes: embedded once, ranked where hits may be added, merged by relevance.
+"""Answers one question from several indexes: embeds it once, ranks hits, merges them by relevance.
 
-Only then are the hits expanded.
+Only merged hits get context. An index that cannot add a hit is not ranked further.
 """
 
 from collections import Counter
@@ -28,12 +28,17 @@ from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import Query, ViewOptions
 from cocosearchd.search.trace import Trace
 
-COMPARED_FACTOR = 3  # times the limit: hits of all indexes that are compared with each other
+COMPARED_FACTOR = (
+    3  # times the limit: number of hits of all indexes that are compared with each other
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedHit:
-    """A hit by the number of its index and its rank there, from 1, and what it also stands for."""
+    """A hit, identified by the number of its index and its rank there (from 1).
+
+    It also represents the files of `similar_paths`.
+    """
 
     number: int
     rank: int
@@ -42,21 +47,23 @@ class SelectedHit:
 
 @dataclass(frozen=True, slots=True)
 class FailedIndex:
-    """An index without an answer, and its error."""
+    """An index that failed to answer, and its error."""
 
     index: str
     error: CocoSearchError
 
     @property
     def sentence(self) -> tuple[str, str]:
-        """The index, and the warning that accompanies the hits of the others."""
+        """The index, and the warning that accompanies the hits of the other indexes."""
         return self.index, f"not searched: {self.error.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class MergedAnswer:
-    """Hits of all indexes in one order. `answers` are the single answers, with their shown hits
-    only. `cursor` continues a list of symbols.
+    """Hits of all indexes in one order.
+
+    `answers` holds the answer of each index, with its shown hits only. `cursor` continues a list of
+    symbols.
     """
 
     hits: tuple[Hit, ...]
@@ -70,7 +77,7 @@ class MergedAnswer:
     def warnings(self) -> tuple[str, ...]:
         """Warnings for people, each with the names of its indexes.
 
-        A filter that excludes all of one index is no warning where other indexes have hits.
+        If other indexes have hits, a filter that excludes all files of one index causes no warning.
         """
         warnings = (
             (answer.index, warning)
@@ -82,7 +89,7 @@ class MergedAnswer:
 
     @property
     def stale(self) -> StaleReason | None:
-        """The reason why the answer is incomplete, None where it is complete."""
+        """The reason why the answer is incomplete; None if it is complete."""
         if not self.failed:
             return None
         error = "; ".join(group_sentences(failed.sentence for failed in self.failed))
@@ -99,8 +106,8 @@ async def search_several(
 ) -> MergedAnswer:
     """Search every index, each with the overlay of its name, and merge the hits.
 
-    An index that fails is reported beside the answers of the others. Raises `IdentityMismatch` when
-    the indexes have different embedders, and the first error if all fail.
+    A failed index is reported beside the answers of the others. Raises `IdentityMismatch` when the
+    indexes have different embedders, and the first error if all fail.
     """
     check_same_embedder(records)
     traces = {record.name: Trace(explain=explain) for record in records}
@@ -127,7 +134,7 @@ async def _merge_listed(
     query: Query,
     traces: dict[str, Trace],
 ) -> MergedAnswer:
-    """List the symbols of one index after the other."""
+    """List the symbols of all indexes, one index after the other."""
     listed = select_listed(ranked_answers, pipeline.effective_limit(query))
     answers = await _expand_selected(pipeline, listed.answers, listed.selected, traces)
     hits = [answers[chosen.number].hits[chosen.rank - 1] for chosen in listed.selected]
@@ -143,7 +150,7 @@ async def _merge_ranked(
     query: Query,
     traces: dict[str, Trace],
 ) -> MergedAnswer:
-    """Merge hits by relevance; those that are alike are shown once."""
+    """Merge hits by relevance. Of alike hits, only one is shown."""
     limit = pipeline.effective_limit(query)
     deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
     hits_by_index = [ranked.ranked_hits.hits for ranked in deduplicated]
@@ -174,9 +181,9 @@ async def _bundle(
     view: ViewOptions,
     traces: dict[str, Trace],
 ) -> MergedAnswer:
-    """Pack the hits of a report into one budget: the best places of all indexes.
+    """Pack the hits of a report into one token budget: the best places of all indexes.
 
-    Without hits where no place fits.
+    The answer has no hits if no place fits.
     """
     counts = _count_shown(selected)
     sourced_by_index = [
@@ -201,7 +208,7 @@ def _fit_budget(hits: Sequence[Hit], query: Query) -> tuple[Hit, ...]:
 class ListedSymbols:
     """A page of the symbols of several indexes, index after index by name.
 
-    `last_hits` end with the hit after which the next page begins; empty at the end of the list.
+    The next page begins after the last of `last_hits`, which is empty at the end of the list.
     """
 
     answers: tuple[RankedAnswer, ...]
@@ -227,7 +234,7 @@ def select_listed(ranked_answers: Sequence[RankedAnswer], limit: int) -> ListedS
 
 
 def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
-    """Drop the hits that lie below a nearer root, except files that have unsaved text here."""
+    """Drop hits that lie below a nearer root, except of files with unsaved text in this index."""
     roots = _slashed_roots(answer.record for answer in answers)
     if not _are_nested(roots):
         return tuple(answers)
@@ -251,7 +258,8 @@ def _slashed_roots(records: Iterable[IndexRecord]) -> list[bytes]:
 
 
 def _are_nested(roots: Sequence[bytes]) -> bool:
-    """Return True if one root lies below another: then it follows one of those around it."""
+    """Return True if one root lies below another."""
+    # In sorted order, a nested root comes directly after a root that contains it.
     ordered = sorted(roots)
     return any(root != outer and root.startswith(outer) for outer, root in pairwise(ordered))
 
@@ -262,7 +270,7 @@ async def _expand_selected(
     selected: Sequence[SelectedHit],
     traces: Mapping[str, Trace],
 ) -> tuple[Answer, ...]:
-    """Add context to the hits of each index, up to the last selected one."""
+    """Add context to the hits of each index, up to its last selected hit."""
     counts = _count_shown(selected)
     return tuple(
         [
@@ -289,9 +297,9 @@ async def _rank_all(
     traces: Mapping[str, Trace],
     overlays: Mapping[str, Overlay],
 ) -> tuple[JointRanking, list[Outcome]]:
-    """Rank the hits of every index that may add some; an outcome is an answer or an error."""
+    """Rank the hits of every index that may add hits. An outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
-    # A budget is for the merged answer, so it is spent after merging.
+    # A budget is for the merged answer, so it applies only after merging.
     view = replace(query.view, budget_chars=None, budget_tokens=None)
     unlimited = replace(query, view=view)
     joint = await pipeline.begin_joint(
@@ -309,7 +317,7 @@ def _collapses(query: Query) -> bool:
 
 
 class _SharedEmbedding:
-    """Embeds once for all indexes, and only if one of them has to be searched."""
+    """Embeds a query at most once for all indexes, when the first of them needs the vector."""
 
     def __init__(self, pipeline: Pipeline, record: IndexRecord) -> None:
         self._embedder = record.identity.embedder
@@ -330,7 +338,7 @@ def collapse_hits(
     limit: int,
     words: frozenset[str],
 ) -> list[SelectedHit]:
-    """Select at most `limit` of the ordered hits, with one for those that are alike."""
+    """Select at most `limit` of the ordered hits: one hit of each group of alike hits."""
 
     def text_of(chosen: tuple[int, int]) -> Text:
         hit = hits_by_index[chosen[0]][chosen[1] - 1]
@@ -345,9 +353,9 @@ def collapse_hits(
 
 
 def merge_hits(answers: Sequence[Answer], selected: Sequence[SelectedHit]) -> tuple[Hit, ...]:
-    """Return the selected hits that their answers have; their score is their relevance.
+    """Return the selected hits that are in their answers, scored by relevance.
 
-    `signals` has the score in its own index as well.
+    The signal `own_score` keeps the score that a hit has in its own index.
     """
     hits = [
         (answers[entry.number].hits[entry.rank - 1], entry.similar_paths)
@@ -379,14 +387,14 @@ class _LocatedHit:
 
 
 def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
-    """Drop the hits that another index has as well.
+    """Drop duplicate hits of a file that is in several indexes.
 
     A file below several roots belongs to the index with the nearest root. A file with unsaved text
     belongs to the index whose overlay has it; the others have the text on disk.
     """
     roots = _slashed_roots(answer.record for answer in answers)
     if not _are_nested(roots):
-        return list(answers)  # the same tuples, because expansions are cached by identity
+        return list(answers)  # unchanged tuples, because expansions are cached by identity
     unsaved = _find_unsaved_files(answers, roots)
     hits = [
         hit
@@ -403,7 +411,7 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
 def _assign_hits(
     hits: Sequence[_LocatedHit], roots: Sequence[bytes], all_chunks: bool
 ) -> list[list[Hit]]:
-    """Assign each hit to the index that ranks it best, of equal ones to the nearest root."""
+    """Assign each hit to the index that ranks it best; for equal ranks, to the nearest root."""
     owners = dict[tuple[bytes, int], int]()
     for hit in sorted(hits, key=lambda hit: (hit.rank, -len(roots[hit.number]))):
         owners.setdefault(hit.identity(all_chunks), hit.number)
@@ -434,9 +442,9 @@ def _locate_hits(answers: Sequence[RankedAnswer], roots: Sequence[bytes]) -> Ite
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:
-    """Raise `IdentityMismatch`, naming both sides, if the indexes have different embedders.
+    """Raise `IdentityMismatch`, which names both sides, if the indexes have different embedders.
 
-    One query vector could not be compared with all of them.
+    Vectors of different embedders cannot be compared with one query vector.
     """
     for record in records[1:]:
         if record.identity.embedder != records[0].identity.embedder:

@@ -1,4 +1,4 @@
-"""A question to one index on its way: prepared, with its vector, and with ranked hits."""
+"""The stages of a question to one index: prepared query, query vector, ranked hits."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from cocosearchd.search.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """Ranked hits of one index, without context: hits of another index may yet displace them."""
+    """Ranked hits of one index, without context: hits of another index may still displace them."""
 
     record: IndexRecord
     ranked_hits: RankedHits
@@ -33,7 +33,7 @@ class RankedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A query's vector, `(dimension,)` or None, and a warning that says why there is none."""
+    """A query's vector, shape `(dimension,)`, or a warning that says why there is none."""
 
     vector: NDArray[np.float32] | None
     warning: str | None = None
@@ -46,7 +46,7 @@ Embed = Callable[[str, Trace], Awaitable[QueryVector]]
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """A question to one index, with its plan, and the state of the index when it came."""
+    """A question to one index, with its plan and the state of the index when the question arrived."""
 
     record: IndexRecord
     plan: Plan
@@ -55,12 +55,14 @@ class PreparedQuery:
     state: State
 
     def answer(self, ranked_hits: RankedHits, cache: CacheUse) -> RankedAnswer:
-        """Make the answer with these hits."""
+        """Make the answer to this query from ranked hits."""
         return RankedAnswer(self.record, ranked_hits, cache, self.view, self.overlay)
 
 
 class SharedPlans:
-    """Plans of one question to any number of indexes: analysed once, equal ones are the same."""
+    """Plans of one question to several indexes. The question is analysed once; equal plans are
+    shared.
+    """
 
     def __init__(self, query: Query, settings: SearchSettings) -> None:
         """Analyse a question. Raises `InvalidInput`."""
@@ -68,7 +70,10 @@ class SharedPlans:
         self._plans = dict[tuple[Filter, bool, str], Plan]()
 
     def plan(self, where: Filter, *, is_lexical_warm: bool, overlay: str) -> Plan:
-        """Return the plan for an index with this filter, and with or without words in memory."""
+        """Return the plan for an index with this filter.
+
+        `is_lexical_warm` tells whether the lexical index of this index is in memory.
+        """
         key = (where, is_lexical_warm, overlay)
         if key not in self._plans:
             self._plans[key] = replace(
@@ -84,7 +89,7 @@ def make_ranked_hits(
     query_vector: QueryVector,
     state: State,
 ) -> RankedHits:
-    """Make the ranked hits of a retrieval, as they are cached."""
+    """Make ranked hits from a retrieval attempt. The query cache stores them."""
     symbol_filter, _ = chunk_conditions(plan.where)
     rules = HeadingRules(
         word_roots(query_words(plan)), symbol_filter.matcher() if symbol_filter.restricts else None

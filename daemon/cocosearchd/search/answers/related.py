@@ -1,4 +1,4 @@
-"""Chunks of other files that are similar to the chunk at a line, by the stored vectors alone."""
+"""Finds chunks of other files that are similar to the chunk at a line, by stored vectors alone."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads import chunk_reads
 
-# several chunks of one file come together; four candidates for each result leave enough files
+# Several chunks of one file often rank close together: four candidates for each result leave enough
+# files.
 CANDIDATES_PER_RESULT = 4
 
 
@@ -29,10 +30,10 @@ async def find_related(
     limit: int = 10,
     overlay: Overlay | None = None,
 ) -> tuple[Hit, ...]:
-    """Return the best chunk of at most `limit` other files, most similar first, scored by cosine.
+    """Return the best chunk of each of at most `limit` other files, by descending cosine.
 
     A chunk without a vector has no related chunks. Raises `NotFound` if the index has no text of
-    that file, `InvalidInput` for a line or limit out of range.
+    that file, and `InvalidInput` if the line or the limit is out of range.
     """
     if line < 1:
         raise InvalidInput(f"line is {line}", "lines count from 1")
@@ -76,7 +77,7 @@ async def find_related(
 async def _vector_at(
     db: Database, record: IndexRecord, path: str, line: int, overlay: Overlay | None
 ) -> NDArray[np.float32] | None:
-    """Return the vector of the chunk at a line; None if it has none."""
+    """Return the vector of the chunk at a line; None if that chunk has no vector."""
     unsaved = overlay.files.get(path) if overlay else None
     if unsaved is not None and unsaved.chunks:
         number = _chunk_at(path, unsaved.chunks, line)
@@ -92,10 +93,11 @@ async def _vector_at(
 
 
 def _chunk_at(path: str, chunks: Sequence[Chunk] | Sequence[StoredChunk], line: int) -> int:
-    """Return the number of the chunk that has a line, or of the one before it.
+    """Return the number of the chunk that contains a line, else of the chunk before the line.
 
-    Lines between chunks are blank. Above the first chunk, it is the first. Raises `InvalidInput`
-    for a line below all chunks: it may be of another file, or of another version of this one.
+    Lines between chunks are blank. For a line above all chunks, the result is the first chunk.
+    Raises `InvalidInput` for a line below all chunks: the caller may mean another file or another
+    version of this file.
     """
     if line > (end := max(chunk.end_line for chunk in chunks)):
         raise InvalidInput(

@@ -1,7 +1,8 @@
-"""Contents of files from stored chunks, for an index whose disk is out of reach.
+"""Assembles the contents of files from stored chunks, for an index whose disk is out of reach.
 
-Chunks cover all that is not blank. The blanks between them are filled in so that each byte and each
-line is at its place; the hash of the content tells whether they are the very ones.
+Chunks cover all text that is not blank. The reader fills the gaps between chunks with blanks, so
+that each byte and each line is at its place. The content hash shows whether these blanks are the
+original ones.
 """
 
 from collections import OrderedDict
@@ -23,10 +24,11 @@ _ENDS = ("\n", "", "\r\n", "\n\n")
 
 @dataclass(frozen=True, slots=True)
 class StoredContents:
-    """The content of a file as it was indexed, whose hash is `content_hash`.
+    """The content of a file as it was indexed. The hash of the original is `content_hash`.
 
-    `contents` may have other blanks where chunks have none. `has_places`: its bytes are where they
-    were in the file, which is not known of a file that is not UTF-8.
+    Between chunks, `contents` may have other blanks than the original. `has_places` is True if
+    every byte is at its original offset; for a file that is not UTF-8, this is unknown and
+    `has_places` is False.
     """
 
     content_hash: bytes
@@ -35,12 +37,12 @@ class StoredContents:
 
     @property
     def is_exact(self) -> bool:
-        """True if the contents are the very bytes that were indexed."""
+        """True if the contents equal the indexed bytes."""
         return self.contents.content_hash == self.content_hash
 
 
 class StoredContentReader:
-    """Reads contents of followed indexes, with a cache by their hashes. For one event loop."""
+    """Reads contents of followed indexes, with a cache keyed by content hash. For one event loop."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -48,7 +50,7 @@ class StoredContentReader:
         self._bytes = 0
 
     async def read(self, record: IndexRecord, paths: Iterable[str]) -> dict[str, StoredContents]:
-        """Read contents by path, as of one moment; files without any text are left out."""
+        """Read contents by path from one database snapshot. Files without any text are left out."""
         files = await stored_texts(self._db, record, sorted(set(paths)))
         contents = dict[str, StoredContents]()
         for file in files:
@@ -62,7 +64,9 @@ class StoredContentReader:
     async def read_versions(
         self, record: IndexRecord, hashes: Mapping[str, bytes]
     ) -> dict[str, StoredContents]:
-        """Read contents by path that have these hashes still; those in the cache cost no query."""
+        """Read the contents that still have the given hashes, by path. Cached contents cost no
+        query.
+        """
         cached = {
             path: self._cache[value] for path, value in hashes.items() if value in self._cache
         }
@@ -87,7 +91,7 @@ class StoredContentReader:
 
 
 def assemble_contents(file: StoredTexts) -> StoredContents:
-    """Assemble a content from its chunks."""
+    """Assemble the content of a file from its chunks; try line ends until the hash matches."""
     bodies = [body for newline in _NEWLINES if (body := _join(file.chunks, newline)) is not None]
     for body in bodies:
         for end in _ENDS:
@@ -101,7 +105,7 @@ def assemble_contents(file: StoredTexts) -> StoredContents:
 
 
 def _join_lines(chunks: Sequence[PlacedText]) -> str:
-    """Join chunks by their lines alone; what two of them share is taken once."""
+    """Join chunks by line numbers alone. Text that two chunks share is taken once."""
     lines = dict[int, str]()
     end = 0
     for chunk in chunks:
@@ -114,7 +118,7 @@ def _join_lines(chunks: Sequence[PlacedText]) -> str:
 
 
 def _join(chunks: Sequence[PlacedText], newline: str) -> bytes | None:
-    """Join chunks at their places. None if a text has not as many bytes as its place."""
+    """Join chunks at their byte offsets; None if the length of a text differs from its byte range."""
     parts = list[bytes]()
     end = 0
     line = 1
@@ -132,7 +136,10 @@ def _join(chunks: Sequence[PlacedText], newline: str) -> bytes | None:
 
 
 def _blanks(size: int, lines: int, newline: str) -> bytes:
-    """Return so many bytes with so many line ends: other blanks are on the first blank line."""
+    """Return `size` bytes of blanks with `lines` line ends.
+
+    Spaces come after the first line end, so that they are on the first blank line.
+    """
     breaks = min(max(0, lines), size // len(newline))
     blanks = b" " * (size - breaks * len(newline))
     end = newline.encode()

@@ -1,6 +1,6 @@
 """Explains why a file is not among the results.
 
-It may be not indexed, filtered out, not retrieved, or ranked too low.
+A file may be not indexed, filtered out, not retrieved, or ranked too low.
 """
 
 import os
@@ -42,7 +42,7 @@ async def why_not(
 
     `status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score,
     ranked_lower. `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence
-    for people; `ExclusionReport.reason` knows more about a file that is not indexed.
+    for people. For a file that is not indexed, `ExclusionReport.reason` has more detail.
     """
     path = path.removeprefix("./").rstrip("/")
     plan = request.plan
@@ -69,7 +69,7 @@ async def why_not(
 def _explain_unsaved(
     plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandidate]
 ) -> dict[str, Any]:
-    """Explain the rank of a file with unsaved text: its text on disk is not searched."""
+    """Explain the rank of a file with unsaved text. Its text on disk is not searched."""
     ranks = [rank for rank, entry in enumerate(scored, 1) if entry.candidate.path == path]
     if ranks:
         return _explain_rank(plan, scored, ranks[0])
@@ -83,14 +83,14 @@ def _explain_unsaved(
     }
 
 
-def _explain_empty(record_of_file: FileRecord) -> dict[str, Any]:
-    if record_of_file.skip_reason is None:
+def _explain_empty(file_record: FileRecord) -> dict[str, Any]:
+    if file_record.skip_reason is None:
         return {"status": "empty", "reason": "the file has nothing to search"}
-    row = find_exclusion(record_of_file.skip_reason)
+    exclusion = find_exclusion(file_record.skip_reason)
     return {
         "status": "skipped",
-        "reason": f"seen and skipped: {row.sentence}",
-        "exclusion": record_of_file.skip_reason,
+        "reason": f"seen and skipped: {exclusion.sentence}",
+        "exclusion": file_record.skip_reason,
     }
 
 
@@ -108,7 +108,7 @@ async def _explain_missing(disk: VerifiedFiles, record: IndexRecord, path: str) 
 
 def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> dict[str, Any]:
     entry = scored[position - 1]
-    # With one result for each file, the limit counts files.
+    # The limit counts files if each file is one result.
     ahead = (
         {entry.candidate.path for entry in scored[: position - 1]}
         if not plan.all_chunks
@@ -132,7 +132,9 @@ def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> d
 async def blocking_filters(
     db: Database, record: IndexRecord, where: Filter, path: str
 ) -> list[str]:
-    """Return the filters that alone exclude the file; all of them if only together they do."""
+    """Return the filters that each exclude the file; all active filters if only their combination
+    does.
+    """
     fields = active_fields(where)
     blocking = [
         field.label
