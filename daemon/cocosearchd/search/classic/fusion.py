@@ -1,9 +1,10 @@
-"""Fuse the candidates of both retrievers into one order: for `classic`, and for a cold `code`. Pure.
+"""Fuses the candidates of both retrievers into one order: for `classic`, and for a cold `code`.
+Pure.
 
-`classic` does what CocoSearch's retrieval.md says: the vector retriever alone, or fused with the
-keyword retriever by reciprocal ranks, with definitions doubled. `code` scores by signals
-(`code_profile`); its function here is the fallback while the lexical index is cold: the same
-fusion, where only definitions of names in the query are boosted.
+`classic` follows CocoSearch's retrieval.md: the vector retriever alone, or its reciprocal rank
+fusion with the keyword retriever, where the scores of definitions are doubled. `code` scores by
+signals (`code_profile`). While the lexical index is cold, `code` falls back to the function here:
+the same fusion, but only definitions of names in the query are boosted.
 """
 
 import math
@@ -25,8 +26,9 @@ from cocosearchd.store.chunks.rows import Candidate
 RRF_K = 60  # Cormack, Clarke, Buettcher 2009; CocoSearch uses the same
 DEFINITION_BOOST = 2.0  # CocoSearch, retrieval.md, "Definition Boost"
 # Logistic regression over 19,600 results of 1,998 questions, see training/ranking/places.py. Its
-# expected calibration error is 0.004 in cross-validation over repositories, and 0.009 on answers of a
-# daemon (training/ranking/classic.py), where no line through the logits would make it less than 0.008.
+# expected calibration error is 0.004 in cross-validation over repositories. It is 0.009 on answers
+# of a daemon (training/ranking/classic.py); there, no linear map of the logits would bring it below
+# 0.008.
 _RELEVANCE = {
     "intercept": -5.5,
     "cosine": 7.6,
@@ -35,7 +37,7 @@ _RELEVANCE = {
     "every_word_of_name": 4.02,
 }
 
-# CocoSearch, retrieval.md: the words a chunk starts with when it is a definition.
+# CocoSearch, retrieval.md: a chunk that starts with one of these words is a definition.
 _DEFINITION = re.compile(
     r"\s*(?:async\s+def|def|class|function|const|let|var|interface|type|func|fn|struct|trait|enum|impl)\b"
 )
@@ -45,7 +47,9 @@ Score = Callable[[Plan, RetrievedCandidates], list[ScoredCandidate]]
 
 
 def score_classic(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Score by cosine, or by fused ranks with chunks that look like definitions doubled."""
+    """Score by cosine, or by fused ranks. Fused scores of chunks that look like definitions are
+    doubled.
+    """
     if not plan.uses_keywords:
         return sort_candidates(
             ScoredCandidate(
@@ -57,11 +61,11 @@ def score_classic(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCand
 
 
 def score_code_fallback(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Score by fused ranks; chunks that define a name of the query count double.
+    """Score by fused ranks. The scores of chunks that define a name of the query are doubled.
 
-    The condition matters: doubling every definition costs plain-language questions 4 to 7 points of
-    MRR (measured on 957 queries), because ordinary words such as get and path are names of
-    definitions too.
+    The condition matters. If every definition were doubled, plain-language questions would lose 4
+    to 7 points of MRR (measured on 957 queries), because ordinary words such as get and path are
+    also names of definitions.
     """
     names = {name.casefold() for name in plan.identifiers}
     if not names:
@@ -84,7 +88,10 @@ def score_candidates(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredC
 
 
 def _estimate_relevance(entry: ScoredCandidate, is_name: bool, has_phrases: bool) -> float:
-    """Estimate the relevance of a candidate from PostgreSQL. It has the quoted phrases, if any."""
+    """Estimate the relevance of a candidate from PostgreSQL.
+
+    If the query has quoted phrases, every candidate contains them, so its relevance is 1.
+    """
     if has_phrases:
         return 1.0
     total = (
@@ -98,7 +105,7 @@ def _estimate_relevance(entry: ScoredCandidate, is_name: bool, has_phrases: bool
 
 
 def fuse(retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Fuse by reciprocal ranks, keyed by (path, start, end). Ties prefer keyword matches."""
+    """Fuse candidates by reciprocal rank, keyed by (path, start, end). Ties prefer keyword matches."""
     vector = {
         candidate.key: (rank, candidate) for rank, candidate in enumerate(retrieved.vector, 1)
     }
@@ -161,7 +168,7 @@ def starts_definition(candidate: Candidate) -> bool:
 
 
 def defined_names(candidate: Candidate) -> set[str]:
-    """Return the case-folded names that a chunk defines, qualified ones and their last parts."""
+    """Return the case-folded names that a chunk defines: qualified names and their last parts."""
     names = {name.casefold() for name in candidate.definitions}
     if candidate.symbol_name:
         names.add(candidate.symbol_name.casefold())

@@ -1,6 +1,6 @@
-"""Both PostgreSQL retrievers, side by side. Each reads on its own connection.
+"""Runs both PostgreSQL retrievers concurrently. Each reads on its own connection.
 
-`retrieval` checks that their results are of one generation.
+`retrieval` checks that both results belong to one generation.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ async def retrieve(
     keyword: bool,
     overlay: Overlay | None = None,
 ) -> RetrievedCandidates:
-    """Retrieve by vector and by keywords, as far as the plan has them.
+    """Retrieve candidates by vector and by keywords, if the plan has a vector and keywords.
 
-    `code`, while the lexical index is cold, takes keywords only if PostgreSQL keeps them, or if
-    there is no vector: reading texts would take longer than the lexical index needs. Raises
-    `StoreUnavailable`.
+    While the lexical index is cold, `code` searches by keywords only if PostgreSQL stores words, or
+    if there is no vector. Otherwise PostgreSQL would have to read the texts, which takes longer
+    than the lexical index needs to load. Raises `StoreUnavailable`.
     """
     if keyword and plan.profile == "code" and vector is not None:
         keyword = await has_words(db, record)
@@ -65,8 +65,8 @@ async def _add_unsaved(
 ) -> tuple[tuple[Candidate, ...], int]:
     """Add the unsaved chunks that have every word, ranked by PostgreSQL like the stored ones.
 
-    While the lexical index is cold, `code` also takes stored chunks with only a few of the words.
-    Such unsaved chunks are left to the vector retriever.
+    While the lexical index is cold, `code` also accepts stored chunks that have only a few of the
+    words. Unsaved chunks that have only a few words are left to the vector retriever.
     """
     rows = [row for row, _ in overlay.matching_chunks(plan.where)]
     words = split_text(plan.text)
@@ -75,10 +75,10 @@ async def _add_unsaved(
     ranks = await rank_texts(
         db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
     )
-    lift = _lift_of_complete(stored, every_word)
-    phrases_only = bool(plan.where.phrases) and not words  # the query has phrases and no words
+    complete_lift = _choose_complete_lift(stored, every_word)
+    phrases_only = bool(plan.where.phrases) and not words  # the query has phrases but no words
     unsaved = [
-        replace(row, score=lift + rank)
+        replace(row, score=complete_lift + rank)
         for row, rank in zip(rows, ranks, strict=True)
         if rank or phrases_only
     ]
@@ -86,8 +86,11 @@ async def _add_unsaved(
     return merged, min(every_word + len(unsaved), len(merged))
 
 
-def _lift_of_complete(stored: tuple[Candidate, ...], every_word: int) -> float:
-    """Return the lift of chunks with every word: they score above 1 if the list has others."""
+def _choose_complete_lift(stored: tuple[Candidate, ...], every_word: int) -> float:
+    """Return the score that is added to chunks with every word.
+
+    It is 1 if the list also has chunks with only some words, so that complete chunks score above 1.
+    """
     return 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
 
 
@@ -104,9 +107,9 @@ async def _search_keywords(
 ) -> tuple[tuple[Candidate, ...], int]:
     """Return candidates, and the number of candidates that have every word.
 
-    `classic` requires every word of the query, as documented. `code` leaves stop words out and adds
-    chunks with only a few of the rarer words. A query of phrases without words gets the chunks that
-    contain the phrases, by path.
+    `classic` requires every word of the query, as documented. `code` drops stop words, and adds
+    chunks that have only a few of the rarer words. A query that has only phrases gets the chunks
+    that contain them, ordered by path.
     """
     if not enabled:
         return (), 0
@@ -124,16 +127,19 @@ async def _search_keywords(
     # the store scores chunks with every word at 1 or more
     complete = sum(candidate.score >= 1 for candidate in candidates)
     if not complete and candidates and has_every_word(terms, candidates[0]):
-        # all have every word: the store adds other chunks only when these are too few
+        # All candidates have every word: the store adds other chunks only if complete chunks are
+        # too few.
         return candidates, len(candidates)
     return candidates, complete
 
 
 def drop_stop_words(text: str) -> str:
-    """Return the words of a split text that are not stop words; without any, all of them."""
+    """Return the words of a split text without stop words; a text of stop words alone stays as it
+    is.
+    """
     return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
 
 
 def has_every_word(words: str, candidate: Candidate) -> bool:
-    """Return True if header and content of a chunk have all of the split words."""
+    """Return True if the header and content of a chunk have all of the split words."""
     return set(words.split()) <= set(split_text(f"{candidate.header} {candidate.content}").split())

@@ -18,17 +18,19 @@ from cocosearchd.sandbox.worker_process import WorkerLost
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.classic.words_worker")
-REQUEST_CHARACTERS = 1 << 20  # of one request: some 100 ms of work
-# Fifty times the use of a request of the usual size.
+REQUEST_CHARACTERS = 1 << 20  # characters of one request: some 100 ms of work
+# Fifty times the resources that a request of usual size uses.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
 DEADLINE_S = 20.0  # wall time of a request
-# None is kept warm: words are split for minutes, then perhaps never again. With two, a question does
-# not wait for a fill.
+# No process stays warm: words are split for minutes, then perhaps never again. With two processes,
+# a question does not wait for a bulk fill of words.
 SIZE = PoolSize(max_processes=2, idle_s=30.0)
 
 
 class WordSplitter:
-    """Splitter with a worker process. For one event loop; `pool.aclose` ends the process."""
+    """A splitter that runs in worker processes. For one event loop; `pool.aclose` ends the
+    processes.
+    """
 
     def __init__(self, command: Sequence[str] = COMMAND, limits: ResourceLimits = LIMITS) -> None:
         self.pool = WorkerPool("words", command, installed_code_digest(), limits, SIZE)
@@ -36,7 +38,7 @@ class WordSplitter:
     async def split(self, texts: Sequence[str]) -> list[str]:
         """Split each text as `split_text` does. Raises `WorkerUnavailable`.
 
-        A text that ends the process has no words.
+        A text that kills the process gets no words.
         """
         words = list[str]()
         for batch in split_into_requests(texts):
@@ -47,7 +49,7 @@ class WordSplitter:
         return words
 
     async def _split_alone(self, text: str) -> str:
-        """Split one text of a batch that ended its process."""
+        """Split one text of a batch that killed its process."""
         try:
             (words,) = await self._request([text])
         except WorkerLost as error:
@@ -61,12 +63,12 @@ class WordSplitter:
 
 
 async def split_in_thread(texts: Sequence[str]) -> list[str]:
-    """Split few texts in a thread of this process."""
+    """Split a few texts in a thread of this process."""
     return await asyncio.to_thread(lambda: [split_text(text) for text in texts])
 
 
 def split_into_requests(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Split texts in order into requests of few characters."""
+    """Group texts, in order, into requests of at most `REQUEST_CHARACTERS`; a longer text is alone."""
     batch = list[str]()
     characters = 0
     for text in texts:
@@ -81,9 +83,10 @@ def split_into_requests(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def unpack_words(body: bytes, count: int) -> list[str]:
-    """Decode a response.
+    """Decode a response into the words of `count` texts.
 
-    Raises `InvalidFrame` if it is not one of `count` texts that PostgreSQL can store, `ValueError`.
+    Raises `InvalidFrame` if the response does not hold `count` texts that PostgreSQL can store, and
+    `ValueError` if it cannot be decoded.
     """
     words = read_values(body)
     if not isinstance(words, list) or len(words) != count:

@@ -1,6 +1,6 @@
-"""Words process: it splits texts of chunks into words.
+"""The worker process that splits texts of chunks into words.
 
-Its parent is a `word_splitter.WordSplitter`. It opens no file and no database.
+`word_splitter.WordSplitter` starts it. It opens no file and no database.
 """
 
 import marshal

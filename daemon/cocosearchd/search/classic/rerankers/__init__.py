@@ -1,1 +1,1 @@
-"""Rerankers of the candidates of `classic`. `base` has the interface; each is one module."""
+"""Rerankers of the candidates of `classic`. `base` has the interface; each reranker is one module."""

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from cocosearchd.search.scored_candidates import ScoredCandidate
 
-# CocoRAG, reranker-design.md, "Scoring Model": weights of the vector's score and of the features.
+# Weights of the vector score and of the features (CocoRAG, reranker-design.md, "Scoring Model").
 VECTOR_SHARE = 0.40
 FEATURE_SHARE = 0.60
-# Keywords of definitions in common languages: a text with one says what something is.
+# Keywords that start definitions in common languages.
 DEFINITION_KEYWORD = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 
 
@@ -18,17 +18,18 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which people choose it."""
+        """The name by which people choose this reranker."""
 
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """Return the same candidates, best first, each with its features."""
 
 
 def vector_scores(scored: Sequence[ScoredCandidate]) -> list[float]:
-    """Return the cosine of each candidate, 0..1. Without a cosine, it is the lowest of the others.
+    """Return the cosine of each candidate, 0..1. A missing cosine is set to the lowest of the
+    others.
 
-    A candidate of the keyword retriever alone cannot have a better one: the vector retriever would
-    have returned it.
+    A candidate of the keyword retriever alone cannot have a higher cosine: otherwise the vector
+    retriever would have returned it.
     """
     cosines = [max(0.0, entry.cosine) for entry in scored if entry.cosine is not None]
     lowest = min(cosines, default=0.0)

@@ -1,8 +1,8 @@
 """CocoRAG's reranker without a language model: nine features, weighted by the kind of question.
 
-Weights and multipliers are those of its reranker-design.md. Each feature is a number in 0..1, so
-that features really can reach their whole share of the score. The document names the features; the
-way in which they are measured is our own.
+Weights and multipliers come from CocoRAG's reranker-design.md. The document names the features; we
+chose how to measure them. Each feature is a number in 0..1, so that the features can reach their
+full share of the score.
 """
 
 import re
@@ -53,7 +53,7 @@ INTENT_FACTORS: dict[Intent, dict[str, float]] = {
     "debug": {"technical_overlap": 1.5, "code_quality": 1.4},
     "other": {},
 }
-MAX_OCCURRENCES = 3  # of a keyword; more occurrences are ignored
+MAX_OCCURRENCES = 3  # counted occurrences of a keyword; more are ignored
 LONG_LINE = 120
 
 _COMMENT = re.compile(r"^[^\S\n]*+(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
@@ -63,7 +63,7 @@ _TEACHING = re.compile(r"\b(?:example|tutorial|usage|note|returns?|>>>)", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """An analysed query, shared by all candidates."""
+    """The words of a query, analysed once for all candidates."""
 
     keywords: tuple[str, ...]
     entities: tuple[str, ...]  # case-folded names; the keywords where the query names nothing
@@ -75,7 +75,7 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedCandidate:
-    """An analysed candidate, shared by all features."""
+    """The words of a candidate, analysed once for all features."""
 
     text: str
     folded: str
@@ -104,7 +104,7 @@ class FunctionalReranker:
 
 
 def dynamic_weights(text: str) -> dict[str, float]:
-    """Return the nine weights for this question; they sum to 1."""
+    """Return the nine feature weights for a question; their sum is 1."""
     by_type = QUERY_TYPE_FACTORS[classify_query(text)]
     by_intent = INTENT_FACTORS[classify_intent(text)]
     raw = {
@@ -148,7 +148,7 @@ def analyse_candidate(scored: ScoredCandidate) -> AnalysedCandidate:
 def features(question: AnalysedQuery, candidate: AnalysedCandidate) -> dict[str, float]:
     """Compute the nine features, each in 0..1.
 
-    A feature about which the query says nothing is 0 for every candidate.
+    If the query has no term for a feature, the feature is 0 for every candidate.
     """
     return {
         "entity_relevance": _matching_share(

@@ -1,4 +1,4 @@
-"""Word tables of CocoRAG's rerankers: verbs, domains, kinds of questions. Pure."""
+"""Word tables of CocoRAG's rerankers: verbs, domains, types of questions. Pure."""
 
 import re
 from typing import Literal
@@ -24,7 +24,7 @@ _FILLER_WORDS = STOP_WORDS | {
     "your",
 }
 
-# Verbs with nearly the same meaning in code; a query's verb matches each verb of its group.
+# Verbs with nearly the same meaning in code. A verb of the query matches each verb of its group.
 _VERB_GROUPS = (
     "get fetch load read retrieve obtain",
     "create make new build construct init initialize",
@@ -63,7 +63,7 @@ DOMAINS: dict[str, frozenset[str]] = {
     }.items()
 }
 
-# Structure that a query may mention -> (its words, a pattern of its code).
+# Code structure -> (words for it in a query, pattern of its code).
 STRUCTURES: dict[str, tuple[frozenset[str], re.Pattern[str]]] = {
     name: (frozenset(words.split()), re.compile(pattern, re.MULTILINE))
     for name, words, pattern in (
@@ -130,7 +130,7 @@ _LEARN_WORDS = re.compile(
 def keywords(text: str) -> tuple[str, ...]:
     """Return the distinct words of a question without stop words.
 
-    Identifiers are split before lower-casing. A question of stop words alone keeps them.
+    Identifiers are split before lower-casing. A question that has only stop words keeps them.
     """
     parts = [
         word for word in split_text(text).split() if word not in _FILLER_WORDS and len(word) > 1

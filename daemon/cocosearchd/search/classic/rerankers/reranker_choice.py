@@ -1,4 +1,4 @@
-"""Chooses the reranker of a query. `auto` decides by the question and the candidates.
+"""Chooses the reranker for a query. `auto` decides by the question and the candidates.
 
 `auto` never chooses spaCy where it is not installed.
 """
@@ -48,7 +48,8 @@ class Rerankers:
     def choose(
         self, name: RerankerName, text: str, scored: Sequence[ScoredCandidate]
     ) -> Reranker | None:
-        """Return the reranker of that name; None for `disabled`. May load a model.
+        """Return the reranker for a name; None for `disabled` or without candidates. May load a
+        model.
 
         Raises `InvalidInput` when the name is `spacy` and spaCy is missing.
         """

@@ -1,8 +1,8 @@
 """CocoRAG's linguistic reranker: five features from spaCy's `en_core_web_sm`. An optional extra.
 
-spaCy is imported when this reranker is opened, not before: it takes a second and some hundred
-megabytes. Its model is in no package index, so it is installed separately; the tests run with a
-blank English pipeline, without a parser.
+spaCy is imported only when this reranker is opened, because the import takes a second and some
+hundred megabytes. spaCy's model is in no package index, so users install it separately. The tests
+run with a blank English pipeline, without a parser.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from cocosearchd.search.classic.rerankers.question_words import DOMAINS
 from cocosearchd.search.scored_candidates import ScoredCandidate, sort_candidates, with_score
 
 MODEL = "en_core_web_sm"
-# CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach
-# their whole share.
+# CocoRAG, reranker-design.md, "spaCy NLP Reranker". `rerank` divides the weights by their sum, so
+# that the features can reach their full share of the score.
 WEIGHTS: dict[str, float] = {
     "semantic_similarity": 0.25,
     "linguistic_overlap": 0.15,
@@ -52,13 +52,13 @@ class SpacyReranker:
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """Sort the candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question = self._language(text)
-        proses = [
+        prose_texts = [
             extract_prose(entry.candidate.content, entry.candidate.language) for entry in scored
         ]
         total = sum(WEIGHTS.values())
         reranked = []
         for entry, vector, doc in zip(
-            scored, vector_scores(scored), self._language.pipe(proses), strict=True
+            scored, vector_scores(scored), self._language.pipe(prose_texts), strict=True
         ):
             values = features(question, doc, entry.candidate.content)
             weighted = sum(WEIGHTS[name] * value for name, value in values.items()) / total
@@ -89,7 +89,7 @@ def open_spacy() -> SpacyReranker:
 
 
 def extract_prose(code: str, language: str) -> str:
-    """Extract the plain language of a piece of code: its comments and docstrings."""
+    """Extract the natural language of a piece of code: its comments and docstrings."""
     style = comment_style(language)
     inner = (
         _strip_marks(code[span.start : span.end], span.enclosure, style)
@@ -99,7 +99,7 @@ def extract_prose(code: str, language: str) -> str:
 
 
 def _strip_marks(text: str, enclosure: Enclosure | None, style: CommentStyle) -> str:
-    """Remove the marks of a comment or docstring."""
+    """Remove the comment marks or quotes around the text of a comment or docstring."""
     if enclosure is None:
         comment = text.lstrip()
         mark = next(filter(comment.startswith, style.line_marks + style.leading_marks), "")
@@ -155,7 +155,8 @@ def _overlap_share(expected: frozenset[str], present: frozenset[str]) -> float:
 def _cosine(a: Any, b: Any) -> float:
     """Compute the cosine similarity, 0..1, of two vectors.
 
-    `Doc.similarity` warns about models without word vectors, whose documents have tensors instead.
+    `Doc.similarity` is not used: it warns about models without word vectors, although their
+    documents have tensors instead.
     """
     length = float(np.linalg.norm(a) * np.linalg.norm(b))
     return max(0.0, float(np.dot(a, b)) / length) if length else 0.0
