@@ -33,9 +33,10 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads import chunk_reads
 from cocosearchd.store.reads.file_states import FileStates
 
-WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
-FULL_COVERAGE = 0.999  # below 1, because coverages are sums of floats
-# Where results that are alike leave too few, so many times more files are ranked, once.
+# Wait for the commit hook of a generation that a query already sees; the hook takes 2 to 10 ms.
+WAIT_S = 0.25
+FULL_COVERAGE = 0.999  # below 1, because coverages are rounded sums of floats
+# If collapsing alike results leaves too few, this many times more files are ranked, once.
 COLLAPSE_FACTOR = 4
 MAX_COLLAPSED_DEPTH = 400
 _SIGNALS_SHOWN = 6
@@ -43,13 +44,13 @@ _SIGNALS_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class RankedCandidates:
-    """Candidates best first with their rows, and the generation of the lexical index.
+    """Candidates with their rows, best first, and the generation of the lexical index.
 
-    `generation` is None if PostgreSQL retrieved them, as `retrieved`. `complete` is True if every
-    candidate still has its row. `states` are those of their files, read with the rows; None: not
-    read yet. `selected` are the results, None where a reranker is still to choose them. `warning`
-    is a sentence for people, None for nothing; `cacheable` is False if the same question may get a
-    better answer later.
+    `generation` is None if PostgreSQL retrieved the candidates; then `retrieved` has them.
+    `complete` is True if every candidate still has its row. `states` are the states of the
+    candidates' files, read with the rows; None if not read yet. `selected` are the results; None if
+    a reranker has yet to choose them. `warning` is a sentence for people, or None. `cacheable` is
+    False if the same question may get a better answer later.
     """
 
     scored: list[ScoredCandidate]
@@ -75,8 +76,8 @@ async def code_candidates(
 ) -> RankedCandidates | None:
     """Return the candidates of a plan as of `generation` or a later one.
 
-    A trace that explains gets more of them. None where the lexical index is cold or behind, so that
-    PostgreSQL has to answer.
+    If the trace explains, there are more candidates. The result is None if the lexical index is
+    cold or behind: then PostgreSQL has to answer.
     """
     if not await lexical.wait_for_generation(generation, WAIT_S):
         return None
@@ -113,13 +114,13 @@ async def code_candidates(
 
 
 def deeper_query(code_query: CodeQuery) -> CodeQuery:
-    """Return a query for more files, where results that are alike leave too few."""
+    """Return a query for more files, for when collapsing alike results leaves too few."""
     more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
     return replace(code_query, limit=more, needed=more)
 
 
 def count_results(plan: Plan) -> int:
-    """Return the number of files to rank: a reranker or a limit of relevance needs more of them."""
+    """Return the number of files to rank: a reranker or a least relevance needs more files."""
     chooses = plan.reranker != "disabled" or plan.min_relevance or plan.min_evidence
     return max(plan.limit, plan.depth if chooses else 0)
 
@@ -127,7 +128,7 @@ def count_results(plan: Plan) -> int:
 def add_counterparts(
     code_query: CodeQuery, results: Sequence[ScoredResult]
 ) -> tuple[ScoredResult, ...]:
-    """Add the counterparts of the files of results."""
+    """Add to each result the counterparts of its file."""
     with_tests = asks_for_tests(code_query.terms.words)
     return tuple(
         _with_counterparts(result, code_query, with_tests=with_tests) for result in results
@@ -164,7 +165,7 @@ async def find_pointed_out(
     snapshot: IndexSnapshot,
     overlay: Overlay | None = None,
 ) -> Places:
-    """Return the places that a report names by their lines."""
+    """Return the places that a report names by line."""
     if plan.report is None or not plan.report.mentions.frames:
         return {}
     names = MentionedFiles(snapshot.live_documents.paths)
@@ -188,9 +189,9 @@ async def _rank(
     matrix: ScoredMatrix | None = None,
     first: RankedCandidates | None = None,
 ) -> tuple[RankedCandidates, ScoredMatrix | None]:
-    """Rank with the matrix and the candidates for fewer results, if there are some.
+    """Rank candidates; return them with the scored matrix, for a deeper query.
 
-    Return the candidates with the matrix for more.
+    `matrix` and `first` are the results of an earlier run for fewer results, if there was one.
     """
     if code_query.plan.where.phrases:
         matches = await rank_phrase_matches(db, record, code_query, code_query.needed, trace)
@@ -201,7 +202,7 @@ async def _rank(
 
 
 def lacks_results(plan: Plan, candidates: RankedCandidates, result_count: int, limit: int) -> bool:
-    """Return True if results that are alike leave fewer than the limit, and there may be more."""
+    """Return True if collapsing alike results leaves too few, and more candidates may exist."""
     if not plan.collapse or result_count >= plan.limit:
         return False
     return len({entry.candidate.path for entry in candidates.scored}) >= limit
@@ -215,7 +216,9 @@ async def _list_symbols(
     plan: Plan,
     overlay: Overlay | None,
 ) -> RankedCandidates:
-    """List symbols: memory has the files with matching symbols, the store has the symbols."""
+    """List symbols: find the files with matching symbols in memory, read the symbols from the
+    store.
+    """
     page = symbol_page(plan, record.name)
     if page is None:
         return RankedCandidates([], snapshot.generation)
@@ -234,7 +237,7 @@ async def _add_rows(
     matches: PhraseMatches,
     first: RankedCandidates | None,
 ) -> RankedCandidates:
-    """Make candidates of the ranked chunks: their rows come from the overlay or the store.
+    """Make candidates from the ranked chunks. Their rows come from the overlay or the store.
 
     The rows of the `first` candidates are not read again.
     """
@@ -250,7 +253,7 @@ def make_candidates(
     by_key: Mapping[Key, Candidate],
     states: FileStates,
 ) -> RankedCandidates:
-    """Make candidates of the ranked chunks and of their rows, with the states of their files."""
+    """Make candidates from the ranked chunks and their rows, with the states of their files."""
     plan = code_query.plan
     snapshot = code_query.snapshot
     keys = chunk_keys(matches.chunks)
@@ -282,7 +285,7 @@ async def _read_rows(
     keys: Sequence[Key],
     first: RankedCandidates | None,
 ) -> tuple[dict[Key, Candidate], FileStates]:
-    """Return rows by key, with the states of their saved files; those of `first` are known."""
+    """Return rows by key, with the states of their saved files. Rows of `first` are not read again."""
     by_key = {entry.candidate.key: entry.candidate for entry in first.scored} if first else {}
     if code_query.overlay:
         by_key |= code_query.overlay.rows
@@ -300,12 +303,17 @@ async def _read_rows(
 
 
 def merge_states(states: FileStates, later_states: FileStates) -> FileStates:
-    """Merge states of files. The later one counts: if the file has changed, so may its first rows."""
+    """Merge states of files. The later state of a file wins: if the file has changed, its rows may
+    have too.
+    """
     return replace(later_states, files=states.files | later_states.files)
 
 
 def _make_candidate(row: Candidate, chunk: RankedChunk, has_phrases: bool) -> ScoredCandidate:
-    """Make a candidate. One that has the quoted phrases is what was asked for."""
+    """Make a candidate from a row and its ranked chunk.
+
+    If the query has quoted phrases, the chunk contains them, so its relevance is 1.
+    """
     match_type: MatchType = "semantic"
     if chunk.lexical:
         match_type = "both" if chunk.cosine is not None and chunk.cosine > 0 else "keyword"

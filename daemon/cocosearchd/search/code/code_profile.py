@@ -1,9 +1,9 @@
-"""Linear scores of files over all signals, and the best chunks of each file. Pure.
+"""Scores files as a weighted sum of all signals, and chooses the best chunks of each file. Pure.
 
-The weights were fitted by `training/ranking/fit.py` and lie in `code_weights.json`, with their
-origin. There are ten sets: of files, for names (a query without blanks; `symbol` in that file), for
-plain language and for reports, each with vectors and without; of places, for short questions and
-for reports; of relevance, with vectors and without.
+`training/ranking/fit.py` fitted the weights. They are in `code_weights.json`, with their origin.
+There are ten sets of weights. Six are for files: for names (a query without blanks; called `symbol`
+in that file), for plain language and for reports, each with and without vectors. Two are for
+places: for short questions and for reports. Two are for relevance: with and without vectors.
 """
 
 import json
@@ -31,16 +31,16 @@ from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
 
-_TYPE_VALUE = 3.0  # of the definition of a type, the largest value of a definition
-_RAW_SHARE = 0.1  # of BM25 points per word of the query
-# Share of relevance that a file has for using a name that no file defines, where the only definition
-# has 1, and the number of such files up to which it holds. Set by hand, as no data can tell: a name
-# that few files use is about half sure.
+_TYPE_VALUE = 3.0  # value of the definition of a type: the largest value of a definition
+_RAW_SHARE = 0.1  # factor of the signal `chunk_points` (BM25 points per word of the query)
+# Relevance share of a file that uses a name that no file defines (a definition_share definition has
+# 1), and the largest number of such files with this full share. Set by hand, because no data shows
+# it: if few files use a name, their relevance should be about one half.
 _USE_SHARE = 0.75
 _FEW_USING_FILES = 10  # a page of results
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
-# Signal of a file -> its meaning. Words are scored by BM25; lexical signals are shares of the
-# best file's, unless the text says another scale.
+# Signal of a file -> its meaning. Words are scored by BM25. Unless the text states another scale, a
+# lexical signal is relative to that of the best file.
 SIGNALS: Mapping[str, str] = {
     "chunk_words": "words of its best three chunks",
     "mean_chunk_words": "mean words of its chunks",
@@ -70,11 +70,11 @@ SIGNALS: Mapping[str, str] = {
     "log_size_weak": "log_size, by the same",
     "chunk_weak": "chunk, by the same",
 }
-# Files of a report whose places a budget is spent on, and places of each.
+# Files of a report that a budget shows code of, and places of each file.
 BUNDLED_FILES = 10
 MAX_BUNDLED_PLACES = 40
 _FILE_SETS = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
-# `aside`: 1 for files in directories of documents and examples.
+# `aside` is 1 for files in directories of documents and examples.
 _OF_REPORTS = REPORT_SIGNALS | {"aside"}
 _SIGNALS_OF_SET = {
     "report": SIGNALS.keys() | _OF_REPORTS,
@@ -107,9 +107,9 @@ _LEXICAL = (
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Signal -> weight: of files, for six kinds of question; of places; of their relevance.
+    """Sets of weights (signal -> weight) for files, places and relevance, by kind of question.
 
-    `symbol`: the query is a name.
+    `symbol` sets are for a query that is a name.
     """
 
     plain: Mapping[str, float]
@@ -126,7 +126,7 @@ class Weights:
     def select_files(
         self, is_name: bool, vectors: bool, report: bool = False
     ) -> Mapping[str, float]:
-        """Return the set for a question."""
+        """Return the weights of files for a kind of question."""
         if report:
             return self.report if vectors else self.report_without_vectors
         if vectors:
@@ -134,17 +134,17 @@ class Weights:
         return self.symbol_without_vectors if is_name else self.plain_without_vectors
 
     def select_places(self, report: bool) -> Mapping[str, float]:
-        """Return the weights of places for a question."""
+        """Return the weights of places for a kind of question."""
         return self.report_places if report else self.places
 
     def select_relevance(self, vectors: bool) -> Mapping[str, float]:
-        """Return the weights of relevance for a question."""
+        """Return the weights of relevance for a kind of question."""
         return self.relevance if vectors else self.relevance_without_vectors
 
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A ranked chunk. `score` is its file's; `place_score` compares chunks of all files.
+    """A ranked chunk. `score` is the score of its file; `place_score` compares chunks of all files.
 
     `relevance` is the estimated probability, 0 to 1, that the chunk answers the query.
     """
@@ -155,19 +155,20 @@ class RankedChunk:
     score: float
     place_score: float
     relevance: float
-    lexical: float  # the chunk's BM25 score for text and header; 0: it has no word of the query
-    coverage: float  # the share of the query's words, by their rarity, that the chunk has
+    lexical: float  # BM25 score of the chunk's text and header; 0 if it has no word of the query
+    coverage: float  # share of the query's words in the chunk, weighted by rarity
     cosine: float | None
-    # weight x value, the largest first: explains the file's rank
+    # (signal, weight x value), the largest first: explains the rank of the file
     signals: tuple[tuple[str, float], ...]
-    # the places of its file, best first, for a report
+    # for a report: the places of the file, best first
     compared_places: tuple[RankedPlace, ...] = ()
 
 
 def load_weights(file: str = "") -> Weights:
-    """Load the weights of a file, or the shipped ones. Raises `BadSettings`.
+    """Load the weights from a file, or the shipped weights. Raises `BadSettings`.
 
-    Sets that the file does not have are the shipped ones, but for the four of short questions.
+    The four sets for short questions must be in the file. Other missing sets are taken from the
+    shipped weights.
     """
     shipped = resources.files("cocosearchd.search.code") / "code_weights.json"
     source = Path(file) if file else shipped
@@ -203,7 +204,7 @@ def load_weights(file: str = "") -> Weights:
 def compute_signals(matrix: SignalMatrix) -> dict[str, Floats]:
     """Compute every signal of every compared file: name -> (F,).
 
-    Signals are scaled so that weights mean the same in each repository.
+    Signals are scaled so that one set of weights suits every repository.
     """
     values = matrix.values
     corpus = matrix.corpus
@@ -218,18 +219,19 @@ def compute_signals(matrix: SignalMatrix) -> dict[str, Floats]:
     }
     scaled["chunk_points"] = values["chunk_points"] * np.float32(_RAW_SHARE)
     if matrix.best_cosines is not None and matrix.file_cosines is not None:
-        # Both are compared with the mean vectors of files, which every file has.
+        # Both cosines are compared with those of the mean vectors, because every file has a mean
+        # vector.
         means, deviations = map(groups.spread, (corpus.cosine_mean, corpus.cosine_deviation))
         for name, cosines in (("chunk", matrix.best_cosines), ("file", matrix.file_cosines)):
             scaled[name] = ranking_signals.z_scores(cosines, means, deviations) * np.float32(
                 _Z_SHARE
             )
-    # Where no file is named after the question, as with a question in the style of the web, vectors
-    # decide and size does not. The weights are learned; the signal is 0 where a name explains the
-    # question.
+    # If no file is named after the question, as for questions in the style of a web search, vectors
+    # should decide and size should not. The weights are learned. The signal is 0 if a name explains
+    # the question.
     unnamed = groups.spread(1 - corpus.name_coverage)
     scaled |= _scale_signals(scaled, ("log_size", "mean_chunk_words", "chunk"), "unnamed", unnamed)
-    # Where no chunk has most words of the question, weighted by their rarity.
+    # For questions whose words, weighted by rarity, are mostly not together in any chunk.
     uncovered = groups.spread(1 - matrix.chunks.groups.largest(matrix.chunks.coverage))
     return scaled | _scale_signals(
         scaled, ("chunk_words", "file_words", "log_size", "chunk"), "weak", uncovered
@@ -253,13 +255,14 @@ def rank_code(
     holds_phrases: bool = False,
     pointed_out: NDArray[np.bool_] | None = None,
 ) -> tuple[RankedChunk, ...]:
-    """Rank the best `limit` files by their best chunks, each followed by its other good chunks.
+    """Rank the best chunks of the best `limit` files; other good chunks follow the best one.
 
-    Other chunks are those among the best chunks of all these files (`best_places_threshold`), at
-    most `MAX_OTHER_PLACES` of each. With `all_chunks`, the `limit` most relevant chunks of these
-    files are ranked by themselves. `holds_phrases`: the allowed chunks contain the quoted phrases,
-    so no other evidence is needed. `pointed_out`: chunks that the question names by a line, (C,),
-    which are the best places of their files. Statistics are those of the whole index: a filter changes which
+    A file's other chunks are ranked if they are among the best chunks of all these files
+    (`best_places_threshold`), at most `MAX_OTHER_PLACES` of each file. With `all_chunks`, the
+    `limit` most relevant chunks of these files are ranked independently of their files.
+    `holds_phrases` means that the allowed chunks contain the quoted phrases, so that they need no
+    other evidence. `pointed_out`, shape (C,), marks chunks that the question names by line: they
+    are the best places of their files. Statistics cover the whole index: a filter changes which
     files are shown, not their relative order.
     """
     return rank_scored(
@@ -274,17 +277,17 @@ def rank_code(
 
 @dataclass(frozen=True, slots=True)
 class ScoredMatrix:
-    """A signal matrix of F files and C chunks with all scores, which no limit changes."""
+    """A signal matrix of F files and C chunks with all scores. The scores do not depend on a limit."""
 
     matrix: SignalMatrix
     scores: Floats  # (F,)
-    by_signal: Mapping[str, Floats]  # signal -> (F,): the summands of the scores
+    by_signal: Mapping[str, Floats]  # signal -> (F,): the terms of the sum `scores`
     place_scores: Floats  # (C,)
     relevances: Floats  # (C,)
 
 
 def split_scores(scored: ScoredMatrix, number: int) -> ScoredMatrix:
-    """Return the part of one index of a matrix of several: what its own matrix would be."""
+    """Return the part of a joint matrix that belongs to index `number`."""
     files, chunks = scored.matrix.slices(number)
     return ScoredMatrix(
         split_matrix(scored.matrix, number),
@@ -322,7 +325,7 @@ def rank_scored(
     holds_phrases: bool = False,
     pointed_out: NDArray[np.bool_] | None = None,
 ) -> tuple[RankedChunk, ...]:
-    """Rank as `rank_code` does, with scores that were computed before."""
+    """Rank chunks like `rank_code`, from scores that are already computed."""
     matrix = scored.matrix
     if not len(matrix.paths):
         return ()
@@ -354,7 +357,7 @@ def rank_scored(
 
 
 def _rank_places(scored: ScoredMatrix, chunks: Sequence[int]) -> tuple[RankedPlace, ...]:
-    """Return the first of the sorted chunks of a file as places."""
+    """Return the first chunks of a sorted list of a file's chunks as places."""
     first_chunks = chunks[:MAX_BUNDLED_PLACES]
     columns = (
         *scored.matrix.chunks.keys[first_chunks].T.tolist(),
@@ -413,8 +416,9 @@ def _sort_chunks(
 def _largest_signals(
     by_signal: Mapping[str, Floats], files: Sequence[int]
 ) -> dict[int, tuple[tuple[str, float], ...]]:
-    """Map each file to weight x value of each of its signals, the largest first."""
-    # (S, F), and as Python values in one step: to read each from its array costs more than all here
+    """Map each file to its signals with weight x value, the largest first."""
+    # (S, F), converted to Python values in one step: reading each value from its array costs more
+    # than the whole function.
     columns = np.array([values[files] for values in by_signal.values()], np.float32)
     columns = columns.reshape(len(by_signal), len(files))
     order = np.argsort(-np.abs(columns), axis=0, kind="stable")
@@ -452,7 +456,9 @@ def _make_ranked_chunk(
 
 
 def rank_files(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[int]:
-    """Rank all files that may be shown if they contain the phrases, like `rank_code`."""
+    """Rank the compared files that pass the filter, like `rank_code`, without any need for
+    evidence.
+    """
     scores, _ = score_files(matrix, is_name, weights)
     return _sort_files(
         matrix, scores, eligible_files(matrix, holds_phrases=True), len(matrix.paths)
@@ -462,9 +468,10 @@ def rank_files(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[in
 def _sort_files(
     matrix: SignalMatrix, scores: Floats, eligible: NDArray[np.bool_], limit: int
 ) -> list[int]:
-    """Sort the best `limit` of the eligible files.
+    """Return the best `limit` of the eligible files, best first.
 
-    Equal scores are ordered by path: file numbers depend on the order of arrival and on merges.
+    Equal scores are ordered by path, not by file number: numbers depend on the order of arrival and
+    on merges.
     """
     best = select_top(np.flatnonzero(eligible), scores[eligible], limit, matrix.paths)
     return sorted(best.tolist(), key=lambda file: (-scores[file], matrix.paths[file]))
@@ -473,7 +480,7 @@ def _sort_files(
 def score_files(
     matrix: SignalMatrix, is_name: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
-    """Return the scores of the files, (F,), and their summands by signal."""
+    """Return the scores of the files, (F,), and the terms of their sums by signal."""
     by_signal = weighted_signals(
         compute_signals(matrix),
         weights.select_files(is_name, matrix.chunks.cosines is not None, matrix.is_report),
@@ -491,16 +498,17 @@ def relevance_scores(
     scores: Floats,
     by_signal: Mapping[str, Floats],
 ) -> tuple[Floats, Floats]:
-    """Return the scores of files and their part that a name defined once adds, (F,), for relevance.
+    """Return file scores for estimating relevance, and their part from definitions of a name: (F,)
+    each.
 
-    If no file defines the name as written, the files that define it in another case count. Their
-    order is not surer, but it is surer that they were meant. If no file defines the name at all, the
-    files that use it count alike, and less than a definition: a plain word that one file happens to
-    have is no surer than the definition in another index.
+    If no file defines the name as written, the files that define it in another case get the share.
+    This does not change their order, but makes it more likely that the query meant them. If no file
+    defines the name at all, the files that use it get equal, lower shares: a plain word that one
+    file happens to contain must not outweigh the definition in another index.
     """
-    sole = by_signal.get("definition_share", np.zeros(len(matrix.paths), np.float32))
+    definition_share = by_signal.get("definition_share", np.zeros(len(matrix.paths), np.float32))
     if not is_name:
-        return scores, sole
+        return scores, definition_share
     groups = matrix.groups
     weight = np.float32(
         weights.select_files(is_name, matrix.chunks.cosines is not None).get(
@@ -509,16 +517,18 @@ def relevance_scores(
     )
     defining = matrix.values["defined_folded"]
     is_defined = groups.spread(groups.largest(defining) > 0)
-    using = sole > 0
+    using = definition_share > 0
     using_counts = np.maximum(groups.counts(using), 1)
     shares = np.float32(_USE_SHARE) * np.minimum(1, _FEW_USING_FILES / using_counts)
     use = using * groups.spread((shares * weight).astype(np.float32))
     definition = np.where(
-        groups.spread(groups.largest(sole) > 0),
-        sole,
+        groups.spread(groups.largest(definition_share) > 0),
+        definition_share,
         ranking_signals.definition_shares(defining, defining, groups=groups) * weight,
     )
-    return np.where(is_defined, scores, scores - sole), np.where(is_defined, definition, use)
+    return np.where(is_defined, scores, scores - definition_share), np.where(
+        is_defined, definition, use
+    )
 
 
 def eligible_files(matrix: SignalMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:
@@ -528,9 +538,9 @@ def eligible_files(matrix: SignalMatrix, *, holds_phrases: bool) -> NDArray[np.b
 
 
 def has_evidence(matrix: SignalMatrix) -> NDArray[np.bool_]:
-    """Return a mask (F,) of the files that have a word, a name or a vector in favour of them.
+    """Return a mask (F,) of the files that match the query by a word, a name or a vector.
 
-    Location and size alone are no evidence, nor is a vector with a negative cosine.
+    Location and size alone are no evidence. A vector with a negative cosine is no evidence either.
     """
     evident = (
         (matrix.values["file_words"] > 0)

@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CodeQuery:
-    """A query to `snapshot`, which has the files of `overlay` in place of the stored ones.
+    """A query to one snapshot. In `snapshot`, the files of `overlay` replace the stored files.
 
-    At most `limit` chunks are ranked. The number of compared files follows from `needed`, the
-    number of results: an explained query ranks more chunks of the same files.
+    At most `limit` chunks are ranked. `needed`, the number of results, determines the number of
+    compared files. An explained query has a larger `limit` and ranks more chunks of the same files.
     """
 
     record: IndexRecord
@@ -58,12 +58,12 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
     report_signals: ReportSignals | None = None
-    pointed_out: Starts = field(default_factory=dict)  # places that the question names by lines
+    pointed_out: Starts = field(default_factory=dict)  # places that the question names by line
 
     async def evaluate(self, scorer: Callable[[SignalMatrix], T], choice: FileFilter) -> T:
-        """Return the result of `scorer` on the signal matrix, in a thread.
+        """Run `scorer` on the signal matrix in a thread, and return its result.
 
-        `choice` returns the mask of the files that may be shown.
+        `choice` computes the mask of the files that may be shown.
         """
         return await self.lexical.score(
             self.snapshot,
@@ -86,7 +86,8 @@ class CodeQuery:
     ) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
         """Rank the best chunks that pass the filter, and return them with the scored matrix.
 
-        `scored` is that of the same query for fewer results; it is used again where it suffices.
+        `scored` is the scored matrix of the same query for fewer results. It is used again if it
+        has enough files.
         """
         if scored is not None and scored.matrix.suffices(self.needed):
             return await asyncio.to_thread(self.rank_scored, scored), scored
@@ -98,7 +99,7 @@ class CodeQuery:
         return await self.evaluate(score_and_rank, self.allowed_files)
 
     def rank_compared(self, matrix: SignalMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
-        """Rank chunks like `rank`, from the signal matrix of the compared files."""
+        """Rank the best of `chunks`, from the signal matrix of the compared files."""
         return self.rank_scored(score_matrix(matrix, self.terms.is_name, self.weights), chunks)
 
     def rank_scored(
@@ -118,8 +119,9 @@ class CodeQuery:
         )
 
     def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
-        """Return a mask (F,) of the files that pass the filter and have chunks that pass; None:
-        all.
+        """Return a mask (F,) of the files that pass the filter and have a chunk that passes.
+
+        None stands for all files.
         """
         passing = file_mask(self.plan.where, living)
         symbol_masks = self.symbol_masks() if chunks is None else None
@@ -134,7 +136,7 @@ class CodeQuery:
         return with_chunks if passing is None else with_chunks & passing
 
     def allowed_chunks(self, matrix: SignalMatrix) -> Mask | None:
-        """Return a mask (C,) of the compared chunks that pass the filter on symbols; None: all."""
+        """Return a mask (C,) of the compared chunks that pass the filter on symbols; None for all."""
         masks = self.symbol_masks()
         if masks is None:
             return None
@@ -143,9 +145,10 @@ class CodeQuery:
         )
 
     def symbol_masks(self) -> list[Mask] | None:
-        """Return a mask (C,) per segment of the chunks that pass the filter on symbols; None: all.
+        """Return one mask (C,) per segment of the chunks that pass the filter on symbols; None for
+        all.
 
-        The first call for a filter takes longer: the masks are cached.
+        The masks are cached, so only the first call for a filter is slow.
         """
         where = self.plan.where
         if not where.has_symbols:

@@ -12,19 +12,21 @@ from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.reads.phrase_matches import Starts
 
-NO_FILE = "no file "  # the start of a warning that says why there are no results
-_START_BITS = 40  # bits of a first byte; the file's number is in the upper 23, for < 2**23 files
+NO_FILE = "no file "  # start of a warning that explains why there are no results
+_START_BITS = (
+    40  # bits for the offset of a chunk; the upper 23 bits hold the file's number (< 2**23 files)
+)
 
 
 def restricts_files(where: Filter) -> bool:
-    """Return whether a filter is about files or symbols, so that some files may not pass."""
+    """Return True if a filter restricts files or symbols, so that some files may not pass."""
     return where.has_symbols or select_fields(where, FILE_FIELDS) != Filter()
 
 
 def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
-    """Return a mask (F,) of the living files that pass the file part of a filter; None: all.
+    """Return a mask (F,) of the live files that pass the file part of a filter; None for all.
 
-    Globs mean the same as in the store. Do not write to the mask: it is cached.
+    Globs have the same meaning as in the store. Do not write to the mask: it is cached.
     """
     files = select_fields(where, FILE_FIELDS)
     if files == Filter():
@@ -45,7 +47,7 @@ def passing_files(
 
 
 def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
-    """Say for people why no file passes the file part of a filter; None where a file passes."""
+    """Return a sentence on why no file passes the file part of a filter; None if a file passes."""
     passing = file_mask(where, living)
     if passing is None or passing.any() or not living.paths:
         return None
@@ -58,7 +60,7 @@ def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | Non
 
 
 def replace_unsaved_chunks(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
-    """Replace the passing chunks of unsaved files by those of the overlay that pass."""
+    """Replace the passing chunks of unsaved files by the passing chunks of the overlay."""
     if overlay is None:
         return chunks
     saved = {path: starts for path, starts in chunks.items() if path not in overlay.files}
@@ -71,7 +73,8 @@ def replace_unsaved_chunks(chunks: Starts, overlay: Overlay | None, where: Filte
 def chunk_mask(matrix: SignalMatrix, chunks: Starts) -> NDArray[np.bool_]:
     """Return a mask (C,) of the compared chunks that are among `chunks`.
 
-    The number of a file and a first byte are packed into one integer, so all are compared at once.
+    Each chunk is packed into one integer (file number and offset), so that one call compares all
+    chunks.
     """
     numbers = [(number, chunks[path]) for number, path in enumerate(matrix.paths) if path in chunks]
     if not numbers:

@@ -1,10 +1,13 @@
-"""Quoted phrases in the profile `code`: texts are read by rank until enough of them match.
+"""Finds quoted phrases in the profile `code`: reads texts in rank order until enough match.
 
-The lexical index knows which chunks have the words of a phrase, not whether they are adjacent:
-PostgreSQL has the texts. Where few chunks can match, these are read. Otherwise files are read in
-the order of their rank. Only when they have too few matches are all chunks searched that the index
-does not rule out. Where that is too much, only chunks that have the words of the phrases as whole
-words are read, and the answer says so.
+The lexical index knows which chunks have the words of a phrase, but not whether the words are
+adjacent. Only PostgreSQL has the texts. There are four steps:
+
+1. If few chunks can match, all of them are read.
+2. Otherwise files are read in rank order.
+3. If these have too few matches, all chunks that the index does not rule out are searched.
+4. If these are too many, only chunks that have the words of the phrases as whole words are read,
+   and the answer says so.
 """
 
 import asyncio
@@ -37,15 +40,16 @@ from cocosearchd.store.reads.phrase_matches import (
     phrase_matches_in_files,
 )
 
-# texts that are read before ranking: one costs PostgreSQL 3 to 6 microseconds
+# Chunks that are read before ranking: each text costs PostgreSQL 3 to 6 microseconds.
 FEW_CHUNKS = 1000
-# chunks that are read by their keys, when the compared files have too few matches
+# Chunks that are read by key if the compared files have too few matches.
 MAX_KEYED_CHUNKS = 20_000
-# share of all chunks from which on a scan costs less than keys: a key takes about as long as a text
+# Share of all chunks above which a scan costs less than reads by key: a read by key takes about as
+# long as scanning a text.
 KEYED_SHARE = 0.5
-# chunks that can hold the phrases, up to which all texts are scanned for a complete answer
+# If at most so many chunks can contain the phrases, all texts are scanned for a complete answer.
 MAX_SCANNED_TEXTS = 120_000
-SCAN_MS = 2000  # limit of a scan of all texts
+SCAN_MS = 2000  # time limit of a scan of all texts
 _FIRST_BATCH = 2  # files of the first batch for each result
 _GROWTH = 3  # factor from each batch to the next
 PARTIAL_WARNING = (
@@ -60,9 +64,10 @@ TIMEOUT_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class PhraseMatches:
-    """The best matching chunks. See `RankedCandidates` for `warning` and `cacheable`.
+    """The best chunks that contain all phrases. See `RankedCandidates` for `warning` and
+    `cacheable`.
 
-    `complete` is True if no file was newer than the snapshot.
+    `complete` is True if no file that was read is newer than the snapshot.
     """
 
     chunks: tuple[RankedChunk, ...]
@@ -76,7 +81,7 @@ async def rank_phrase_matches(
 ) -> PhraseMatches:
     """Rank the best chunks that contain all phrases of the plan and pass the rest of its filter.
 
-    Stops at `needed` results; an explained plan ranks more of them. Raises `StoreUnavailable`.
+    Stops at `needed` results. An explained plan ranks more. Raises `StoreUnavailable`.
     """
     search = _PhraseSearch(db, newest, code_query)
     candidates = await asyncio.to_thread(search.find_candidates)
@@ -127,7 +132,7 @@ class _PhraseSearch:
     """A search for the phrases of one query.
 
     `steps` lists the reads, for `explain`. `in_time` is False after a timeout. `complete` is False
-    once a file was read that is newer than the snapshot.
+    after a read of a file that is newer than the snapshot.
     """
 
     db: Database
@@ -151,7 +156,9 @@ class _PhraseSearch:
         )
 
     def rank_files(self, matrix: SignalMatrix) -> tuple[SignalMatrix, list[int]]:
-        """Rank the compared files that may be shown, best first, wherever they have the words."""
+        """Rank the compared files that may be shown, best first, even if their words are in other
+        chunks.
+        """
         allowed = passing_files(self.query.plan.where, matrix.paths, matrix.languages)
         chunks = self.query.allowed_chunks(matrix)
         if chunks is not None:
@@ -160,7 +167,7 @@ class _PhraseSearch:
         return matrix, rank_files(matrix, self.query.terms.is_name, self.query.weights)
 
     def count_results(self, chunks: Starts) -> int:
-        """Count the results that chunks give: chunks with `all_chunks`, else files."""
+        """Count the results that chunks make: the chunks with `all_chunks`, else their files."""
         return sum(map(len, chunks.values())) if self.query.plan.all_chunks else len(chunks)
 
     async def rank(
@@ -189,7 +196,11 @@ class _PhraseSearch:
         return chunks
 
     async def search_rest(self, candidates: PhraseCandidates, partial: Starts) -> PhraseMatches:
-        """Search all candidates if they are few enough; else only the likely ones and `partial`."""
+        """Search all candidates if they are few enough, else only those with the phrase as whole
+        words.
+
+        `partial` are the matches of earlier steps.
+        """
         matches = await self.find_all(candidates, MAX_KEYED_CHUNKS, MAX_SCANNED_TEXTS)
         if matches is not None:
             return await self.rank(matches)
@@ -203,10 +214,10 @@ class _PhraseSearch:
         return await self.rank(partial, TIMEOUT_WARNING, cacheable=False)
 
     async def find_all(self, candidates: PhraseCandidates, keys: int, texts: int) -> Starts | None:
-        """Return all matches, if they are among `keys` chunks, or `texts` chunks; else None.
+        """Return all matches if the candidates are few enough, else None.
 
-        The chunks that can hold the phrases are read by their keys if they are few, or a small part
-        of all; else all texts are scanned, for a limited time.
+        At most `keys` candidates are read by key, if they are a small share of all chunks. With at
+        most `texts` candidates, all texts are scanned for a limited time.
         """
         sure = count_chunks(candidates.chunks)
         few = max(FEW_CHUNKS, int(KEYED_SHARE * self.query.snapshot.chunk_count))
@@ -215,7 +226,7 @@ class _PhraseSearch:
         return await self.scan() if sure <= texts else None
 
     async def match_chunks(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
-        """Return the given chunks that contain the phrases."""
+        """Return those of the given chunks that contain the phrases."""
         self.steps.append(f"{count_chunks(chunks)} chunks by their keys")
         keys = await asyncio.to_thread(
             list_chunk_keys, self.query.snapshot.views, self.query.snapshot.live_documents, chunks
@@ -236,7 +247,9 @@ class _PhraseSearch:
         return None if matches is None else self._apply_overlay(matches)
 
     def _check_generations(self, read: StoredPhraseMatches, paths: Iterable[str]) -> None:
-        """Clear `complete` if a file is newer or gone: it may have matched in the snapshot."""
+        """Clear `complete` if a file is newer than the snapshot or gone: its old text may have
+        matched.
+        """
         generation = self.query.snapshot.generation
         self.complete &= all(
             read.generations.get(path, generation + 1) <= generation for path in paths

@@ -1,4 +1,4 @@
-"""The files with symbols that pass a filter, from memory, for the profile `code`. Pure."""
+"""Finds files with symbols that pass a filter, in memory, for the profile `code`. Pure."""
 
 import heapq
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from cocosearchd.store.reads.file_symbols import SymbolFile
 def find_symbol_files(
     symbols: SymbolMasks, snapshot: IndexSnapshot, page: SymbolPage
 ) -> list[SymbolFile]:
-    """Find the first files of a page that have symbols of it, in any order."""
+    """Find the files that can have symbols of a page, in any order."""
     where = page.where
     views = snapshot.views
     if not views:
@@ -41,7 +41,7 @@ def find_symbol_files(
 
 
 def _first_files(page: SymbolPage, paths: Sequence[str], numbers: list[int]) -> list[int]:
-    """Select the files that a list by path needs; a list by relevance needs all."""
+    """Select the first files for a list by path; a list by relevance needs all files."""
     if page.is_ranked:
         return numbers
     later = (number for number in numbers if paths[number] >= page.first_path)
@@ -49,7 +49,7 @@ def _first_files(page: SymbolPage, paths: Sequence[str], numbers: list[int]) -> 
 
 
 def _files_with(segment: Segment, chunks: Mask) -> Mask:
-    """Mark the files (2, F) that have one of the chunks (2, C)."""
+    """Mark the files, (2, F), that have at least one of the marked chunks, (2, C)."""
     files = np.zeros((len(chunks), segment.file_count), np.bool_)
     for row, mask in zip(files, chunks, strict=True):
         row[segment.chunk_files[np.flatnonzero(mask)]] = True
