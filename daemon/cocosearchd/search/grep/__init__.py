@@ -1,1 +1,1 @@
-"""Lines of files that match a regular expression, read from disk for each answer."""
+"""Finds lines of files that match a regular expression. Each answer reads the files from disk."""

@@ -1,8 +1,8 @@
-"""Bloom filters of the files of one lexical index, and which files can contain literals.
+"""Caches Bloom filters of the files of one index, and finds the files that can contain literals.
 
-A Bloom filter is of the content that a file had at a generation. It is used only while the snapshot
-has the file at this generation, so no commit has to invalidate it. Files without a Bloom filter can
-contain anything. Losing Bloom filters costs time, not answers.
+A Bloom filter describes the content of a file at one generation. It is used only while the snapshot
+has the file at this generation, so no commit has to invalidate it. A file without a Bloom filter is
+always read. Losing Bloom filters costs time, not answers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,10 @@ from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.segments.live_documents import select_live
 
-MAX_BLOOM_BYTES = 64 << 20  # of the Bloom filters of one index: some 60,000 files of ten kilobytes
-MAX_TRIGRAMS = 64  # of one literal that are compared: the first ones
+MAX_BLOOM_BYTES = (
+    64 << 20
+)  # Bloom filters of one index: those of some 60,000 files of ten kilobytes
+MAX_TRIGRAMS = 64  # compared trigrams of one literal: the first ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,11 @@ class BloomTable:
 
     bits: NDArray[np.uint8]
     starts: NDArray[np.int64]  # (F,): the first byte of each Bloom filter
-    index_masks: NDArray[np.int64]  # (F,): the number of bits less one
+    index_masks: NDArray[np.int64]  # (F,): the number of bits minus one
     has_bloom: Mask  # (F,): files with a Bloom filter
 
     def possible_files(self, alternatives: Alternatives) -> Mask:
-        """Mark the files that can contain all literals of an alternative, (F,)."""
+        """Mark, (F,), the files that can contain all literals of at least one alternative."""
         possible = np.zeros(len(self.has_bloom), np.bool_)
         for literals in alternatives:
             hashes = np.unique(
@@ -77,7 +79,7 @@ class BloomCache:
         return self._bytes >= MAX_BLOOM_BYTES
 
     def add(self, blooms: Iterable[FileBloom]) -> None:
-        """Add Bloom filters, in place of those of earlier generations."""
+        """Add Bloom filters; they replace those of earlier generations."""
         for bloom in blooms:
             previous = self._blooms.get(bloom.path)
             self._bytes -= len(previous.bloom) if previous else 0
@@ -86,7 +88,10 @@ class BloomCache:
             self._version += 1
 
     def table(self, snapshot: IndexSnapshot) -> BloomTable:
-        """Return the Bloom filters of the live files of a snapshot, until either changes."""
+        """Return the Bloom filters of the live files of a snapshot.
+
+        The table is cached until the snapshot or the Bloom filters change.
+        """
         version = self._version
         cached = self._table
         if cached is not None and cached[0] is snapshot and cached[1] == version:
@@ -98,7 +103,9 @@ class BloomCache:
         return table
 
     def retain(self, paths: Sequence[str]) -> None:
-        """Drop the Bloom filters of files that are not among `paths`, if they are too many."""
+        """Drop the Bloom filters of files that are not among `paths`, if too many of them have
+        piled up.
+        """
         if len(self._blooms) > 2 * len(paths) + 1000:
             live = frozenset(paths)
             self._blooms = {path: value for path, value in self._blooms.items() if path in live}

@@ -1,8 +1,9 @@
-"""Names of the definitions that enclose lines of indexed files.
+"""Finds the names of the definitions that enclose lines of indexed files.
 
-The store has the ranges of all definitions of a file without their names, and the names of the
-definitions that begin in a chunk without their ranges. The line on which the innermost enclosing
-definition begins gives its chunk; the name that stands there is its name.
+For each file, the store has the ranges of all definitions, but not their names. For each chunk, it
+has the names of the definitions that begin there, but not their ranges. Therefore the first line of
+the innermost enclosing definition determines the chunk, and the first of the chunk's names on that
+line is the name.
 """
 
 import re
@@ -15,7 +16,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import ChunkSymbols, symbols_at_lines
 
 Line = tuple[str, int]  # path, line from 1
-_SIGNATURE_LINES = 5  # of a definition: decorators come before the name
+_SIGNATURE_LINES = 5  # lines that are searched for the name: decorators come before it
 _WORD = re.compile(r"\w+")
 
 
@@ -32,7 +33,7 @@ async def enclosing_definitions(
 ) -> dict[Line, EnclosingDefinition]:
     """Find the innermost definition around each line, if it has one.
 
-    `scopes`: packed ranges of the definitions of each file. Raises `StoreUnavailable`.
+    `scopes` maps each file to the packed ranges of its definitions. Raises `StoreUnavailable`.
     """
     starts = {
         line: (line[0], start)
@@ -49,7 +50,7 @@ async def enclosing_definitions(
 
 
 def enclosing_definition(symbols: Iterable[Symbol], line: int) -> EnclosingDefinition | None:
-    """Find the innermost of some symbols around a line, for unsaved text."""
+    """Find the innermost symbol around a line; None without one. For unsaved text."""
     around = [symbol for symbol in symbols if symbol.start_line <= line <= symbol.end_line]
     if not around:
         return None
@@ -58,7 +59,7 @@ def enclosing_definition(symbols: Iterable[Symbol], line: int) -> EnclosingDefin
 
 
 def _name_at(line: int, chunk: ChunkSymbols) -> EnclosingDefinition | None:
-    """Choose the symbol of a chunk whose name stands first on the lines of a definition."""
+    """Choose the symbol of a chunk whose name occurs first on the lines of a definition."""
     if len(chunk.symbols) == 1:
         return EnclosingDefinition(*chunk.symbols[0])
     by_word = {

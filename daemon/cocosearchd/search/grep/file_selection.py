@@ -1,7 +1,7 @@
-"""Selection of the files that a grep reads: those that pass its filter and can contain its literals.
+"""Selects the files that a grep reads: files that pass its filter and can contain its literals.
 
-The lexical index knows the files and languages; without it, or while it is behind, PostgreSQL
-lists them and nothing is narrowed.
+The lexical index knows the files and their languages. While it is cold or behind, PostgreSQL lists
+the files, and literals do not narrow them.
 """
 
 import asyncio
@@ -23,15 +23,17 @@ from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import files_without_chunks
 
-WAIT_S = 0.25  # for the commit hook of a generation that is stored; it takes 2 to 10 ms
+# Wait for the commit hook of a generation that is already stored; the hook takes 2 to 10 ms.
+WAIT_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class GrepFilter:
-    """The files of an index that a grep is about.
+    """The filter that chooses the files of an index for a grep.
 
-    `under` is a file or directory, "" the root. `first` is the path at which it begins.
-    `literals` are necessary for a match. `changed` paths are read whatever was known of them.
+    `under` is a file or directory; "" is the root. The grep begins at the path `first`. A file can
+    match only if it has the `literals`. Files of `changed` paths are read whatever their Bloom
+    filters say.
     """
 
     where: Filter
@@ -41,7 +43,7 @@ class GrepFilter:
     changed: frozenset[str] = frozenset()
 
     def relative_to(self, root: bytes) -> "GrepFilter":
-        """Return the filter with the absolute paths of its filter made relative to a root."""
+        """Return the filter with absolute paths made relative to a root."""
         return replace(self, where=make_relative(self.where, root))
 
 
@@ -53,7 +55,7 @@ def make_grep_filter(under: str, **filters: Sequence[str]) -> GrepFilter:
 
 @dataclass(frozen=True, slots=True)
 class SelectedFile:
-    """A file to read. `has_bloom`: its Bloom filter is known, or not worth knowing."""
+    """A file to read. `has_bloom` is False if the grep should make its Bloom filter."""
 
     path: str
     language: str
@@ -63,7 +65,9 @@ class SelectedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """The files to read, by path. `total` counts the files that pass the filter, read or not."""
+    """The files to read, ordered by path. `total` counts all files that pass the filter, read or
+    not.
+    """
 
     files: tuple[SelectedFile, ...]
     total: int
@@ -81,7 +85,7 @@ async def select_files(
     snapshot = None
     if await lexical.wait_for_generation(record.generation, WAIT_S):
         snapshot = await lexical.snapshot()
-    # Files that have frozen the daemon are in no snapshot.
+    # Excluded files that once froze the daemon are in no snapshot, but the store lists them.
     if snapshot is None or lexical.exclusion_warnings:
         saved = await _list_stored(db, record, grep_filter)
     else:
@@ -138,7 +142,7 @@ def _select_live(
 def _replace_unsaved(
     saved: FileSelection, grep_filter: GrepFilter, overlay: Overlay | None
 ) -> FileSelection:
-    """Put unsaved files in the place of saved ones, and sort all by path."""
+    """Replace saved files by their unsaved versions, and sort all files by path."""
     hidden = overlay.files.keys() if overlay else frozenset[str]()
     files = [file for file in saved.files if file.path not in hidden]
     files += _unsaved_files(grep_filter, overlay)

@@ -1,7 +1,7 @@
-"""Requests to a grep process, and its responses, as bytes. Pure.
+"""Encodes requests to a grep process, and its responses, as bytes. Pure.
 
-Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe from the daemon to the
-process. A response is read without trust, since the process has read files of anybody.
+Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe for requests from the
+daemon. A response is not trusted and is checked, because the process has read untrusted files.
 """
 
 import marshal
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A file to search. `text`: search this unsaved text in its place.
+    """A file to search. If `text` is given, this unsaved text is searched instead.
 
-    `after_line`: skip the lines up to this one. `wants_bloom`: return the Bloom filter.
+    Lines up to `after_line` are skipped. With `wants_bloom`, the result has the Bloom filter.
     """
 
     path: str
@@ -33,8 +33,8 @@ class FileTask:
 class GrepTask:
     """Files below a root, and the pattern to find in them.
 
-    Together at most `options.max_lines` lines are returned. Files over `max_file_bytes` are not
-    read. Of files that match, the first `max_files` are returned; the others are counted.
+    All files together return at most `options.max_lines` lines. Files over `max_file_bytes` are not
+    read. The first `max_files` matching files are returned; the others are counted.
     """
 
     root: bytes
@@ -75,10 +75,10 @@ class GrepTask:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFile:
-    """A file that matched, has a new Bloom filter, or could not be searched, by its number in the task.
+    """The result of one file that matched, has a new Bloom filter, or could not be searched.
 
-    `content_hash` is that of the bytes that were searched. `problem` says why the file was not
-    searched.
+    `number` is the position of the file in the task. `content_hash` is the hash of the searched
+    bytes. `problem` says why the file was not searched.
     """
 
     number: int
@@ -90,7 +90,7 @@ class SearchedFile:
 
 @dataclass(frozen=True, slots=True)
 class GrepResult:
-    """The result of a task, by file; `more_files` others matched, with `more_lines` lines."""
+    """The result of a task by file. `more_files` other files matched, with `more_lines` lines."""
 
     files: tuple[SearchedFile, ...] = ()
     more_files: int = 0
@@ -103,7 +103,7 @@ class GrepResult:
 
 
 def pack_response(result: GrepResult, error: str = "") -> bytes:
-    """Encode a response; `error` says why the pattern is no expression."""
+    """Encode a response. `error` says why the pattern is not a valid expression."""
     rows = [_file_values(file) for file in result.files]
     return marshal.dumps((error, rows, result.more_files, result.more_lines))
 
@@ -121,7 +121,9 @@ def unpack_response(body: bytes, count: int) -> tuple[str, GrepResult]:
 
 
 def _file_values(file: SearchedFile) -> tuple[object, ...]:
-    """Take a file apart by hand: `astuple` copies each value, at ten times the cost."""
+    """Return the values of a file as a tuple. `astuple` would cost ten times as much: it copies
+    each value.
+    """
     lines = tuple(
         (line.number, line.column, line.text, line.lines_before, line.lines_after)
         for line in file.matches.lines

@@ -1,4 +1,4 @@
-"""Grep processes: they read and match files in bounded worker processes."""
+"""The pool of worker processes that read and match files for `grep`."""
 
 import sys
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from cocosearchd.search.grep.line_pattern import SYNTAX_HINT
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.grep.grep_worker")
 MAX_PROCESSES = 4
-# A program of RE2 has at most 8 MiB, and a file is one of an index.
+# A compiled RE2 program takes at most 8 MiB; files are limited to the sizes that an index accepts.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=10)
 TASK_S = 15.0  # wall time of a task
 _SHOWN = 80  # characters of a pattern, or of an error, in a message
 
 
 class GrepProcesses:
-    """A pool of processes without a warm one: they end after a while without a request.
+    """A pool of grep processes. No process stays warm: each ends after a while without a request.
 
-    For one event loop; `pool.aclose` ends them.
+    For one event loop; `pool.aclose` ends the processes.
     """
 
     def __init__(self, count: int, command: Sequence[str] = COMMAND) -> None:
         self.count = min(MAX_PROCESSES, max(2, count))
-        # A slow pattern leaves a process to quick ones.
+        # Slow patterns always leave one process free for quick patterns.
         size = PoolSize(
             max_processes=self.count, idle_s=120.0, slow_after_s=1.0, max_slow=self.count - 1
         )
@@ -36,8 +36,7 @@ class GrepProcesses:
     async def search(self, task: GrepTask) -> GrepResult:
         """Search the files of a task.
 
-        Raises `InvalidInput` for a pattern that is no expression, `WorkerLost` and
-        `WorkerUnavailable`.
+        Raises `InvalidInput` for an invalid expression, `WorkerLost` and `WorkerUnavailable`.
         """
         error, result = await self.pool.call(
             task.to_bytes(), TASK_S, partial(unpack_response, count=len(task.files))
@@ -49,5 +48,5 @@ class GrepProcesses:
 
 
 def _shorten(text: str) -> str:
-    """Return the start of a text for a message; an error of RE2 may repeat the pattern."""
+    """Return the start of a text for a message: an RE2 error may repeat the whole pattern."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

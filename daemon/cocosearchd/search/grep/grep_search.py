@@ -1,7 +1,7 @@
-"""One grep of one index: the files are selected, searched in processes, and described.
+"""Runs one grep of one index: selects files, searches them in processes, describes the matches.
 
-The lines come from disk, or from unsaved text. A file that has changed since it was indexed is
-searched as it is now and marked; its definitions are not known.
+The lines come from disk or from unsaved text. A file that has changed since it was indexed is
+searched in its current state and marked; its definitions are unknown.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,9 +33,9 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import FileState, file_states
 
-BATCH_FILES = 256  # of a task: some 10 ms
+BATCH_FILES = 256  # files of a task: some 10 ms
 MIN_BATCH_FILES = 32
-MAX_TASK_BYTES = 8 << 20  # of unsaved or stored text
+MAX_TASK_BYTES = 8 << 20  # unsaved or stored text of a task
 
 ReadTexts = Callable[[Sequence["SelectedFile"]], Awaitable[Sequence["SelectedFile"]]]
 
@@ -44,8 +44,8 @@ ReadTexts = Callable[[Sequence["SelectedFile"]], Awaitable[Sequence["SelectedFil
 class GrepQuery:
     """A grep of one index.
 
-    At most `max_files` files with at most `max_lines` lines are described; all are counted.
-    `after_line` skips lines of the file `files.first`.
+    At most `max_files` files with at most `max_lines` lines are described; all are counted. In the
+    file `files.first`, lines up to `after_line` are skipped.
     """
 
     pattern: LinePattern
@@ -69,9 +69,9 @@ class DescribedLine:
 
 @dataclass(frozen=True, slots=True)
 class MatchingFile:
-    """A file with matches: `count` lines, of which `lines` are described.
+    """A file with `count` matching lines; `lines` are the described ones.
 
-    `changed`: the file is not, or no longer, as it was indexed.
+    `changed` is True if the searched content differs from the indexed content.
     """
 
     path: str
@@ -84,10 +84,11 @@ class MatchingFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexMatches:
-    """Matches in one index by path. `files` are the first of `total_files`.
+    """The matches in one index, ordered by path. `files` are the first of `total_files` files.
 
-    `searched` counts the files that pass the filter. `problems` names files that could not be searched;
-    `unsearched` counts those that were not, as the time was over.
+    `searched` counts the files that pass the filter. `problems` names files that could not be
+    searched, with reasons. `unsearched` counts files that were not searched because the time was
+    over.
     """
 
     files: tuple[MatchingFile, ...]
@@ -96,7 +97,7 @@ class IndexMatches:
     searched: int
     problems: tuple[tuple[str, str], ...] = ()
     unsearched: int = 0
-    approximate: int = 0  # files of a followed index whose very bytes are not stored
+    approximate: int = 0  # files of a followed index that were searched with possibly other blanks
 
 
 class Grep:
@@ -116,8 +117,7 @@ class Grep:
     ) -> IndexMatches:
         """Search one index.
 
-        Raises `InvalidInput` for a pattern that is no expression, `StoreUnavailable`,
-        `WorkerUnavailable`.
+        Raises `InvalidInput` for an invalid expression, `StoreUnavailable` and `WorkerUnavailable`.
         """
         blooms = self._blooms.setdefault(lexical, BloomCache())
         pattern = query.pattern
@@ -142,9 +142,9 @@ class Grep:
     async def _read_texts(
         self, record: IndexRecord, approximate: set[str], files: Sequence[SelectedFile]
     ) -> tuple[SelectedFile, ...]:
-        """Return files with their stored texts; nothing but blanks has none.
+        """Return files with their stored texts. A file of blanks alone has no stored text.
 
-        The paths of those that are not exact are added to `approximate`.
+        Paths of files with inexact texts are added to `approximate`.
         """
         assert self._stored is not None, "a daemon that follows reads stored contents"
         contents = await self._stored.read(record, [file.path for file in files])
@@ -157,7 +157,7 @@ class Grep:
     async def _describe(
         self, record: IndexRecord, run: "_GrepRun", query: GrepQuery, overlay: Overlay | None
     ) -> tuple[MatchingFile, ...]:
-        """Describe the first files and lines: their state and their definitions."""
+        """Describe the first files and lines, with file states and enclosing definitions."""
         described_matches = _first_matches(run.matches, query)
         saved = [file.path for file, _ in described_matches if file.text is None]
         states = (await file_states(self._db, record, saved)).files if saved else {}
@@ -201,7 +201,7 @@ class Grep:
 
 
 class _GrepRun:
-    """The tasks of one grep, and what they have returned. Matches are in the order of the files."""
+    """The tasks of one grep and their results. Matches are in the order of the files."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _GrepRun:
         blooms: BloomCache,
         read_texts: ReadTexts | None = None,
     ) -> None:
-        """`read_texts` gives files the texts that are searched in place of the disk."""
+        """`read_texts` supplies the texts that are searched instead of files on disk."""
         self._db = db
         self._read_texts = read_texts
         self._processes = processes
@@ -228,7 +228,7 @@ class _GrepRun:
 
     @property
     def matches(self) -> list[tuple[SelectedFile, SearchedFile]]:
-        """The first `max_files` files that match, in order, and maybe some others."""
+        """The first `max_files` matching files, in order, and maybe some more."""
         return [match for number in sorted(self._results) for match in self._results[number]]
 
     async def search(self, files: Sequence[SelectedFile]) -> None:
@@ -241,7 +241,7 @@ class _GrepRun:
                     return
                 await self._search_batch(number, batch)
 
-        if not files:  # the pattern is checked all the same
+        if not files:  # an empty task still checks the pattern
             await self._search_batch(0, ())
         with anyio.move_on_after(self._query.seconds):
             async with anyio.create_task_group() as tasks:
@@ -281,7 +281,10 @@ class _GrepRun:
             self.total_lines += sum(file.matches.count for file in result.files) + result.more_lines
 
     async def _parts(self, batch: Sequence[SelectedFile]) -> Iterable[Sequence[SelectedFile]]:
-        """Return what is searched at once: of a followed index with texts, in bounded tasks."""
+        """Split a batch into tasks.
+
+        For a followed index, the files get their texts, and the size of a task is bounded.
+        """
         if self._read_texts is None or not batch:
             return (batch,)
         return _split(await self._read_texts(batch), 1)
@@ -294,7 +297,7 @@ class _GrepRun:
             for _, searched in results
         )
         return GrepTask(
-            # All files of a followed index come with their texts: no directory is read.
+            # All files of a followed index have their texts, so no directory is read.
             root=b"/" if self._record.is_followed else self._record.root,
             pattern=query.pattern,
             options=LineOptions(
@@ -314,7 +317,7 @@ class _GrepRun:
         )
 
     async def _keep_blooms(self, results: Sequence[tuple[SelectedFile, SearchedFile]]) -> None:
-        """Keep the Bloom filters of contents that are the indexed ones."""
+        """Cache the Bloom filters of files whose searched content is the indexed content."""
         results_by_path = {file.path: result for file, result in results if result.bloom}
         if not results_by_path:
             return
@@ -344,7 +347,7 @@ def _unsaved_definitions(
 def _first_matches(
     matches: Sequence[tuple[SelectedFile, SearchedFile]], query: GrepQuery
 ) -> list[tuple[SelectedFile, SearchedFile]]:
-    """Return the first files, with no more than the first lines."""
+    """Return the first `max_files` files with, together, the first `max_lines` lines."""
     room = query.max_lines
     first_matches = list[tuple[SelectedFile, SearchedFile]]()
     for file, searched in matches[: query.max_files]:
@@ -363,7 +366,7 @@ def _is_unchanged(state: FileState | None, searched: SearchedFile) -> bool:
 
 
 def _split(files: Sequence[SelectedFile], processes: int) -> Iterable[Sequence[SelectedFile]]:
-    """Split files into tasks: small enough for all processes, and for the sizes of requests."""
+    """Split files into tasks that occupy all processes and do not exceed the size of a request."""
     size = min(BATCH_FILES, max(MIN_BATCH_FILES, len(files) // processes))
     batch = list[SelectedFile]()
     text_bytes = 0

@@ -1,7 +1,7 @@
-"""Grep process: it reads files and finds the lines that match a pattern.
+"""The worker process of `grep`: reads files and finds the lines that match a pattern.
 
-Its parent is a `grep_processes.GrepProcesses`. A pattern that is slow to compile or to match costs
-the daemon nothing, and ends with this process.
+`grep_processes.GrepProcesses` starts it. A pattern that is slow to compile or to match does not
+slow down the daemon: its cost ends with this process.
 """
 
 import errno
@@ -27,16 +27,18 @@ from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineMatches
 from cocosearchd.search.grep.trigram_bloom import make_bloom
 
-_ATTEMPTS = 3  # a file that grows during three reads is a log in use
+_ATTEMPTS = 3  # a file that grows during three reads is a log that is being written
 _NO_MATCHES = LineMatches(0, ())
 
 
 class _UnsearchableError(Exception):
-    """The file cannot be searched, for a reason that people should know."""
+    """A file cannot be searched. The message is a reason for people."""
 
 
 class _Matchers:
-    """The matcher of the latest pattern: the tasks of one request have the same."""
+    """A cache of the matcher for the latest pattern: all tasks of one request have the same
+    pattern.
+    """
 
     def __init__(self) -> None:
         self._latest: tuple[LinePattern, LineMatcher] | None = None
@@ -91,7 +93,7 @@ def _search_files(task: GrepTask, matcher: LineMatcher) -> GrepResult:
 
 
 class _TaskSearch:
-    """Searches the files of a task below an open folder, and counts down its limits."""
+    """Searches the files of a task below an open folder, within the limits of the task."""
 
     def __init__(self, files: FilesBelow, task: GrepTask, matcher: LineMatcher) -> None:
         self._files = files
@@ -104,11 +106,11 @@ class _TaskSearch:
         self._more_lines = 0
 
     def result(self) -> GrepResult:
-        """Return what the searched files have."""
+        """Return the matches of all searched files."""
         return GrepResult(tuple(self._results), self._more_files, self._more_lines)
 
     def search_file(self, number: int, file: FileTask) -> None:
-        """Search one file, and note what there is to say about it."""
+        """Search one file, and record its matches, its Bloom filter or its problem."""
         try:
             content = file.text
             if content is None:
@@ -119,7 +121,8 @@ class _TaskSearch:
         if content is None:
             return
         if self._files_left <= 0 and not file.wants_bloom:
-            # A hash costs as much as the search: most files with a frequent word are only counted.
+            # Beyond the limit, files are only counted: hashing a content costs as much as searching
+            # it.
             count = self._matcher.count(content, self._options, file.after_line)
             self._more_files += bool(count)
             self._more_lines += count

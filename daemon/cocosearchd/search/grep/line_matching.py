@@ -1,7 +1,7 @@
-"""Matching lines of a content, with their columns and the lines around them. Pure.
+"""Finds the matching lines of a content, with columns and surrounding lines. Pure.
 
-Runs in a worker process: the cost of an expression is linear, yet a large program on a large file
-may take seconds, and compiling one holds the interpreter.
+It runs in a worker process. The cost of an expression is linear, but a large program may still take
+seconds on a large file, and compiling an expression holds the interpreter lock.
 """
 
 import re
@@ -13,29 +13,30 @@ import re2
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineMatches, LineOptions, MatchingLine
 
-MAX_LINE = 400  # characters of a line that is shown
-_LEAD = 100  # of them before the match
+MAX_LINE = 400  # characters that are shown of a line
+_LEAD = 100  # shown characters before the match
 _ELLIPSIS = "…"
 _ANYWHERE = re2._Anchor.UNANCHORED
 _BOM = b"\xef\xbb\xbf"
 
 
 _Span = tuple[int, int]  # a range of bytes; a line without its line end
-# the first match from a position on; it begins at -1 without one
+# Finds the first match from a position on; the span begins at -1 if there is no match.
 _Search = Callable[[bytes, int], _Span]
 
 
 class LineMatcher:
-    """Finds the lines that match a pattern. Raises `re2.error` for a pattern that is none."""
+    """Finds the lines that match a pattern. Raises `re2.error` for an invalid pattern."""
 
     def __init__(self, pattern: LinePattern) -> None:
         options = re2.Options()
         options.log_errors = False
         options.case_sensitive = not pattern.ignore_case
         options.never_nl = True  # nothing matches a line end
-        # By itself, so that the pattern cannot close a group that encloses it.
+        # Compile the bare pattern first: otherwise an unbalanced pattern could close the group that
+        # is put around it.
         re2.compile(pattern.expression, options)
-        options.never_capture = True  # groups cost time and memory by their number
+        options.never_capture = True  # each group would cost time and memory
         self._word = re2.compile(pattern.word_expression, options) if pattern.whole_words else None
         self._search = _literal_search(pattern.literal) or _expression_search(
             pattern.line_expression, options
@@ -45,7 +46,7 @@ class LineMatcher:
         )
 
     def find(self, content: bytes, options: LineOptions, after_line: int = 0) -> LineMatches:
-        """Find the matching lines after a line. A byte order mark is no part of the first line."""
+        """Find the matching lines after line `after_line`. A byte order mark is ignored."""
         content = content.removeprefix(_BOM)
         position = _offset_after(content, after_line)
         max_lines = min(1, options.max_lines) if options.first_only else options.max_lines
@@ -57,14 +58,14 @@ class LineMatcher:
         return LineMatches(count, tuple(self._describe(content, spans, options.context)))
 
     def count(self, content: bytes, options: LineOptions, after_line: int = 0) -> int:
-        """Count the matching lines that `find` counts."""
+        """Count the matching lines, like `find`."""
         content = content.removeprefix(_BOM)
         return self._count(content, _offset_after(content, after_line), options)
 
     def _count(self, content: bytes, position: int, options: LineOptions) -> int:
-        """Count the matching lines from a position on, which is the start of a line.
+        """Count the matching lines from the start of a line on.
 
-        Lines with a literal are found by one call, at a third of the cost of a step for each.
+        For a literal, one call finds all lines, at a third of the cost of one call per line.
         """
         if options.first_only:
             return sum(1 for _ in islice(self._spans(content, position), 1))
@@ -72,7 +73,9 @@ class LineMatcher:
             return len(self._lines_with_literal.findall(content, position))
         count = 0
         size = len(content)
-        last_start = size - content.endswith(b"\n")  # an empty match may lie behind the last line
+        last_start = size - content.endswith(
+            b"\n"
+        )  # an empty match may begin after the last line end
         while position < size:
             first, last = self._search(content, position)
             if first < 0 or first > last_start:
@@ -82,7 +85,7 @@ class LineMatcher:
         return count
 
     def _spans(self, content: bytes, position: int) -> Iterator[_Span]:
-        """Yield the matching lines from a position on, which is the start of a line."""
+        """Yield the matching lines from the start of a line on."""
         while position < len(content):
             first, last = self._search(content, position)
             if first < 0 or (first == len(content) and content.endswith(b"\n")):
@@ -95,8 +98,8 @@ class LineMatcher:
 
     def _describe(self, content: bytes, spans: list[_Span], context: int) -> Iterator[MatchingLine]:
         number = 1
-        counted = 0  # the bytes whose line ends are in `number`
-        free = 0  # the first byte that no earlier line shows
+        counted = 0  # bytes up to here are counted in `number`
+        free = 0  # first byte that is not shown with an earlier line
         next_starts = [*(start for start, _ in spans), len(content)][1:]
         for (start, end), next_start in zip(spans, next_starts, strict=True):
             number += content.count(b"\n", counted, start)
@@ -113,11 +116,11 @@ class LineMatcher:
             )
 
     def _show(self, line: bytes) -> tuple[int, str]:
-        """Return the column of the match, and the text around it."""
+        """Return the column of the match in a line, and the text around it."""
         start, _ = self._search(line, 0)
         column = len(line[: max(0, start)].decode("utf-8", "replace"))
         if self._word is not None and (start or self._word.match(line) is None):
-            column += 1  # the match begins with the character in front of the word
+            column += 1  # the match includes the character before the word
         return column + 1, _clip(line, column)
 
 
@@ -134,7 +137,7 @@ def _literal_search(literal: bytes | None) -> _Search | None:
 
 
 def _expression_search(expression: str, options: re2.Options) -> _Search:
-    # The wrapper would make a generator and an object for each match, three times the cost.
+    # The public wrapper makes a generator and an object for each match, at three times the cost.
     match = re2.compile(expression, options)._regexp.Match
 
     def search(content: bytes, position: int) -> _Span:
@@ -145,7 +148,7 @@ def _expression_search(expression: str, options: re2.Options) -> _Search:
 
 
 def _offset_after(content: bytes, line: int) -> int:
-    """Return the offset behind the first `line` lines."""
+    """Return the offset after the first `line` lines."""
     offset = 0
     for _ in range(line):
         offset = content.find(b"\n", offset) + 1
@@ -174,7 +177,7 @@ def _lines_after(content: bytes, start: int, last: int, count: int) -> list[byte
 
 
 def _clip(line: bytes, column: int = 0) -> str:
-    """Decode a line; of a long one, the part around a column."""
+    """Decode a line; of a long line, the part around a column."""
     text = line.decode("utf-8", "replace").removesuffix("\r")
     if len(text) <= MAX_LINE:
         return text

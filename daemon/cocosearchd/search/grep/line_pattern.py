@@ -1,7 +1,7 @@
 """Patterns of `grep`: a regular expression in RE2's syntax, or a fixed string. Pure.
 
-RE2 matches in linear time and bounds the size of its programs, so a pattern may come from anybody.
-A pattern matches within one line, like those of grep(1) and ripgrep.
+RE2 matches in linear time and bounds the size of its programs, so patterns may be untrusted. A
+pattern matches within one line, as in grep(1) and ripgrep.
 """
 
 import re
@@ -22,7 +22,7 @@ SYNTAX_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
-    """A pattern. `whole_words`: no letter, digit or underscore stands beside a match."""
+    """A pattern. With `whole_words`, a letter, digit or underscore may not be next to a match."""
 
     text: str
     fixed: bool = False
@@ -36,7 +36,7 @@ class LinePattern:
 
     @property
     def literal(self) -> bytes | None:
-        """The bytes that match and nothing else, if the pattern is that simple."""
+        """The only bytes that the pattern matches; None for a pattern that is not a plain literal."""
         if self.ignore_case or self.whole_words or not (self.fixed or _PLAIN.fullmatch(self.text)):
             return None
         return self.text.encode()
@@ -50,12 +50,12 @@ class LinePattern:
 
     @property
     def word_expression(self) -> str:
-        """The expression of a match that no part of a word follows."""
+        """The expression for a match that is not followed by a letter, digit or underscore."""
         return f"(?:{self.expression})(?:{_NO_WORD}|$)"
 
 
 def check_pattern(pattern: LinePattern) -> None:
-    """Raise `InvalidInput` for a pattern that is empty, too long, of several lines, or no text."""
+    """Raise `InvalidInput` for a pattern that is empty, too long, multi-line or not UTF-8."""
     if not pattern.text:
         raise InvalidInput("the pattern is empty", "give a regular expression, for example TODO")
     if len(pattern.text) > MAX_PATTERN:

@@ -1,13 +1,13 @@
-"""Matching lines of a content as values, and how many of them to return. Pure."""
+"""Values for the matching lines of a content, and the limits of their number. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """Lines that are returned of one content: at most `max_lines`, with `context` lines around.
+    """Limits for one content: at most `max_lines` matching lines, with `context` lines around each.
 
-    `first_only` stops at the first match, which counts as one.
+    `first_only` stops at the first match; then the count is one.
     """
 
     max_lines: int
@@ -17,9 +17,10 @@ class LineOptions:
 
 @dataclass(frozen=True, slots=True)
 class MatchingLine:
-    """A line that matches, from 1; `column` counts its characters from 1.
+    """A matching line. `number` and `column` (in characters) count from 1.
 
-    Lines around it are those that neither match nor stand beside an earlier match.
+    `lines_before` and `lines_after` have no matching lines, and no lines that an earlier match
+    shows.
     """
 
     number: int
@@ -31,7 +32,7 @@ class MatchingLine:
 
 @dataclass(frozen=True, slots=True)
 class LineMatches:
-    """The number of matching lines, and the first ones of them."""
+    """The number of matching lines, and the first of these lines."""
 
     count: int
     lines: tuple[MatchingLine, ...]

@@ -1,8 +1,8 @@
-"""Literals that every match of a regular expression contains, to narrow the files to read. Pure.
+"""Finds literals that every match of a regular expression contains, to read fewer files. Pure.
 
-The result is an OR of ANDs: a text that matches contains all literals of at least one alternative.
-Parts that are not understood require nothing, so the result is a necessary condition. The scan is
-one pass over the expression without recursion.
+The result is an OR of ANDs: a matching text contains all literals of at least one alternative.
+Unknown parts of an expression require nothing, so the result is a necessary condition of a match.
+The scan is one pass over the expression without recursion.
 """
 
 import re
@@ -26,18 +26,18 @@ _CLASS_ESCAPES = frozenset("dDsSwWafnrvCpPx01234567")
 
 
 class _UnknownSyntaxError(Exception):
-    """The expression has a part whose end is not known."""
+    """The expression has unknown syntax, so that the end of a part cannot be found."""
 
 
 @dataclass(slots=True)
 class _PatternGroup:
-    """An open group: its finished branches, and its last branch as read so far."""
+    """The scanner's state of an open group: its finished branches, and the branch being read."""
 
     branches: list[Alternatives] = field(default_factory=list)
     required: Alternatives = NOTHING
-    literal: str = ""  # the characters just read
-    nested: Alternatives | None = None  # the group just read
-    last: str = ""  # what a repetition would repeat: character, group, nothing else
+    literal: str = ""  # the characters read last, not yet in `required`
+    nested: Alternatives | None = None  # the group read last, not yet in `required`
+    last: str = ""  # type of the last element: "character", "group", "wildcard" or "repetition"
 
     def add_character(self, character: str) -> None:
         self._require_nested()
@@ -60,7 +60,7 @@ class _PatternGroup:
         self.last = "group"
 
     def repeat(self, minimum: int) -> None:
-        """Apply a repetition to the last item: with a minimum of 0, it requires nothing."""
+        """Apply a repetition to the last element. With a minimum of 0, the element is not required."""
         if self.last == "repetition":
             raise _UnknownSyntaxError
         if minimum == 0 and self.last == "character":
@@ -95,7 +95,7 @@ class _PatternGroup:
 
 
 def required_literals(expression: str, *, ignore_case: bool) -> Alternatives:
-    """Return the alternatives of an expression that RE2 accepts; `NOTHING` if none are known."""
+    """Return the alternatives of an expression that RE2 accepts; `NOTHING` if they are unknown."""
     try:
         return _Scanner(expression, ignore_case=ignore_case or "(?" in expression).scan()
     except (_UnknownSyntaxError, IndexError):
@@ -103,7 +103,11 @@ def required_literals(expression: str, *, ignore_case: bool) -> Alternatives:
 
 
 class _Scanner:
-    """A pass over an expression. Letters outside ASCII have several forms if case is ignored."""
+    """A scanner of one expression, in one pass.
+
+    If case is ignored, a letter outside ASCII counts as a wildcard, because it may have several
+    forms.
+    """
 
     def __init__(self, expression: str, *, ignore_case: bool) -> None:
         self._expression = expression
@@ -153,7 +157,7 @@ class _Scanner:
         self._position = match.end()
 
     def _read_class(self) -> None:
-        """Skip a set of characters. A `]` at its start is a member; `[:name:]` is a named set."""
+        """Skip a character class. A `]` at its start is a member; `[:name:]` is a named class."""
         text = self._expression
         position = self._position + 1
         position += text.startswith("^", position)
@@ -231,7 +235,10 @@ _STEPS = {
 
 
 def _require_both(first: Alternatives, second: Alternatives) -> Alternatives:
-    """Return the alternatives of a text that passes both; only the first if that were too many."""
+    """Return the alternatives for a text that meets both conditions.
+
+    If these would be too many, return only `first`, which is still a necessary condition.
+    """
     if len(first) * len(second) > MAX_ALTERNATIVES:
         return first
     return tuple(dict.fromkeys(a | b for a, b in product(first, second)))

@@ -1,9 +1,10 @@
-"""Bloom filters of contents: the trigrams of a file, in one or two kilobytes. Pure.
+"""Makes Bloom filters of contents: the trigrams of a file, in one or two kilobytes. Pure.
 
-A Bloom filter answers if a content can contain a literal, in any case, with few false positives and
-no false negatives. Each trigram sets two bits, of four to eight times as many as there are distinct
-trigrams: about a kilobyte for a file of ten. (Zoekt and Google's Code Search narrow by trigrams as
-well: Russ Cox, "Regular Expression Matching with a Trigram Index", 2012.)
+A Bloom filter tells whether a content can contain a literal in any letter case, with few false
+positives and no false negatives. Each trigram sets two bits. A filter has four to eight times as
+many bits as the content has distinct trigrams: about one kilobyte for a file of ten kilobytes.
+(Zoekt and Google's Code Search also narrow the files by trigrams: Russ Cox, "Regular Expression
+Matching with a Trigram Index", 2012.)
 """
 
 import numpy as np
@@ -12,18 +13,19 @@ from numpy.typing import NDArray
 HASH_BITS = 17
 _BITS_PER_HASH = 2
 _MIN_BITS = 64
-# Knuth's multiplicative hashing by the golden ratio, and by another odd number of MurmurHash3.
+# Multiplicative hashing (Knuth): the golden ratio, and an odd constant of MurmurHash3.
 _MULTIPLIERS = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B))
-# Signs outside ASCII that RE2 takes for ASCII letters if case is ignored: the Kelvin sign, long s.
+# Characters outside ASCII that RE2 matches with ASCII letters if case is ignored: Kelvin character,
+# long s.
 _LETTERS = ((b"\xe2\x84\xaa", b"k"), (b"\xc5\xbf", b"s"))
 
 Hashes = NDArray[np.uint32]
 
 
 def trigram_hashes(content: bytes) -> Hashes:
-    """Hash each trigram of a content twice, with its letters in lower case."""
-    for sign, letter in _LETTERS:
-        content = content.replace(sign, letter)
+    """Hash each trigram of a content, in lower case, with both multipliers."""
+    for character, letter in _LETTERS:
+        content = content.replace(character, letter)
     codes = np.frombuffer(content.lower(), np.uint8).astype(np.uint32)
     trigrams = codes[:-2] | codes[1:-1] << np.uint32(8) | codes[2:] << np.uint32(16)
     shift = np.uint32(32 - HASH_BITS)
