@@ -1,1 +1,3 @@
-"""One question to many small indexes: scored together, and ranked where they may add hits."""
+"""Answers one question from many small indexes: scores them together, ranks those that may add
+hits.
+"""

@@ -1,7 +1,7 @@
-"""Order of the hits of several indexes by relevance, and the indexes that may add some. Pure.
+"""Orders the hits of several indexes by relevance, and finds indexes that may add hits. Pure.
 
-Scores of different indexes are on different scales (their words, sizes and cosines differ);
-relevance is comparable.
+Scores of different indexes are not comparable, because their words, sizes and cosines differ.
+Relevance is comparable.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,30 +11,37 @@ from itertools import accumulate, chain
 
 from cocosearchd.model import Hit
 
-# An index whose best hit is less relevant than this share of the best hit of all adds nothing. The first
-# result of a query about another repository has a relevance of 0.12 in the median, and of 0.38 at the 90th
-# percentile; that of an annotated query has 0.66 in the median (training/ranking/places.py).
+# An index adds no hits if the relevance of its best hit is below this share of the best relevance
+# of all indexes. The first result of a query about another repository has a median relevance of
+# 0.12 (90th percentile: 0.38). The first result of an annotated query has a median of 0.66
+# (training/ranking/places.py).
 MIN_SHARE_OF_BEST = 1 / 3
-RANKED_TOGETHER = 64  # indexes that are ranked, and whose rows are read, in one step
+RANKED_TOGETHER = 64  # indexes that are ranked, with their rows read, in one step
 
 
 @dataclass(frozen=True, slots=True)
 class HitRelevances:
-    """Relevance of each hit of an index, in their order, and if any has every word of the query."""
+    """The relevance of each hit of an index in order.
+
+    `has_every_word` is True if at least one hit has every word of the query.
+    """
 
     values: tuple[float, ...]
     has_every_word: bool
 
     def falling(self) -> list[float]:
-        """Return the largest relevance of each hit and those after it, so that it never rises."""
+        """Return for each hit the largest relevance of it and the hits after it: a list that never
+        rises.
+        """
         return list(accumulate(reversed(self.values), max))[::-1]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexBound:
-    """The most that an index can add that is not ranked yet. `number`: of the index.
+    """Upper bounds of the hits of an index that is not ranked yet. `number` identifies the index.
 
-    `relevances` limit the hits of each rank and those after it, so they never rise; not empty.
+    `relevances[n]` is an upper bound for the hit at position n and all later hits, so the list
+    never rises. It is not empty.
     """
 
     number: int
@@ -43,22 +50,23 @@ class IndexBound:
 
 
 def relevances_of(hits: Sequence[Hit]) -> HitRelevances:
-    """Return the relevances of hits."""
+    """Return the relevances of hits, and whether a hit has every word of the query."""
     has_every_word = any(dict(hit.signals).get("every_word") for hit in hits)
     return HitRelevances(tuple(hit.relevance for hit in hits), has_every_word)
 
 
 def order_hits(indexes: Sequence[HitRelevances]) -> list[tuple[int, int]]:
-    """Order the hits of all indexes, as (number of the index, rank there, from 1).
+    """Order the hits of all indexes by relevance, as (number of the index, rank there from 1).
 
-    The most relevant first; the hits of one index keep their order. An index adds nothing where
-    its best hit is far less relevant than the best of all, and none has every word of the query.
+    The hits of one index keep their order. An index adds no hits if its best hit is far less
+    relevant than the best of all (`MIN_SHARE_OF_BEST`) and none of its hits has every word of the
+    query.
     """
     return [(number, rank) for _, rank, number in _sort_hits(indexes)]
 
 
 def _sort_hits(indexes: Sequence[HitRelevances]) -> list[tuple[float, int, int]]:
-    """Sort the hits by (relevance, negated; rank; number of the index)."""
+    """Sort the hits of all indexes by (negated relevance, rank, number of the index)."""
     best = _best_relevance(indexes)
     keys = [
         (-relevance, rank, number)
@@ -72,12 +80,13 @@ def _sort_hits(indexes: Sequence[HitRelevances]) -> list[tuple[float, int, int]]
 def indexes_that_may_add(
     indexes: Sequence[HitRelevances], bounds: Sequence[IndexBound], compared: int
 ) -> list[int]:
-    """Return the numbers of the indexes, best first, that may change the first `compared` hits.
+    """Return the numbers of indexes, best first, that may change the first `compared` hits.
 
-    `indexes` are ranked, those of `bounds` are not. Every index that `order_hits` would give one of
-    the first places is among them sooner or later: nothing is ranked above what its bound says, and
-    the limits only rise with more hits. First come those that would have one of these places if
-    every hit were as relevant as its bound says: nearly always those that have one.
+    The indexes of `indexes` are ranked; those of `bounds` are not. Callers repeat the call until
+    the result is empty. Then every index with one of the first hits is ranked: no hit is more
+    relevant than its bound, and the limits only rise with more hits. One call returns the indexes
+    that would have one of the first hits if every hit were as relevant as its bound: these nearly
+    always have one.
     """
     ordered = [-relevance for relevance, _, _ in _sort_hits(indexes)]
     best = _best_relevance(indexes)
@@ -90,13 +99,16 @@ def indexes_that_may_add(
 
 
 def _nth_largest(values: Iterable[float], position: int) -> float:
-    """Return the largest value by its position from 1; 0 where there are fewer."""
+    """Return the n-th largest value (`position` counts from 1); 0 if there are fewer values."""
     largest = nlargest(position, values)
     return largest[-1] if len(largest) == position else 0.0
 
 
 def _select_reaching(bounds: Iterable[IndexBound], limit: float, best: float) -> list[IndexBound]:
-    """Select, best first, what may have a hit as relevant as `limit`. `best`: of all hits."""
+    """Select, best first, the bounds that allow a hit with the relevance `limit`.
+
+    `best` is the best relevance of all hits.
+    """
     return sorted(
         (bound for bound in bounds if _reaches(bound, limit, best)),
         key=lambda bound: -bound.relevances[0],
@@ -104,7 +116,10 @@ def _select_reaching(bounds: Iterable[IndexBound], limit: float, best: float) ->
 
 
 def _reaches(bound: IndexBound, limit: float, best: float) -> bool:
-    """Return True if a hit may be as relevant as `limit`, where the best hit of all has `best`."""
+    """Return True if a bound allows a hit with the relevance `limit`.
+
+    `best` is the best relevance of all hits.
+    """
     largest = bound.relevances[0]
     return (bound.has_every_word or largest >= best * MIN_SHARE_OF_BEST) and largest >= limit
 

@@ -1,8 +1,8 @@
-"""One question in the profile `code` to many small indexes, whose files are scored together.
+"""Scores the files of many small indexes together, for one question in the profile `code`.
 
-All files of all these indexes are scored in one pass, each as its index alone would score it. This
-says how relevant the hits of an index can be at most, so that only the indexes are ranked, and only
-the rows are read, that an answer may show.
+One pass scores all files of all these indexes. A file gets the same score as in its index alone.
+The scores give upper bounds for the relevance of the hits of each index. Therefore only indexes
+whose hits an answer may show are ranked, and only their rows are read.
 """
 
 import threading
@@ -38,12 +38,12 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
 
-CACHED_CORPORA = 4  # joined corpora: a list of the files of small indexes, some 100 bytes a chunk
+CACHED_CORPORA = 4  # joined corpora: each takes some 100 bytes per chunk
 
 
 @dataclass(frozen=True, slots=True)
 class JointIndex:
-    """An index of a joint question: the snapshot that answers, and the plan of the question."""
+    """An index of a joint question, with the snapshot that answers and the plan of the question."""
 
     record: IndexRecord
     lexical: LexicalIndex
@@ -53,11 +53,11 @@ class JointIndex:
 
 @dataclass(frozen=True, slots=True)
 class ScoredIndex:
-    """An index whose files are scored, as number `number` of `scores`.
+    """An index with scored files: it has the number `number` in `scores`.
 
-    `relevances` limit its hits: those of rank n and after it have no more than the n-th. It is
-    empty without a file that may be shown. No hit has every word of the question unless
-    `has_every_word`.
+    `relevances[n]` is an upper bound for the hit at position n and all later hits. The tuple is
+    empty if no file may be shown. If `has_every_word` is False, no hit has every word of the
+    question.
     """
 
     code_query: CodeQuery
@@ -68,12 +68,12 @@ class ScoredIndex:
     is_named_by_line: bool  # a report names a line of one of its files
 
     def rank(self) -> tuple[RankedChunk, ...]:
-        """Rank its best chunks."""
+        """Rank the best chunks of the index."""
         return self.code_query.rank_scored(split_scores(self.scores, self.number))
 
 
 def is_joinable(plan: Plan) -> bool:
-    """Return True for a plan whose results follow from the scores of files in memory."""
+    """Return True if the results of a plan depend only on scores of files in memory."""
     return (
         plan.profile == "code"
         and plan.uses_keywords
@@ -83,12 +83,12 @@ def is_joinable(plan: Plan) -> bool:
 
 
 def is_small(snapshot: IndexSnapshot, plan: Plan) -> bool:
-    """Return True if all files of an index are compared anyway."""
+    """Return True if an index is so small that every query compares all of its files."""
     return are_all_candidates(snapshot.file_count, count_results(plan))
 
 
 class JointScorer:
-    """Scores small indexes together. It caches the joined corpora of the last questions."""
+    """Scores small indexes together, with a cache of the joined corpora of the last questions."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -101,9 +101,9 @@ class JointScorer:
             self._corpora.clear()
 
     def score(self, indexes: Sequence[JointIndex], vector: Floats | None) -> list[ScoredIndex]:
-        """Score the indexes, which have files and one question. For a thread.
+        """Score indexes for their common question; each index has files. Call it in a thread.
 
-        `vector`: of the question, (dimension,).
+        `vector` is the vector of the question, (dimension,).
         """
         scored = dict[int, ScoredIndex]()
         for numbers in _group_by_terms(indexes):
@@ -114,7 +114,7 @@ class JointScorer:
     def _score_group(
         self, indexes: Sequence[JointIndex], vector: Floats | None
     ) -> list[ScoredIndex]:
-        """Score the indexes in which the question has the same terms."""
+        """Score indexes in which the question has the same terms."""
         first = indexes[0]
         corpus = self._join([index.snapshot.corpus for index in indexes])
         terms, scorer = _prepare_terms(first)
@@ -159,7 +159,9 @@ class JointScorer:
         with self._lock:
             joined = self._corpora.pop(key, None)
         if joined is None:
-            joined = join_corpora(corpora)  # holds its parts, so that their ids stay theirs
+            joined = join_corpora(
+                corpora
+            )  # it refers to its parts, so Python cannot reuse their ids
         with self._lock:
             self._corpora[key] = joined
             while len(self._corpora) > CACHED_CORPORA:
@@ -168,9 +170,9 @@ class JointScorer:
 
 
 def _group_by_terms(indexes: Sequence[JointIndex]) -> list[list[int]]:
-    """Group the numbers of indexes in which the question has the same terms.
+    """Group the numbers of the indexes in which the question has the same terms.
 
-    Only a word of the name of an index, or of the name of its language, makes a difference.
+    The terms differ only by words in the name of an index or of its common language.
     """
     report = indexes[0].plan.report
     text = indexes[0].plan.text if report is None else " ".join(part.text for part in report.parts)
@@ -184,7 +186,7 @@ def _group_by_terms(indexes: Sequence[JointIndex]) -> list[list[int]]:
 
 
 def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
-    """Return the terms of a question to an index, and the scorer of a long one."""
+    """Return the terms of a question to an index, and the scorer if the question is a report."""
     lexical = index.lexical
     report = index.plan.report
     if report is None:
@@ -194,7 +196,7 @@ def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
 
 
 def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
-    """Return the mask of the files of all indexes that pass the filter; None: all do."""
+    """Return the mask of the files of all indexes that pass the filter; None if all do."""
     if not any(map(restricts_files, {query.plan.where for query in queries})):
         return None
     masks = [query.allowed_files(query.snapshot.live_documents) for query in queries]
@@ -209,7 +211,7 @@ def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
 
 
 def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredIndex]:
-    """Compute how relevant the hits of each index can be at most."""
+    """Compute upper bounds for the relevance of the hits of each index."""
     matrix = scores.matrix
     relevances = _bound_relevances(queries[0], scores)
     coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
@@ -222,10 +224,10 @@ def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredInd
 
 
 def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[float, ...]]:
-    """Return for each index the largest relevance of a hit of each rank and those after it.
+    """Return for each index the upper bound of the hits at each rank and after it.
 
-    Results keep the order of their files, so that the hit of a rank is at least so far behind. The
-    first ranks only: as many as there are results.
+    Results keep the order of their files, so a hit at a rank belongs to that file or to a later
+    one. There are only as many ranks as results.
     """
     matrix = scores.matrix
     files = np.flatnonzero(eligible_files(matrix, holds_phrases=False))
@@ -234,7 +236,8 @@ def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[floa
     # With equal scores, the least relevant file comes first: that gives the largest limits.
     order = np.lexsort((relevances, -scores.scores[files], groups))
     count = len(matrix.groups)
-    # One pass from the end over all indexes: each has its own range of numbers, above those after it.
+    # One pass from the end covers all indexes: the values of each index are shifted above those of
+    # the later indexes.
     ranges = 2.0 * (count - groups[order])
     limits = np.maximum.accumulate((relevances[order] + ranges)[::-1])[::-1] - ranges
     values = limits.astype(np.float32).tolist()
@@ -247,13 +250,14 @@ def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[floa
 
 
 def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
-    """Return the relevance of the chunk that a hit of each file shows, or more: (F,).
+    """Return an upper bound for the relevance of the hit of each file: (F,).
 
-    A filter on symbols and a line that the question names may choose any chunk of a file.
+    It is the relevance of the best place. A filter on symbols, or a line that the question names,
+    may choose any chunk of a file: then it is the largest relevance of a chunk.
     """
     chunks = scores.matrix.chunks
     largest: Floats = np.maximum.reduceat(scores.relevances, chunks.starts)
-    # another place than the best of its file may be its hit
+    # a hit may be another place than the best of its file
     if query.plan.where.has_symbols or query.plan.min_relevance or query.plan.min_evidence:
         return largest
     best_places = np.maximum.reduceat(scores.place_scores, chunks.starts)
@@ -263,7 +267,7 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
 
 
 def _named_by_line(matrix: SignalMatrix) -> Mask:
-    """Mark the files of which a report names a line, (F,)."""
+    """Mark the files that a report names with a line, (F,)."""
     if not matrix.is_report:
         return np.zeros(len(matrix.paths), np.bool_)
     marks: Mask = matrix.values["frame"] > 0

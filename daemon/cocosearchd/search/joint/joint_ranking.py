@@ -1,6 +1,6 @@
-"""One question to several indexes: small ones are scored together, and ranked where they may add hits.
+"""Ranks the hits of several indexes for one question; small indexes are scored together.
 
-The indexes that cannot add a hit are never ranked: neither their rows nor their files are read.
+A scored index that cannot add a hit is never ranked: neither its rows nor its files are read.
 """
 
 from collections import Counter, defaultdict
@@ -45,7 +45,7 @@ NO_HITS = HitRelevances((), has_every_word=False)
 
 
 class JointRanking:
-    """A question to several indexes on its way. One per question, in the event loop."""
+    """The progress of one question to several indexes. One object per question, in the event loop."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class JointRanking:
         prepared: Sequence[PreparedQuery],
         rank_alone: Callable[[int], Awaitable[Outcome]],
     ) -> None:
-        """`rank_alone` asks the index of a number by itself."""
+        """`rank_alone` asks the index with a given number by itself."""
         self._retriever = retriever
         self._cache = cache
         self._query = query
@@ -68,10 +68,10 @@ class JointRanking:
         self._query_vector = QueryVector(None)
 
     async def score(self, embed: Embed, check_identity: Callable[[IndexRecord], None]) -> None:
-        """Answer from the cache, and score the files of the small indexes that are left together.
+        """Answer from the cache, and score the files of the remaining small indexes together.
 
-        `check_identity` raises `IdentityMismatch` for an index that the question's vector is not
-        comparable with.
+        `check_identity` raises `IdentityMismatch` for an index with vectors that are not comparable
+        with the question's vector.
         """
         self._read_cache()
         joinable = self._find_joinable(self._open_numbers())
@@ -89,7 +89,7 @@ class JointRanking:
             self._scored = dict(zip(joinable, scored, strict=True))
 
     async def rank_unscored(self) -> None:
-        """Ask each index that is neither answered nor scored, side by side."""
+        """Ask, concurrently, each index that has neither an outcome nor scores."""
         await self._rank_each(
             number
             for number, outcome in enumerate(self._outcomes)
@@ -97,7 +97,9 @@ class JointRanking:
         )
 
     async def rank_scored(self, compared: int | None) -> None:
-        """Rank the scored indexes that may add to the first `compared` hits; None: all of them."""
+        """Rank the scored indexes that may change the first `compared` hits; with None, all of
+        them.
+        """
         while numbers := self._choose_indexes(compared):
             scored = [self._scored.pop(number) for number in numbers]
             for number, ranked in zip(
@@ -109,10 +111,10 @@ class JointRanking:
             await self._rank_each(number for number in numbers if number not in self._ranked)
 
     async def finish(self, compared: int | None) -> list[Outcome]:
-        """Return the outcome of each index, with the hits that are among the first `compared`.
+        """Return the outcome of each index, with its hits among the first `compared`.
 
-        None: with all hits. Otherwise `complete` makes those that are shown. Indexes that are scored,
-        and not ranked, add nothing.
+        With None, all hits are in. Otherwise the hits are only for comparison: `complete` finishes
+        the hits that are shown. Indexes that are scored but not ranked add no hits.
         """
         if compared is None:
             await anyio.to_thread.run_sync(self._complete_ranked)
@@ -128,9 +130,9 @@ class JointRanking:
     async def complete(
         self, answers: Sequence[RankedAnswer], hits: Iterable[tuple[int, int]]
     ) -> tuple[RankedAnswer, ...]:
-        """Return the answers with whole hits where these are shown: (position of the answer, rank).
+        """Return the answers of `finish` with complete hits where they are shown.
 
-        The answers are those of `finish`, without any that have failed.
+        `answers` has no failed outcomes. `hits` are pairs of position in `answers` and rank.
         """
         ranks = defaultdict[int, list[int]](list)
         for position, rank in hits:
@@ -152,7 +154,7 @@ class JointRanking:
         return tuple(completed)
 
     def _complete_ranked(self) -> None:
-        """Answer with all hits of each ranked index."""
+        """Set the outcome of each ranked index to an answer with all its hits."""
         for number, ranked in self._ranked.items():
             self._cache.count_miss()
             ranked_hits = self._make_hits(number, ranked.complete(range(1, len(ranked.files) + 1)))
@@ -160,14 +162,14 @@ class JointRanking:
         self._ranked.clear()
 
     def _compare(self, number: int, ranked: RankedIndex, count: int) -> RankedAnswer:
-        """Make the answer of a ranked index with its first hits, as they are compared."""
+        """Make the answer of a ranked index with its first hits, as used for comparison."""
         ranked_hits = self._make_hits(number, ranked.compare(count))
         return self._prepared[number].answer(
             replace(ranked_hits, relevances=ranked.relevances), "miss"
         )
 
     def _complete(self, number: int, answer: RankedAnswer, ranks: Sequence[int]) -> RankedAnswer:
-        """Make whole hits of these ranks."""
+        """Replace the hits of an answer at these ranks by complete hits."""
         completed = self._make_hits(number, self._ranked[number].complete(ranks))
         hits = list(answer.ranked_hits.hits)
         for rank, hit in zip(ranks, completed.hits, strict=True):
@@ -201,7 +203,7 @@ class JointRanking:
             self._relevances[number] = outcome.ranked_hits.all_relevances
 
     def _read_cache(self) -> None:
-        """Answer from equal questions."""
+        """Answer from cached equal questions."""
         if not self._query.use_cache:
             return
         for number, prepared in enumerate(self._prepared):
@@ -213,7 +215,9 @@ class JointRanking:
             self._read_joint(joint)
 
     def _read_joint(self, joint: JointHits) -> None:
-        """Answer all open indexes from an equal question to the same indexes, if it has them all."""
+        """Answer all open indexes from a cached equal question to the same indexes, if it covers
+        all.
+        """
         keys = {number: self._prepared[number].record.key for number in self._open_numbers()}
         skipped = {number for number, key in keys.items() if key in joint.skipped}
         joinable = self._find_joinable(skipped)
@@ -227,14 +231,16 @@ class JointRanking:
     def _find_incomparable(
         self, numbers: Iterable[int], check_identity: Callable[[IndexRecord], None]
     ) -> list[tuple[int, CocoSearchError]]:
-        """Find the indexes that the question's vector is not comparable with, and their errors."""
+        """Find the indexes with vectors that are not comparable with the question's, and their
+        errors.
+        """
         comparable = set[tuple[tuple[str, str], ...]]()
         errors = list[tuple[int, CocoSearchError]]()
         for number in numbers:
             record = self._prepared[number].record
             embedder = record.identity.embedder
             if embedder in comparable:
-                continue  # most indexes have the same one, and a check reads its whole fingerprint
+                continue  # most indexes have the same embedder, and a check reads its whole fingerprint
             try:
                 check_identity(record)
                 comparable.add(embedder)
@@ -243,7 +249,7 @@ class JointRanking:
         return errors
 
     def _read_similar(self, joinable: dict[int, JointIndex]) -> None:
-        """Answer from nearly equal questions."""
+        """Answer from cached questions that are nearly equal."""
         vector = self._query_vector.vector
         if not self._query.use_cache or vector is None:
             return
@@ -260,7 +266,7 @@ class JointRanking:
         return [number for number, outcome in enumerate(self._outcomes) if outcome is None]
 
     def _find_joinable(self, numbers: Iterable[int]) -> dict[int, JointIndex]:
-        """Find the small indexes among those of the numbers."""
+        """Find the small indexes among those with the given numbers."""
         joinable = dict[int, JointIndex]()
         for number in numbers:
             prepared = self._prepared[number]
@@ -274,7 +280,7 @@ class JointRanking:
         return [(prepared.record.key, prepared.state, prepared.plan) for prepared in self._prepared]
 
     def _skip(self, indexes: Mapping[int, JointIndex | ScoredIndex], cache: CacheUse) -> None:
-        """Answer without hits for indexes that add none."""
+        """Set the outcomes of indexes that add no hits to answers without hits."""
         for number, index in indexes.items():
             prepared = self._prepared[number]
             snapshot = (
@@ -294,14 +300,14 @@ class JointRanking:
                 tasks.start_soon(rank, number)
 
     def _cache_joint(self) -> None:
-        """Cache the first hits of the ranked indexes, and which indexes add nothing."""
+        """Cache the first hits of the ranked indexes, and the set of indexes that add no hits."""
         is_cacheable = self._query.use_cache and self._query_vector.cacheable
         if not is_cacheable or not self._scored.keys() | self._ranked.keys():
             return
         first_hits = dict[IndexKey, RankedHits]()
         for outcome in self._outcomes:
             if not isinstance(outcome, RankedAnswer) or outcome.stale is not None:
-                return  # the same question may get another answer
+                return  # the same question may get another answer later
             if outcome.ranked_hits.relevances is not None:
                 first_hits[outcome.record.key] = outcome.ranked_hits
         skipped = frozenset(self._prepared[number].record.key for number in self._scored)

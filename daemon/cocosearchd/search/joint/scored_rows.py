@@ -1,4 +1,4 @@
-"""Rows of the best chunks of several scored indexes, read in one round trip to PostgreSQL."""
+"""Reads the rows of the best chunks of several scored indexes in one round trip to PostgreSQL."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from cocosearchd.store.reads import chunk_reads
 
 @dataclass(frozen=True, slots=True)
 class RankedIndex:
-    """An index with the rows of its best places: the files of its results are chosen.
+    """A ranked index: it has the rows of its best places, and the files of its results are chosen.
 
-    The results themselves are made only of the files that an answer may show.
+    Complete results are made only for files that an answer shows.
     """
 
     code_query: CodeQuery
@@ -43,15 +43,16 @@ class RankedIndex:
         )
 
     def compare(self, count: int) -> RankedCandidates:
-        """Return the candidates with the results of the first `count` files, by their best places.
+        """Return the candidates with results for the first `count` files that have only the best
+        place.
 
-        Hits of several indexes are compared by these; only those that are shown need the others.
+        This is enough to compare hits of several indexes. Only shown hits need their other places.
         """
         results = (ScoredResult(file.best, (), file.similar_paths) for file in self.files[:count])
         return replace(self.candidates, selected=tuple(results))
 
     def complete(self, ranks: Sequence[int]) -> RankedCandidates:
-        """Return the candidates with the results of these ranks, from 1."""
+        """Return the candidates with complete results for these ranks, which count from 1."""
         shown_files = [self.files[rank - 1] for rank in ranks]
         plan = self.code_query.plan
         results = make_results(plan, self.candidates.scored, self.files, shown_files)
@@ -61,7 +62,7 @@ class RankedIndex:
 async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[RankedIndex]:
     """Rank the best chunks of each index, read their rows, and choose the files of its results.
 
-    Raises if any of the indexes is gone or cannot be read.
+    Raises an error if one of the indexes is gone or cannot be read.
     """
     ranked = await _read_rows(db, indexes, [None] * len(indexes))
     incomplete = [
@@ -72,7 +73,8 @@ async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[Rank
         )
     ]
     if incomplete:
-        # every file of a small index is compared, so its scores are those for more results as well
+        # Every file of a small index is compared, so its scores also serve a query for more
+        # results.
         deeper = [
             replace(indexes[number], code_query=deeper_query(indexes[number].code_query))
             for number in incomplete
@@ -86,7 +88,7 @@ async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[Rank
 async def _read_rows(
     db: Database, indexes: Sequence[ScoredIndex], first: Sequence[RankedCandidates | None]
 ) -> list[RankedIndex]:
-    """Rank, read the rows that the `first` candidates have not, and choose the files of results."""
+    """Rank chunks, read rows that are not in the `first` candidates, and choose the result files."""
     chunks = await asyncio.to_thread(lambda: [index.rank() for index in indexes])
     by_key = [
         {entry.candidate.key: entry.candidate for entry in of_index.scored} if of_index else {}
