@@ -1,10 +1,10 @@
-"""Crash journal: the files that an index was applying when the process froze or died.
+"""A crash journal: the files that an index was applying when the process froze or died.
 
-No file has ended or frozen a process here for as long as this project exists. If one does, the next
-start would read the same file again, for ever. So files are named on disk while they are applied:
-one small write each, which a killed process does not lose. The next start applies those files one
-by one. A file is left out until its content changes if it was alone when the watchdog ended the
-process, or if it was named at two ends without having been applied in between.
+No file has killed or frozen a process here since the project began. If one did, every start would
+read the same file again. Therefore files are named on disk while they are applied: one small write
+each, which survives a killed process. The next start applies the named files one by one. A file is
+left out until its content changes in two cases: it was the only file when the watchdog ended a
+frozen process; or it was named when the process ended twice, and was never applied in between.
 """
 
 import json
@@ -20,13 +20,14 @@ from cocosearchd.exclusion import exclusion_sentence
 
 log = logging.getLogger(__name__)
 
-# file in the state directory, written by the watchdog before it ends a frozen process
+# Name of the file that the watchdog writes into the state directory before it ends a frozen
+# process.
 FROZE = "froze"
-STRIKES = 2  # freezes during the same work
+STRIKES = 2  # freezes in catch-ups before indexing pauses
 
 
 class StoredGeneration(Protocol):
-    """File in PostgreSQL; another content has another generation."""
+    """A file in PostgreSQL. Each content of a file has its own generation."""
 
     @property
     def path(self) -> str: ...
@@ -40,26 +41,27 @@ File = TypeVar("File", bound=StoredGeneration)
 
 @dataclass(slots=True)
 class _Content:
-    """Content of the journal; `under_way`, `suspects` and `left_out` are generations by path."""
+    """The content of the journal. `under_way`, `suspects` and `left_out` map paths to generations."""
 
     under_way: dict[str, int] = field(default_factory=dict)
     suspects: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     catching_up: bool = False
-    strikes: int = 0  # freezes while it caught up, with no file under way
+    strikes: int = 0  # freezes during a catch-up with no file under way
 
 
 class ApplyJournal:
-    """Crash journal of one index.
+    """The crash journal of one index.
 
-    Its writes block; each is a few kilobytes to the page cache.
+    Its writes are blocking; each writes a few kilobytes to the page cache.
     """
 
     def __init__(self, file: Path, marker: Path) -> None:
         """Read the journal. A `marker` newer than `file` means that the last process froze."""
         self._file = file
         self._content = _read(file)
-        # After two freezes in catch-ups with no file under way, indexing waits for another start.
+        # True after two freezes in catch-ups with no file under way: then indexing waits for the
+        # next start.
         self.paused = False
         self._judge(frozen=_modified(marker) >= _modified(file) > 0)
 
@@ -73,8 +75,8 @@ class ApplyJournal:
         return lines
 
     def batches(self, files: Sequence[File]) -> Iterator[list[File]]:
-        """Yield batches of the files to apply, with each suspect alone; excluded files are left
-        out.
+        """Yield batches of the files to apply. Each suspect is is_only_file; excluded files are
+        left out.
         """
         allowed = [
             file for file in files if self._content.left_out.get(file.path) != file.generation
@@ -90,7 +92,7 @@ class ApplyJournal:
     def applying(self, files: Sequence[StoredGeneration]) -> Iterator[None]:
         """Name files in the journal while they are applied.
 
-        A failure that does not end the process clears them as well.
+        They are cleared at the end, also after a failure that does not end the process.
         """
         generations = {file.path: file.generation for file in files}
         self._content.under_way |= generations
@@ -123,13 +125,13 @@ class ApplyJournal:
             self._file.unlink(missing_ok=True)
 
     def _judge(self, *, frozen: bool) -> None:
-        """Learn from the files that were under way when the last process ended."""
+        """Update suspects and left-out files from the files that were under way at the last end."""
         previous = replace(self._content)
         interrupted = self._content.under_way
         self._content.under_way = {}
-        alone = len(interrupted) == 1
+        is_only_file = len(interrupted) == 1
         for path, generation in interrupted.items():
-            if alone and (frozen or path in self._content.suspects):
+            if is_only_file and (frozen or path in self._content.suspects):
                 self._content.suspects.pop(path, None)
                 self._content.left_out[path] = generation
                 log.error(
@@ -150,7 +152,8 @@ class ApplyJournal:
     def _write(self) -> None:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Written in place: a kill between the two calls loses a journal, never an index.
+            # The file is written in place: a kill between the two calls loses the journal, but
+            # never an index.
             handle = os.open(
                 self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
             )
@@ -167,7 +170,7 @@ class ApplyJournal:
 
 
 def _read(file: Path) -> _Content:
-    """Read the journal; empty for a missing or torn file."""
+    """Read the journal; it is empty for a missing or torn file."""
     try:
         return _Content(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):

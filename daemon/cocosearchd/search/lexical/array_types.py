@@ -1,4 +1,4 @@
-"""Types of arrays that searches compute with, and the concatenation of any number of them."""
+"""Array types for searches, and a concatenation that also accepts no arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,5 +13,5 @@ Array = NDArray[Any]  # of any type
 
 
 def concatenate(arrays: Sequence[Array], kind: type) -> Array:
-    """Concatenate arrays to one of a type; without arrays it is empty."""
+    """Concatenate arrays into one array of a type; empty without arrays."""
     return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)

@@ -1,4 +1,4 @@
-"""Groups of consecutive rows: what belongs to each index, where arrays have those of several; pure."""
+"""Groups of consecutive rows: the rows of each index in arrays of several indexes. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """N rows in G groups, which follow each other. With several groups, none is empty."""
+    """N rows in G consecutive groups. If there are several groups, none is empty."""
 
     starts: Ints  # (G,): the first row of each group
     numbers: NDArray[np.int32]  # (N,): the group of each row
@@ -25,7 +25,7 @@ class Groups:
         return slice(int(self.starts[number]), end)
 
     def largest(self, values: Floats) -> Floats:
-        """Return the largest value of each group, at least 0: (G,)."""
+        """Return the largest value of each group, but at least 0: (G,)."""
         if not len(values):
             return np.zeros(len(self), values.dtype)
         largest: Floats = np.maximum(np.maximum.reduceat(values, self.starts), 0)
@@ -48,6 +48,6 @@ class Groups:
 
 
 def make_groups(counts: Sequence[int] | Ints) -> Groups:
-    """Make groups of so many rows each."""
+    """Make groups with the given numbers of rows."""
     sizes = np.asarray(counts, np.int64)
     return Groups(np.cumsum(sizes) - sizes, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))

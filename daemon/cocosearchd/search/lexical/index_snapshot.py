@@ -1,9 +1,9 @@
-"""Immutable state of the lexical index, and the signal matrix of a query over it.
+"""The immutable state of the lexical index, and the signal matrix of a query over it.
 
 A signal matrix has one value per signal for each candidate file. Statistics (N, document
-frequencies, average lengths, the largest value of a signal) are counted over live documents at
-query time, so that the answer does not depend on the order in which files came and went. In a large
-index only the candidate files are scored chunk by chunk; see `candidate_selection`.
+frequencies, average lengths, the largest value of a signal) are computed over live documents at
+query time. Therefore the answer does not depend on the order in which files were added and removed.
+In a large index, only the candidate files are scored chunk by chunk: see `candidate_selection`.
 """
 
 from collections import Counter
@@ -67,7 +67,7 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 
 @dataclass(frozen=True)
 class IndexSnapshot:
-    """Segment views, the names of their files, and the field statistics of their live documents."""
+    """Segment views with the names of their files and the field statistics of their live documents."""
 
     views: tuple[SegmentView, ...]
     path_names: tuple[PathNames, ...]
@@ -86,30 +86,30 @@ class IndexSnapshot:
 
     @cached_property
     def common_language(self) -> tuple[str, ...]:
-        """Names of the language that nearly all code is written in; () without one."""
+        """Names of the language of nearly all code; () without one."""
         return ranking_signals.common_language(
             sum(map(_count_languages, self.views, self.path_names), Counter[str]())
         )
 
     @cached_property
     def live_documents(self) -> LiveDocuments:
-        """Live documents, computed by the first query after a commit.
+        """The live documents, computed by the first query after a commit.
 
-        Many commits are not followed by a query.
+        They are lazy because no query follows many commits.
         """
         return collect_live_documents(self.views, self.path_names)
 
     @cached_property
     def definition_masks(self) -> tuple[Mask, ...]:
-        """Masks of the chunks of each view in which a definition begins.
+        """For each view, the mask of the chunks in which a definition begins.
 
-        Computed by the first query after a commit.
+        The first query after a commit computes them.
         """
         return tuple(view.segment.defining_chunks() for view in self.views)
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The live documents as they are scored, computed by the first query after a commit."""
+        """The corpus of the live documents, computed by the first query after a commit."""
         return Corpus(
             views=self.views,
             path_names=self.path_names,
@@ -132,9 +132,9 @@ def _count_languages(view: SegmentView, names: PathNames) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Statistics of all live files of each index, which its candidate files are measured against."""
+    """Statistics of all live files of each index. Values of candidate files are relative to them."""
 
-    name_coverage: Floats  # (G,): largest share of a file's name that the query explains
+    name_coverage: Floats  # (G,): largest share of a file name that the query explains
     cosine_mean: Floats  # (G,): mean of the cosines of files
     cosine_deviation: Floats  # (G,): standard deviation of the cosines of files
 
@@ -150,48 +150,50 @@ class ChunkSignals:
     scores: Floats  # (C,): text and header
     # (C,): share of the query's idf mass that the chunk has, 0 to 1
     coverage: Floats
-    # (C,): best definition value for an identifier of the query, and a lead if its case agrees
+    # (C,): best definition value for an identifier of the query, plus a bonus if the case is equal
     names: Floats
     defines: Mask  # (C,): a definition begins in the chunk
-    cosines: Floats | None  # (C,); NaN for a chunk without a vector. None: the query has no vector
-    nearest: Floats | None  # (F,): best cosine of a chunk of each file
+    cosines: (
+        Floats | None
+    )  # (C,); NaN for a chunk without a vector; None if the query has no vector
+    nearest: Floats | None  # (F,): best cosine of the chunks of each file
     of_files: dict[str, Floats]  # chunk_words, mean_chunk_words, chunk_points: (F,)
 
 
 @dataclass(frozen=True, slots=True)
 class SignalMatrix:
-    """Signals of F candidate files and their C chunks for one query, of one index or of several.
+    """Signals of F candidate files and their C chunks for one query, in one or several indexes.
 
-    The values are raw; the profile scales them.
+    The values are raw; the ranking profile scales them.
     """
 
     groups: Groups  # of the files, by index
     view_groups: Groups  # of the views, by index
     paths: Sequence[str]  # (F,)
     languages: Sequence[str]  # (F,)
-    allowed: Mask | None  # (F,): the files that may be shown; None: all
+    allowed: Mask | None  # (F,): the files that may be shown; None for all
     values: dict[str, Floats]  # signal -> (F,)
     corpus: CorpusStatistics
     chunks: ChunkSignals
     candidates: Sequence[CandidateFiles]  # by view
-    is_report: bool  # the question is a report, which has signals of its own
-    # (F,): of the mean vector of each file; NaN without vectors
+    is_report: bool  # True if the question is a report, which has additional signals
+    # (F,): cosine of the mean vector of each file; NaN without vectors
     file_cosines: Floats | None
-    best_cosines: Floats | None  # (F,): of a file's best chunk
+    best_cosines: Floats | None  # (F,): cosine of the best chunk of each file
 
     def slices(self, number: int) -> tuple[slice, slice]:
         """Return the rows of the files and of the chunks of one index."""
         return self.groups.rows(number), self.chunks.groups.rows(number)
 
     def suffices(self, limit: int) -> bool:
-        """Return whether a matrix made for more files to show, `limit`, would be the same."""
+        """Return True if the matrix for a higher `limit` of shown files would be the same."""
         if self.allowed is None:
             return suffices(len(self.paths), limit)
         return suffices(int(np.count_nonzero(self.allowed)), limit)
 
 
 def split_matrix(matrix: SignalMatrix, number: int) -> SignalMatrix:
-    """Return the part of one index of a matrix of several: what its own matrix would be."""
+    """Return the part of a joint matrix that belongs to index `number`."""
     files, chunks = matrix.slices(number)
     corpus = matrix.corpus
     return replace(
@@ -230,7 +232,7 @@ def _split_chunks(signals: ChunkSignals, files: slice, chunks: slice) -> ChunkSi
     )
 
 
-# Signals of a report for all live files of a corpus: name -> (F,), from 0.
+# Computes the signals of a report for all live files of a corpus: name -> (F,), at least 0.
 ReportSignals = Callable[[Corpus], Mapping[str, Floats]]
 
 
@@ -239,7 +241,7 @@ def make_snapshot(
 ) -> IndexSnapshot:
     """Make a snapshot of `views`.
 
-    The names of segments that one of the `snapshots` also has are taken from it.
+    If one of `snapshots` has a segment too, its file names are reused.
     """
     known_names = {
         id(view.segment): names
@@ -269,9 +271,9 @@ def make_snapshot(
 def plan_merge(
     snapshot: IndexSnapshot, policy: MergePolicy
 ) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
-    """Merge segments of `snapshot`, and return the function that applies the merges to a later one.
+    """Merge segments of `snapshot`; return a function that applies the merges to a later snapshot.
 
-    None: there is nothing to merge.
+    Return None if there is nothing to merge.
     """
     merges = perform_merges(snapshot.views, policy)
     if not merges:
@@ -296,12 +298,11 @@ def compute_signal_matrix(
 ) -> SignalMatrix:
     """Compute the signal matrix of the candidate files.
 
-    `vector`: of the query, (dimension,). `file_filter`: which files may be shown.
-    `report_signals`: of a report, which become signals of the matrix.
-
-    In a large index the candidate files are scored: those of the whole index, so that a filter
-    does not change how files compare with each other, and those that pass the filter. `limit`
-    is the number of files that are going to be shown.
+    `vector` is the vector of the query, (dimension,). `file_filter` chooses the files that may be
+    shown. `report_signals` computes the additional signals of a report. `limit` is the number of
+    files that will be shown. In a large index, only candidate files are scored: the best files of
+    the whole index, so that a filter does not change how files compare with each other, and the
+    best files that pass the filter.
     """
     allowed = None if file_filter is None else file_filter(snapshot.live_documents)
     of_report = None if report_signals is None else report_signals(snapshot.corpus)
@@ -325,10 +326,10 @@ def compute_corpus_matrix(
     limit: int = 0,
     report_signals: Mapping[str, Floats] | None = None,
 ) -> SignalMatrix:
-    """Compute the signal matrix of a corpus as `compute_signal_matrix` does.
+    """Compute the signal matrix of a corpus, like `compute_signal_matrix`.
 
-    `allowed`: the files that may be shown, (F,). Every file of a corpus of several indexes is a
-    candidate, so their values are those that each index has by itself.
+    `allowed` marks the files that may be shown, (F,). In a corpus of several indexes every file is
+    a candidate, so each file has the same values as in its index alone.
     """
     live = corpus.live
     definitions = match_definitions(corpus, query)
@@ -373,7 +374,7 @@ def _select_candidates(
     limit: int,
     report_signals: Mapping[str, Floats] | None,
 ) -> Candidates:
-    """Select the candidate files: all files of a small index."""
+    """Select the candidate files. In a small index or several indexes, these are all files."""
     if len(corpus.statistics) > 1 or are_all_candidates(len(corpus.live.paths), limit):
         return corpus.all_candidates
     nearness = None if vector is None else compare_vectors(corpus.views, corpus.live, vector)
@@ -388,8 +389,9 @@ def _question_signals(
 ) -> dict[str, Floats]:
     """Return the signals of live files for a question: signal -> (F,).
 
-    A test is no answer to a sentence that does not ask for tests: "test_unasked". A report may
-    speak of tests, as where one fails, and is about the code that they test.
+    The signal `test_unasked` marks tests if the query is a sentence that does not ask for tests.
+    For a report it always marks tests: a report may mention a failing test, but it is about the
+    tested code.
     """
     is_sentence = not query.is_name and not ranking_signals.asks_for_tests(query.words)
     is_unasked = is_report or is_sentence
@@ -398,7 +400,7 @@ def _question_signals(
 
 
 def _file_cosines(corpus: Corpus, files: Ints, vector: Floats) -> Floats:
-    """Return cosines of the mean vectors of files, (f,); NaN for a file without vectors."""
+    """Return the cosines of the mean vectors of files, (f,); NaN for a file without vectors."""
     return file_cosines(corpus.views, corpus.live.by_segment(files), vector)
 
 
@@ -409,8 +411,9 @@ def _corpus_statistics(
     cosines: Floats | None,
     vector: Floats | None,
 ) -> CorpusStatistics:
-    """Return statistics of all live files of each index. `cosines` are those of the candidate
-    `files`.
+    """Compute the statistics of all live files of each index.
+
+    `cosines` are the cosines of the candidate `files`.
     """
     groups = corpus.file_groups
     if vector is None or cosines is None:
@@ -432,7 +435,7 @@ def _file_signals(
     definitions: DefinitionMatches,
     hits: FileHits,
 ) -> dict[str, Floats]:
-    """Return signals of the words and the name of each live file: signal -> (F,)."""
+    """Compute the signals from words and names for each live file: signal -> (F,)."""
     name_query = make_name_query(
         query.words, [terms.stem(word) for word in query.words], query.shares
     )
@@ -445,8 +448,8 @@ def _file_signals(
         if query.identifiers
         else np.zeros(len(corpus.live.paths), np.float32),
     }
-    # The name as written in the query goes before any part of it. A name that no file defines, in
-    # any case, belongs to the files that have its words.
+    # The full name in the query has priority over its parts. If no file defines the name in any
+    # letter case, the files that contain its words share it.
     usage = None
     if query.is_name:
         is_defined = corpus.file_groups.spread(
@@ -466,12 +469,12 @@ def _chunk_signals(
     candidates: Candidates,
     vector: Floats | None,
 ) -> ChunkSignals:
-    """Return signals of the chunks of the candidate files, in the order of the views."""
+    """Compute the signals of the chunks of the candidate files, in the order of the views."""
     scores, coverage = score_chunks(corpus, query, candidates)
     cosines = None if vector is None else chunk_cosines(candidates.by_view, vector)
     starts = candidates.starts
     term_count = sum(times for _, times in query.terms)
-    s3 = ranking_signals.best_three(scores, starts, candidates.chunk_files)
+    best_three = ranking_signals.best_three(scores, starts, candidates.chunk_files)
     is_empty = not len(starts)
     return ChunkSignals(
         groups=candidates.chunk_groups,
@@ -485,10 +488,10 @@ def _chunk_signals(
         cosines=cosines,
         nearest=cosines if cosines is None or is_empty else np.fmax.reduceat(cosines, starts),
         of_files={
-            "chunk_words": s3,
+            "chunk_words": best_three,
             "mean_chunk_words": scores
             if is_empty
             else (np.add.reduceat(scores, starts) / candidates.counts).astype(np.float32),
-            "chunk_points": s3 / np.float32(term_count or 1),
+            "chunk_points": best_three / np.float32(term_count or 1),
         },
     )

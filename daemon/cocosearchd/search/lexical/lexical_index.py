@@ -1,8 +1,8 @@
-"""LexicalIndex: an in-memory index of chunks and files by word, name, path and vector.
+"""The lexical index: an in-memory index of chunks and files by word, name, path and vector.
 
-It is derived from PostgreSQL and never the truth: its deletion costs time only. It reads rows
-itself; commits name the paths to read. It is *warm* from the end of its first catch-up on. While it
-is cold, or behind, the caller answers from PostgreSQL.
+It is derived from PostgreSQL, which is the truth: deleting the lexical index costs only time.
+Commits name changed paths, and the lexical index reads their rows itself. It is *warm* after its
+first catch-up. While it is cold or behind, the caller answers from PostgreSQL.
 """
 
 import asyncio
@@ -61,32 +61,34 @@ from cocosearchd.store.reads.index_texts import FileDigest, FileTexts, file_dige
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_BATCH_CHUNKS = 5000  # analysed in one step in a thread: about 0.2 s
+_BATCH_CHUNKS = 5000  # chunks that are read and analysed in one step: about 0.2 s
 _SAVE_EVERY_S = 300.0
 _LAST_SAVE_S = 5.0
-# Unsaved chunks at rest from which a save is due: to read them again would take three seconds, in
-# which answers use worse rules.
+# Number of unsaved chunks from which an idle index is saved early: after a crash, reading them
+# again would take three seconds, during which answers are ranked by worse rules.
 _SAVE_CHUNKS = 20_000
-# Time without a commit after which segments are merged. After a commit of many files the next one
-# may come late, and an earlier merge would be repeated.
+# Time without a commit after which segments are merged. After a commit of many files it is longer:
+# the next commit may be slow to come, and a merge before it would have to be repeated.
 _QUIET_S = 1.0
 _QUIET_BULK_S = 5.0
 _BULK_FILES = 16
-# Time without a commit after which cached words are dropped: up to `term_table.LIMIT_WORDS` and
-# `chunk_terms.LIMIT_BYTES` an index, which save time while many files come in a row.
+# Time without a commit after which cached words are dropped. They take up to
+# `term_table.LIMIT_WORDS` and `chunk_terms.LIMIT_BYTES` per index, and save time only while many
+# files come in a row.
 _FORGET_S = 20.0
 # Files of a large commit that are applied before a small commit gets its turn: some 25 ms.
 _SLICE_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
-_PATHS_PER_QUERY = 1000  # in one query to PostgreSQL
-# a snapshot with an overlay shares all but the lists of its files with its base
+_PATHS_PER_QUERY = 1000  # paths in one query to PostgreSQL
+# Cached snapshots with an overlay. Each shares everything except its lists of files with the base
+# snapshot.
 _MAX_OVERLAYS = 8
 
 
 class LexicalIndex:
-    """Lexical index of one index.
+    """The lexical index of one index.
 
-    All methods belong to one event loop; readers see one immutable snapshot.
+    All methods belong to one event loop. Readers see one immutable snapshot.
     """
 
     def __init__(
@@ -104,11 +106,11 @@ class LexicalIndex:
         self.symbols = SymbolMasks()
         self.key = record.key
         self.name = record.owner_name
-        # questions mention the name for the reader: its terms weigh less
+        # people write the name of the project for the reader, so its terms weigh less
         self.name_terms = self.terms.find_terms(self.name)
         self._snapshot: IndexSnapshot | None = None
         self._retired = EMPTY  # retired segments
-        # digest of an overlay -> the base snapshot, and that with the overlay
+        # digest of an overlay -> (base snapshot, snapshot with the overlay)
         self._overlay_snapshots: dict[str, tuple[IndexSnapshot, IndexSnapshot]] = {}
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
         self._saved = WeakKeyDictionary[Segment, SegmentFile]()
@@ -130,17 +132,17 @@ class LexicalIndex:
 
     @property
     def generation(self) -> int:
-        """Generation that answers reflect; -1 while cold."""
+        """The generation that answers reflect; -1 while cold."""
         return -1 if self._snapshot is None else self._snapshot.generation
 
     @property
     def warm(self) -> bool:
-        """True if it can answer."""
+        """True if the lexical index can answer."""
         return self._snapshot is not None
 
     @property
     def exclusion_warnings(self) -> tuple[str, ...]:
-        """Sentences about files that are excluded because they froze or ended the daemon."""
+        """Sentences about files that are excluded because they froze or killed the daemon."""
         return self._journal.warnings
 
     def sizes(self) -> Mapping[str, int]:
@@ -154,7 +156,7 @@ class LexicalIndex:
         }
 
     async def run(self) -> None:
-        """Catch up, merge segments and save from time to time; catch up again after a failure.
+        """Catch up, then merge and save segments from time to time; after a failure, start again.
 
         Runs until cancelled.
         """
@@ -187,9 +189,9 @@ class LexicalIndex:
         await self._ended.wait()
 
     async def wait_for_generation(self, generation: int, timeout_s: float) -> bool:
-        """Wait until answers reflect `generation`.
+        """Wait until answers reflect `generation`, and return True.
 
-        False if that takes longer than `timeout_s`, or at once while cold.
+        Return False if that takes longer than `timeout_s`, or at once while cold.
         """
         if self._snapshot is None:
             return False
@@ -206,18 +208,18 @@ class LexicalIndex:
 
     @property
     def common_language(self) -> tuple[str, ...]:
-        """Names of the language that nearly all code is written in; () while cold."""
+        """Names of the language of nearly all code; () without one or while cold."""
         return () if self._snapshot is None else self._snapshot.common_language
 
     @property
     def current_snapshot(self) -> IndexSnapshot | None:
-        """The snapshot of what is stored; None while cold."""
+        """The snapshot without any overlay; None while cold."""
         return self._snapshot
 
     async def snapshot(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
         """Return the current snapshot, for all lookups of one query; None while cold.
 
-        With an `overlay`, as if its files were saved.
+        With an `overlay`, the snapshot is as if the files of the overlay were saved.
         """
         if overlay is None or self._snapshot is None:
             return self._snapshot
@@ -235,8 +237,7 @@ class LexicalIndex:
     ) -> T:
         """Compute the signal matrix of a snapshot, and score it in the same thread.
 
-        `file_filter`: which files may be shown; `limit`: how many are going to be.
-        `report_signals`: those of a report.
+        See `compute_signal_matrix` for the parameters.
         """
         terms = self.terms
         return await asyncio.to_thread(
@@ -250,9 +251,9 @@ class LexicalIndex:
     async def apply(self, commit: Commit) -> None:
         """Replace the files of a commit by their stored rows.
 
-        While cold, and after a failure, the next catch-up does it. An urgent commit waits
-        for one other at most, so commits are applied in another order than their
-        generations.
+        While cold, and after a failure, the next catch-up applies the commit. An urgent commit
+        waits for at most one other commit, so commits may be applied in another order than that of
+        their generations.
         """
         self._pending |= dict.fromkeys(commit.paths, commit.generation)
         # a commit without paths raises the generation, too
@@ -272,9 +273,9 @@ class LexicalIndex:
                     )
 
     def _paths_to_apply(self, commit: Commit) -> list[str]:
-        """Return the paths that a commit applies: its own, and unless urgent, what others left.
+        """Return the paths to apply: those of the commit and, unless it is urgent, pending paths.
 
-        A path that failed is left to its retry: else it would fail every other commit.
+        A path that failed is left to the next catch-up. Otherwise it would fail every other commit.
         """
         if commit.urgent:
             return [*commit.paths]
@@ -292,7 +293,7 @@ class LexicalIndex:
             raise
 
     async def catch_up(self) -> None:
-        """Compare file generations with the stored ones and read the differences.
+        """Compare the generations of files with the stored generations, and read the changed files.
 
         Raises `StoreUnavailable`.
         """
@@ -324,8 +325,8 @@ class LexicalIndex:
                 while self._pending and self._snapshot is not None:
                     await self._apply_pending(self._snapshot, [*self._pending])
             finally:
-                # Commits during a cold catch-up returned before they were applied. If they failed
-                # here, a later commit would hide that, so stay cold.
+                # Commits during a cold catch-up returned before they were applied. If applying them
+                # fails here, a later commit would hide the failure: therefore stay cold.
                 if cold and self._pending:
                     self._snapshot = None
         log.info(
@@ -349,7 +350,7 @@ class LexicalIndex:
             self.reduced.restore({})
 
     async def _apply_overlay(self, snapshot: IndexSnapshot, overlay: Overlay) -> IndexSnapshot:
-        """Return the snapshot with the files of an overlay, cached for the next queries."""
+        """Return the snapshot with the files of an overlay; it is cached for later queries."""
         cached = self._overlay_snapshots.get(overlay.digest)
         if cached is None or cached[0] is not snapshot:
             read = await self._analyser.analyse(list(overlay.documents(self._record.dimension)))
@@ -370,9 +371,9 @@ class LexicalIndex:
         selected = [path for path in candidates if path in self._pending]
         paths = {path: self._pending.pop(path) for path in selected}
         if not paths:
-            return  # another commit has applied them
+            return  # another commit has applied these paths
         try:
-            # a save seldom restores an old content
+            # an urgent commit is a save, which seldom restores an old content
             restored = [] if urgent else await self._find_restorable(snapshot, selected)
             paths_to_read = set(filter(None, selected)).difference(file.path for file in restored)
             texts = await self._read_admitted_texts(sorted(paths_to_read))
@@ -388,22 +389,22 @@ class LexicalIndex:
             paths = {}
             self._failing.difference_update(selected)
         finally:
-            if paths:  # after any failure, to be applied later
+            if paths:  # after any failure, the paths stay pending
                 self._pending = paths | self._pending
                 self._failing |= paths.keys()
         self._publish(next_snapshot)
 
     async def _read_admitted_texts(self, paths: list[str]) -> list[FileTexts]:
-        """Read files, without those that the journal excludes."""
+        """Read files, except for those that the journal excludes."""
         texts = [file async for batch in self._read_texts(paths) for file in batch]
         return list(chain.from_iterable(self._journal.batches(texts)))
 
     async def _analyse(
         self, texts: Sequence[FileTexts], replaced: Iterable[str] = ()
     ) -> Sequence[Documents]:
-        """Analyse stored files, and record which are reduced.
+        """Analyse stored files, and record which files are reduced.
 
-        `replaced`: paths that have these files, or none, from now on.
+        `replaced` are paths whose earlier records of reduced files are dropped.
         """
         analysed = await self._analyser.analyse([make_file_text(file) for file in texts])
         self.reduced.update([*replaced, *(file.path for file in texts)], analysed.reduced)
@@ -412,7 +413,7 @@ class LexicalIndex:
     async def _find_restorable(
         self, snapshot: IndexSnapshot, paths: Iterable[str]
     ) -> list[FileDigest]:
-        """Find the files that are stored just as a segment has them, and need no reading."""
+        """Find the files whose stored content a segment still has: they need no reading."""
         candidates = find_paths_with_dead_files(snapshot, self._retired, paths)
         return (
             find_restorable_files(
@@ -433,7 +434,7 @@ class LexicalIndex:
         self._overlay_snapshots.clear()
 
     async def _load_views(self, generation: int) -> tuple[SegmentView, ...]:
-        """Return the views in memory, else those that were saved for this database and index."""
+        """Return the views in memory, else the views that were saved for this database and index."""
         if self._snapshot is not None:
             return self._snapshot.views
         saved = await asyncio.to_thread(
@@ -449,7 +450,7 @@ class LexicalIndex:
         return saved.views
 
     async def _read_texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
-        """Read files, or all files, in batches."""
+        """Read the files of `paths`, or all files with None, in batches."""
         groups = (
             [None]
             if paths is None
@@ -470,9 +471,10 @@ class LexicalIndex:
                 yield batch
 
     async def _snapshot_owner(self) -> dict[str, str]:
-        """Return the identity of a saved snapshot.
+        """Return the identity that a saved snapshot must have to be loaded.
 
-        Another database, index or identity has other generations or rows, and so has a backup.
+        With another database, a restored backup, another index or another identity, generations or
+        rows differ.
         """
         _, table = await index_records.rows_state(self._db, self._record)
         return {
@@ -485,7 +487,7 @@ class LexicalIndex:
     async def _maintain(self) -> None:
         """Merge segments after a while without commits, and save from time to time.
 
-        Runs until a failure, after which the index has to catch up.
+        It runs until a failure. Then the index has to catch up.
         """
         clock = asyncio.get_running_loop().time
         is_merged = False
@@ -503,21 +505,21 @@ class LexicalIndex:
                 is_merged = is_merged or await self._merge_segments()
                 if is_merged and clock() >= forget_at:
                     await self._forget_words()
-                    forget_at = math.inf  # until there is a commit again
+                    forget_at = math.inf  # until the next commit
                 has_much = is_merged and self._count_unsaved_chunks() >= _SAVE_CHUNKS
                 if has_much or clock() >= save_at:
                     await self._save()
-                    # the arrays that are now mapped from disk
+                    # frees the arrays that are now mapped from disk
                     await asyncio.to_thread(return_memory)
                     save_at = clock() + _SAVE_EVERY_S
 
     async def _forget_words(self) -> None:
-        """Return the memory of words that questions have used."""
+        """Drop cached words, and return their memory to the system."""
         self.terms.forget()
         await asyncio.to_thread(return_memory)
 
     async def _merge_segments(self) -> bool:
-        """Merge the segments of commits, beside commits. True: nothing is left to merge."""
+        """Merge segments while commits go on; return True if nothing is left to merge."""
         snapshot = self._snapshot
         merge = None if snapshot is None else await asyncio.to_thread(plan_idle_merge, snapshot)
         if merge is None:
@@ -544,19 +546,19 @@ class LexicalIndex:
                 )
 
     def _is_saved(self, snapshot: IndexSnapshot) -> bool:
-        # segments that were merged at rest may be unsaved
+        # idle merges make unsaved segments without a new generation
         all_saved = all(part.segment in self._saved for part in snapshot.views)
         return all_saved and snapshot.generation == self._saved_generation
 
     def _count_unsaved_chunks(self) -> int:
-        """Count the chunks that a crash would lose and the next start read again."""
+        """Count the unsaved chunks: after a crash, the next start would read them again."""
         views = () if self._snapshot is None else self._snapshot.views
         return sum(view.segment.chunk_count for view in views if view.segment not in self._saved)
 
     async def _write(self, snapshot: IndexSnapshot, owner: Mapping[str, str]) -> None:
-        """Write a snapshot, with any cancellation delayed to the end.
+        """Write a snapshot. A cancellation is delayed until the write ends.
 
-        The thread goes on after a cancellation, and two at once would delete each other's
+        The thread goes on after a cancellation, and two writes at once would delete each other's
         files.
         """
         saved_as = (owner, snapshot.generation, snapshot.views, self._saved, self.reduced.reasons)
@@ -593,7 +595,7 @@ def _map_segments_to_files(
 ) -> WeakKeyDictionary[Segment, SegmentFile]:
     """Map segments to their files, by weak references.
 
-    So a merged segment frees its memory, and its file goes with the next save.
+    Therefore a merged segment frees its memory, and the next save deletes its file.
     """
     return WeakKeyDictionary(
         {view.segment: file for view, file in zip(saved.views, saved.files, strict=True)}

@@ -1,4 +1,4 @@
-"""Ranking signals of the profile `code`: one pure function each, over arrays of all files.
+"""Ranking signals of the profile `code`. Each is one pure function over arrays of all files.
 
 Constants without another source were chosen by cross-validation over 25 repositories and 499
 annotated queries (see training/ranking); differences below 0.005 NDCG@10 are noise there.
@@ -15,15 +15,17 @@ from cocosearchd.languages.language_table import by_name
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.groups import Groups, make_groups
 
-# best chunks of a file that are summed: a file with three matching chunks beats one with one
+# summed best chunks of a file: a file with three matching chunks should beat a file with one
 TOP_CHUNKS = 3
-MIN_DEVIATION = 0.03  # of cosines: the few files of a tiny index may be equal by chance
-# Limit of levels from the mean depth and of deviations from the mean size. Without it, one file
-# that is unlike all others would rank before an exact name.
+MIN_DEVIATION = (
+    0.03  # least deviation of cosines: the few files of a tiny index may be equal by chance
+)
+# Limit of the distance from the mean depth (levels) and from the mean size (deviations). Without
+# it, one unusual file would rank before an exact name.
 _MAX_DISTANCE = np.float32(4.0)
-# factor of a use against a definition, which has other signals of definitions besides
+# Weight of using files: they have none of the other signals of definitions.
 _USAGE_WEIGHT = 2.0
-_NEARLY_ALL = 0.9  # share of the code files: below it, the name of a language tells files apart
+_NEARLY_ALL = 0.9  # share of code files; below it, the name of a language distinguishes files
 _MIN_FORM = 3  # characters: a shorter form is no evidence that a path is about a word
 _PREFIX_MIN_WORD = 6  # characters of a word above which its prefix is a form of it
 # Usual abbreviations in file names.
@@ -38,9 +40,9 @@ ABBREVIATIONS = {
     "certificate": "cert", "authentication": "auth", "authorization": "auth", "javascript": "js", "regular": "reg",
     "regex": "re", "websocket": "ws",
 }  # fmt: skip
-# A question with a word that begins like these asks for tests.
+# A question asks for tests if one of its words begins like this.
 _TEST_QUESTION = re.compile(r"test|specs?$|suite|fixture|bench|mock")
-# Stems of files that gather or name what others do: `index.ts`, `mod.rs`, `utils.py`.
+# Stems of files that only collect or re-export code of others: `index.ts`, `mod.rs`, `utils.py`.
 REEXPORTERS = {
     "index", "__init__", "mod", "lib", "main", "init", "type", "types", "constant", "constants", "base", "common",
     "util", "utils", "helper", "helpers",
@@ -48,10 +50,9 @@ REEXPORTERS = {
 
 
 def idf(document_counts: int | Ints, totals: int | Ints) -> NDArray[np.float64]:
-    """Return BM25 weights of terms that are in `document_counts` of `totals` documents; never
-    negative.
+    """Compute the BM25 weights of terms in `document_counts` of `totals` documents; never negative.
 
-    Robertson and Zaragoza 2009.
+    The formula is from Robertson and Zaragoza 2009.
     """
     weights: NDArray[np.float64] = np.log1p(
         (totals - document_counts + 0.5) / (document_counts + 0.5)
@@ -67,7 +68,10 @@ def bm25(
     k1: float,
     b: float,
 ) -> Floats:
-    """Score the share of a term in each document. `weight`: idf x its frequency in the query."""
+    """Compute the BM25 score of a term in each document.
+
+    `weight` is idf x the frequency of the term in the query.
+    """
     averages = np.maximum(np.asarray(average, np.float32), np.float32(1e-9))
     norms = k1 * (1 - b + b * lengths / averages)
     share: Floats = (weight * tf * (k1 + 1) / (tf + norms)).astype(np.float32)
@@ -75,27 +79,28 @@ def bm25(
 
 
 def best_chunk(scores: Floats, starts: Ints) -> Floats:
-    """Return the best chunk score of each file. `starts`: first chunk of each file; every file has
-    chunks.
+    """Return the best chunk score of each file.
+
+    `starts` has the first chunk of each file. Every file has chunks.
     """
     return np.maximum.reduceat(scores, starts) if len(starts) else np.zeros(0, np.float32)
 
 
 def best_three(scores: Floats, starts: Ints, chunk_files: Ints) -> Floats:
-    """Sum of the `TOP_CHUNKS` best chunk scores of each file."""
+    """Sum the `TOP_CHUNKS` best chunk scores of each file."""
     remaining = scores.copy()
     total = np.zeros(len(starts), np.float32)
     for _ in range(TOP_CHUNKS):
         best = best_chunk(remaining, starts)
         total += best
-        # Take the best away once per file: the first chunk that has it.
+        # Remove one best score per file: that of the first chunk with this score.
         positions = np.flatnonzero((remaining == best[chunk_files]) & (remaining > 0))
         remaining[positions[np.diff(chunk_files[positions], prepend=-1) > 0]] = 0
     return total
 
 
 def scale_to_maximum(values: Floats, groups: Groups | None = None) -> Floats:
-    """Divide by the maximum, that of each group; all zero where that is zero."""
+    """Divide values by the maximum of their group; values of a group with maximum zero stay zero."""
     groups = groups or make_groups([len(values)])
     tops = groups.largest(values)
     divisors: Floats = groups.spread(np.where(tops > 0, tops, np.float32(1)))
@@ -103,14 +108,14 @@ def scale_to_maximum(values: Floats, groups: Groups | None = None) -> Floats:
 
 
 def mean_and_deviation(cosines: Floats, groups: Groups | None = None) -> tuple[Floats, Floats]:
-    """Return the mean and deviation of the values of each group that are not NaN: (G,) each.
+    """Compute the mean and deviation of each group, without NaN values: (G,) each.
 
-    The deviation is at least `MIN_DEVIATION`; without values the mean is 0.
+    The deviation is at least `MIN_DEVIATION`. Without values, the mean is 0.
     """
     groups = groups or make_groups([len(cosines)])
     is_number = ~np.isnan(cosines)
     counts = np.maximum(groups.counts(is_number), 1)
-    # in double precision: the sums do not depend on what other groups there are
+    # Double precision, so that the sums do not depend on the other groups.
     values = np.where(is_number, cosines, 0).astype(np.float64)
     means = groups.sums(values) / counts
     distances = np.where(is_number, values - groups.spread(means), 0)
@@ -119,9 +124,9 @@ def mean_and_deviation(cosines: Floats, groups: Groups | None = None) -> tuple[F
 
 
 def z_scores(values: Floats, means: Floats, deviations: Floats) -> Floats:
-    """Return the distance of each value from the mean, in deviations; 0 for NaN.
+    """Compute the distance of each value from the mean, in deviations; 0 for NaN.
 
-    `means` and `deviations` are those of each value, or of all: (1,).
+    `means` and `deviations` have one entry per value, or one for all values: (1,).
     """
     distances = (values - means) / deviations
     # NumPy's `nan_to_num` takes several times as long
@@ -129,7 +134,7 @@ def z_scores(values: Floats, means: Floats, deviations: Floats) -> Floats:
 
 
 def standardise(values: Floats) -> Floats:
-    """Return z-scores over the files, at most `_MAX_DISTANCE` from zero; all zero for equal values."""
+    """Compute z-scores over the files, limited to ±`_MAX_DISTANCE`; all zero for equal values."""
     if not len(values):
         return values
     deviation = float(values.std())
@@ -142,9 +147,9 @@ def standardise(values: Floats) -> Floats:
 
 
 def relative_depths(depths: Floats) -> Floats:
-    """Return levels below the mean depth, at most `_MAX_DISTANCE`.
+    """Compute levels below the mean depth, limited to ±`_MAX_DISTANCE`.
 
-    The limit keeps a file that lies far below all others in reach of its exact name.
+    The limit ensures that a query for its exact name still finds a file far below all others.
     """
     return np.clip(depths - depths.mean(), -_MAX_DISTANCE, _MAX_DISTANCE) if len(depths) else depths
 
@@ -154,11 +159,11 @@ def definition_shares(
 ) -> Floats:
     """Share one point equally among the files of a group that define a name.
 
-    `full` counts first: the files that define the name as written in the query. Where no file
-    does, `last` counts: any part of the name, or any identifier of a sentence. A name with one
-    definition only means that file, whatever paths say. Where no file defines any, the files
-    that use the name share: `used`. There no other signal speaks for the exact name, so it
-    counts more.
+    `full` has priority: it marks the files that define the name as written in the query. If no file
+    does, `last` counts: it marks files that define a part of the name, or an identifier of a
+    sentence. A name with only one definition means that file, whatever the paths are. If no file
+    defines anything, the files that use the name share the point: `used`. In this case no other
+    signal supports the exact name, so the share weighs more.
     """
     groups = groups or make_groups([len(full)])
     shares = np.where(_spread_any(full, groups), full, last)
@@ -173,24 +178,24 @@ def definition_shares(
 
 
 def _spread_any(values: Floats, groups: Groups) -> Mask:
-    """Mark the rows of the groups that have a value above zero: (N,), or (1,) for a single group."""
+    """Mark all rows of groups with a value above zero: (N,), or (1,) for a single group."""
     return groups.spread(groups.largest(values) > 0)
 
 
 def file_stem(path: str) -> str:
-    """Name of a file without extension, in lower case; a leading dot begins no extension."""
+    """Return the lower-case name of a file without extension; a leading dot begins no extension."""
     name = path[path.rfind("/") + 1 :].lower()
     stem, _, _ = name.rpartition(".")
     return stem if stem.strip(".") else name
 
 
 def joined_stem(stem: str) -> str:
-    """Remove `-`, `_` and `.`: `route_group` gives routegroup."""
+    """Remove `-`, `_` and `.` from a stem: `route_group` becomes `routegroup`."""
     return stem.replace("_", "").replace("-", "").replace(".", "")
 
 
 def name_forms(word: str, stem: str) -> tuple[str, ...]:
-    """Return forms of a lower-case word in a file's name, longest first."""
+    """Return the forms that a lower-case word may have in a file name, longest first."""
     candidates = {stem if len(stem) >= _MIN_FORM else word, ABBREVIATIONS.get(word, "")}
     if len(stem) > 4:
         candidates.add(stem.removesuffix("i"))
@@ -204,7 +209,9 @@ def name_forms(word: str, stem: str) -> tuple[str, ...]:
 
 
 def name_match(stem: str, identifier: str) -> float:
-    """Match a stem with an identifier: 1 equal or plural, 0.5 one begins the other, else 0."""
+    """Compare a stem with an identifier: 1 if equal or plural, 0.5 if one is a prefix of the other,
+    else 0.
+    """
     name = identifier.lower().replace("_", "")
     if name and (stem in (name, name + "s") or stem.removesuffix("s") == name):
         return 1.0
@@ -214,13 +221,14 @@ def name_match(stem: str, identifier: str) -> float:
 
 
 def asks_for_tests(words: Iterable[str]) -> bool:
-    """Detect a question about tests by its lower-case words."""
+    """Return True if the lower-case words of a question ask for tests."""
     return any(map(_TEST_QUESTION.match, words))
 
 
 def common_language(files: Mapping[str, int]) -> tuple[str, ...]:
-    """Return names of the language that nearly all code files are in. `files`: file count by
-    language.
+    """Return the names of the language of nearly all code files; () without one.
+
+    `files` maps languages to their numbers of files.
     """
     code = {language: count for language, count in files.items() if not is_prose(language)}
     languages = by_name()
@@ -235,11 +243,11 @@ def common_language(files: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def is_prose(language: str) -> bool:
-    """Detect a language that is text or data about code, not code."""
-    info = blocks.language_info(language)
-    return info is not None and info.prose
+    """Return True for a language of text or data, not of code."""
+    language_row = blocks.language_info(language)
+    return language_row is not None and language_row.prose
 
 
 def directory_depths(paths: Iterable[str]) -> Floats:
-    """Number of directories above each file."""
+    """Count the directories above each file."""
     return np.array([path.count("/") for path in paths], np.float32)

@@ -1,8 +1,8 @@
-"""Changes from one snapshot to the next: files are removed, added and restored; pure.
+"""Changes one snapshot into the next: removes, adds and restores files. Pure.
 
-A dead file is still in its segment. After a switch back to a branch, the branch has its old files
-again. So segments that leave a snapshot are retained for a while, as retired segments, and a file
-that is stored just as a segment has it is restored without being read.
+A dead file is still in its segment. A switch back to a branch brings back old files. Therefore
+segments that leave a snapshot are retained for a while, as retired segments. A file is restored
+without being read if a segment still has its stored content.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,19 +32,19 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.reads.index_texts import FileDigest, FileTexts
 
-# Limits of retired segments: the size of 6,000 files of 5 kB, or that of the snapshot if it is
-# larger, which a branch may replace in a large repository; and the number of segments that a lookup
-# of a path may search.
+# Limits of retired segments. In bytes: the size of 6,000 files of 5 kB, or the size of the snapshot
+# if it is larger, because another branch may replace all of a large repository. In number: a lookup
+# of a path searches each segment.
 RETIRED_BYTES = 64 << 20
 _RETIRED_SEGMENTS = 8
-# dead files from which a segment is worth retaining: fewer are soon read again
+# Least number of dead files for which a segment is retained: fewer files are quickly read again.
 _RETIRED_FILES = 64
 EMPTY = make_snapshot((), -1)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """Change of a snapshot: `paths` are replaced by `read` and `returning` files, or removed."""
+    """A change of a snapshot: `paths` are replaced by `read` and `returning` files, or removed."""
 
     paths: tuple[str, ...]
     generation: int
@@ -54,7 +54,7 @@ class SnapshotChange:
 
 @dataclass(frozen=True, slots=True)
 class PendingMerge:
-    """Merges of segments of a snapshot, and the segments with files that they leave behind."""
+    """Merges of a snapshot's segments, and the replaced segments that are worth retaining."""
 
     apply_merges: Callable[[IndexSnapshot], IndexSnapshot]
     removed: IndexSnapshot
@@ -68,7 +68,7 @@ class PendingMerge:
 
 
 class _FileLocation(NamedTuple):
-    """Location of a file in a segment."""
+    """The location of a file in a segment."""
 
     segment: Segment
     number: int
@@ -79,7 +79,7 @@ class _FileLocation(NamedTuple):
 def find_paths_with_dead_files(
     snapshot: IndexSnapshot, retired: IndexSnapshot, paths: Iterable[str]
 ) -> list[str]:
-    """Find the `paths` for which a segment has a dead file."""
+    """Find those of `paths` for which a segment has a dead file."""
     locations = ((path, _find_path((snapshot, retired), path)) for path in paths)
     return [
         path
@@ -91,14 +91,14 @@ def find_paths_with_dead_files(
 def find_restorable_files(
     snapshot: IndexSnapshot, retired: IndexSnapshot, files: Iterable[FileDigest]
 ) -> list[FileDigest]:
-    """Find the stored `files` that a segment has unchanged."""
+    """Find those of the stored `files` that a segment has with the same content."""
     return [file for file in files if _find_stored_file(snapshot, retired, file)]
 
 
 def apply_change(
     snapshot: IndexSnapshot, retired: IndexSnapshot, change: SnapshotChange, dimension: int
 ) -> tuple[IndexSnapshot, IndexSnapshot]:
-    """Apply a change, and return the next snapshot and the retired segments."""
+    """Apply a change; return the next snapshot and the retired segments."""
     views = _restore_files(_remove_paths(snapshot, change.paths), snapshot, retired, change)
     new_views = build_views(change.read, dimension)
     next_views = (
@@ -117,13 +117,13 @@ def _restore_files(
     retired: IndexSnapshot,
     change: SnapshotChange,
 ) -> list[SegmentView]:
-    """Restore the returning files of a change in the views of a snapshot or of retired segments."""
+    """Restore the returning files of a change in views of the snapshot or of retired segments."""
     restored = dict[Segment, list[tuple[int, int]]]()
     for file in change.returning:
         if location := _find_stored_file(snapshot, retired, file):
             restored.setdefault(location.segment, []).append((location.number, file.generation))
     present = {view.segment for view in views}
-    # In front, because segments at the end are merged with those before them.
+    # Restored segments come first, because segments at the end are merged with those before them.
     returning = [_view_all_dead(segment) for segment in restored if segment not in present]
     return [
         view.with_restored(*zip(*restored[view.segment], strict=True))
@@ -134,7 +134,7 @@ def _restore_files(
 
 
 def plan_idle_merge(snapshot: IndexSnapshot) -> PendingMerge | None:
-    """Merge the segments of `snapshot` beside commits; None if there is nothing to merge."""
+    """Merge the segments of an idle `snapshot`; return None if there is nothing to merge."""
     apply_merges = plan_merge(snapshot, RESTING)
     if apply_merges is None:
         return None
@@ -152,7 +152,7 @@ def plan_idle_merge(snapshot: IndexSnapshot) -> PendingMerge | None:
 
 
 def _list_removed_views(earlier: Sequence[SegmentView], later: IndexSnapshot) -> list[SegmentView]:
-    """List the views that are not in a snapshot any more and have enough files to restore."""
+    """Return the views that have left the snapshot and have enough dead files to restore."""
     present = {view.segment for view in later.views}
     return [
         view
@@ -166,7 +166,7 @@ def _retain_retired(
 ) -> IndexSnapshot:
     """Retain the newest of the retired and the removed segments.
 
-    Segments that are in the snapshot again are not retained.
+    Segments that are in the snapshot again are not retained as retired.
     """
     present = {view.segment for view in later.views}
     limit_bytes = max(RETIRED_BYTES, sum(size_bytes(view.segment) for view in later.views))
@@ -180,7 +180,7 @@ def _retain_retired(
 
 
 def _select_newest(segments: Sequence[Segment], limit_bytes: int) -> Sequence[Segment]:
-    """Select the last segments, within the limits of retired segments."""
+    """Select as many of the last segments as the limits of retired segments allow."""
     size = 0
     for count, segment in enumerate(reversed(segments)):
         size += size_bytes(segment)
@@ -192,7 +192,7 @@ def _select_newest(segments: Sequence[Segment], limit_bytes: int) -> Sequence[Se
 def append_segment(
     views: Iterable[SegmentView], read: Sequence[Documents], dimension: int
 ) -> tuple[SegmentView, ...]:
-    """Append one segment of these documents."""
+    """Append one segment with these documents."""
     return compact([*views, *build_views(read, dimension)], BUSY)
 
 
@@ -206,9 +206,10 @@ def make_compact_snapshot(
 def apply_overlay(
     snapshot: IndexSnapshot, overlay: Overlay, read: Sequence[Documents], dimension: int
 ) -> IndexSnapshot:
-    """Make the snapshot in which an overlay replaces its files; `read` are its documents.
+    """Make the snapshot in which an overlay replaces its files. `read` are the overlay's documents.
 
-    Not merged: a merge for one version of an overlay would be repeated for its next version.
+    Segments are not merged: a merge for one version of an overlay would be repeated for its next
+    version.
     """
     new_views = build_views(read, dimension)
     return make_snapshot(
@@ -219,9 +220,9 @@ def apply_overlay(
 def drop_stale_files(
     views: Sequence[SegmentView], stored: Mapping[str, int]
 ) -> tuple[tuple[SegmentView, ...], set[str]]:
-    """Drop the files that are not as stored, and return the views and the paths to read.
+    """Drop the files that differ from the stored files; return the views and the paths to read.
 
-    `stored`: generation by path.
+    `stored` maps paths to generations.
     """
     current = set[str]()
     checked = []
@@ -239,7 +240,7 @@ def drop_stale_files(
 
 
 def build_views(read: Sequence[Documents], dimension: int) -> list[SegmentView]:
-    """Build one view of these documents, or none without documents."""
+    """Build one view of these documents; an empty list without documents."""
     return [SegmentView(build_segment(read, dimension))] if read else []
 
 
@@ -258,7 +259,7 @@ def make_file_text(file: FileTexts) -> FileText:
 
 
 def _remove_paths(snapshot: IndexSnapshot, paths: Iterable[str]) -> list[SegmentView]:
-    """Delete the files of `paths` from the views."""
+    """Mark the files of `paths` as dead in the views."""
     dying = dict[Segment, list[int]]()
     for path in paths:
         for location in _find_path((snapshot,), path):
@@ -273,7 +274,7 @@ def _remove_paths(snapshot: IndexSnapshot, paths: Iterable[str]) -> list[Segment
 def _find_stored_file(
     snapshot: IndexSnapshot, retired: IndexSnapshot, file: FileDigest
 ) -> _FileLocation | None:
-    """Find the location of a file with the stored content, alive or dead."""
+    """Find a location, alive or dead, that has the stored content of a file."""
     for location in _find_path((snapshot, retired), file.path):
         same = (
             int(location.segment.digests[location.number]) == file.digest
@@ -285,7 +286,7 @@ def _find_stored_file(
 
 
 def _find_path(snapshots: Iterable[IndexSnapshot], path: str) -> Iterator[_FileLocation]:
-    """Find the locations of a path."""
+    """Yield the locations of a path."""
     for snapshot in snapshots:
         for view, names in zip(snapshot.views, snapshot.path_names, strict=True):
             number = names.numbers.get(path)
@@ -301,7 +302,7 @@ def _view_all_dead(segment: Segment) -> SegmentView:
 def _select_dead(view: SegmentView) -> SegmentView:
     """Build a segment of the dead files of a view.
 
-    A view of which most files are dead is returned unchanged, because a copy would save no
+    If most files of the view are dead, it is returned unchanged, because a copy would save no
     memory.
     """
     if (

@@ -1,7 +1,7 @@
-"""Reads the vectors of loaded segments from PostgreSQL, for those whose files leave them out.
+"""Reads vectors from PostgreSQL for loaded segments whose files leave them out.
 
-Rows that have not changed since a segment was saved have the vectors that it was built of, and
-quantising them gives the same numbers again.
+If a row has not changed since a segment was saved, it has the vector that the segment was built
+from, and quantising this vector gives the unchanged_files numbers again.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.index_texts import FileVectors, file_vectors
 
 Number = TypeVar("Number", bound=np.generic)
-# Chunks that are read in one query: 5 MB of rows with 256 dimensions.
+# Chunks per query: 5 MB of rows with 256 dimensions.
 _CHUNKS_PER_QUERY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """The position of a file in a segment, and the generation that the segment has of it."""
+    """The position of a file in a segment, and the generation of the file there."""
 
     file: int
     generation: int
@@ -33,7 +33,7 @@ class _Location:
 
 
 class _VectorFiller:
-    """The vectors of one segment while they are read."""
+    """Collects the vectors of one segment while they are read."""
 
     def __init__(self, view: SegmentView) -> None:
         segment = view.segment
@@ -56,7 +56,7 @@ class _VectorFiller:
         }
 
     def path_groups(self) -> Iterator[list[str]]:
-        """Divide the live files into groups with a bounded number of chunks, or of one file."""
+        """Yield groups of live files with a bounded number of chunks; a larger file is a group."""
         group = list[str]()
         chunks = 0
         for path, location in self.locations.items():
@@ -71,17 +71,19 @@ class _VectorFiller:
             yield group
 
     def fill(self, files: Iterable[FileVectors]) -> None:
-        """Quantise the vectors of stored files that are as the segment has them."""
-        same = [file for file in files if self._is_same(file)]
-        if not same:
+        """Quantise and store the vectors of files that are unchanged since the segment was saved."""
+        unchanged_files = [file for file in files if self._is_same(file)]
+        if not unchanged_files:
             return
-        vectors, scales = quantise_to_int8(np.concatenate([file.vectors for file in same]))
+        vectors, scales = quantise_to_int8(
+            np.concatenate([file.vectors for file in unchanged_files])
+        )
         first = 0
-        for file in same:
+        for file in unchanged_files:
             location = self.locations[file.path]
             last = first + len(file.vectors)
             self._vectors[location.chunks] = vectors[first:last]
-            # Other scales come from other vectors.
+            # Different scales prove that the vectors differ.
             self._is_filled[location.file] = np.array_equal(
                 self._view.segment.scales[location.chunks], scales[first:last]
             )
@@ -93,7 +95,9 @@ class _VectorFiller:
         return file.generation == location.generation and len(file.vectors) == size
 
     def view(self) -> SegmentView:
-        """Return the view with vectors. The files without them are dead, and never restored."""
+        """Return the view with vectors. Files that got no vectors are dead and can never be
+        restored.
+        """
         segment = replace(
             self._view.segment,
             vectors=_frozen(self._vectors),
@@ -108,9 +112,9 @@ class _VectorFiller:
 async def restore_vectors(
     db: Database, record: IndexRecord, views: Sequence[SegmentView], without_vectors: Set[Segment]
 ) -> tuple[SegmentView, ...]:
-    """Return the views with the vectors of the segments that lack them.
+    """Return the views; segments in `without_vectors` get their vectors from PostgreSQL.
 
-    Files that have changed since are dead in them. Raises `StoreUnavailable`.
+    Files that have changed since the save are dead in these views. Raises `StoreUnavailable`.
     """
     return tuple(
         [

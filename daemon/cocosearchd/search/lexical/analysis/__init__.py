@@ -1,1 +1,1 @@
-"""Texts to terms: words, definitions and comments, computed in worker processes."""
+"""Analysis of texts into terms: words, definitions and comments. Runs in worker processes."""

@@ -1,8 +1,8 @@
-"""Analysis of the texts of files in worker processes, so that no text can block the daemon.
+"""Analyses the texts of files in worker processes, so that no text can block the daemon.
 
-A file that ends its process twice in a row is analysed by its plain words, without definitions and
-comments. If these end the process as well, only its path is indexed. Files that were sent with it
-are analysed as usual.
+If a file kills its process twice in a row, only its plain words are analysed, without definitions
+and comments. If these kill the process as well, only the path of the file is indexed. Other files
+of the same batch are analysed as usual.
 """
 
 import asyncio
@@ -33,26 +33,27 @@ from cocosearchd.search.lexical.analysis.documents import (
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.lexical.analysis.analysis_worker")
-# Characters of one request: some 25 ms of work, so that a process is soon free for a save.
+# Characters of one request: some 25 ms of work, so that a process is soon free for a saved file.
 REQUEST_CHARACTERS = 256 << 10
-# Twenty times the use of a request for one file of the largest size that is indexed by default.
+# Twenty times the resources for one file of the largest size that is indexed by default.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
 DEADLINE_S = 20.0  # wall time; the limit of CPU time comes first, unless the machine is busy
-# Saves of other files have processes, however many texts never end: at most two processes are
-# occupied until a text is given up. A process costs .3 s of CPU to start, and its caches are empty:
-# a spare one is started only when a request takes much longer than usual.
+# However many texts never finish, processes stay free for saves of other files: at most two
+# processes are occupied until a text is given up. A process costs 0.3 s of CPU to start, and its
+# caches are empty. Therefore a spare process starts only when a request takes much longer than
+# usual.
 SIZE = PoolSize(
     max_processes=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, max_slow=2
 )
-BATCHES_AHEAD = 2  # batches under way: one is analysed, one is assembled
-MAX_WARNINGS = 5  # files
+BATCHES_AHEAD = 2  # batches in flight: one is analysed, one is assembled
+MAX_WARNINGS = 5  # files that warnings name
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
 BY_PATH_ALONE = "searched by its path alone"
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedFile:
-    """File of which less than the text is searched; `reason` is for people."""
+    """A file that is searched by less than its text. `reason` is for people."""
 
     path: str
     reason: str
@@ -67,7 +68,7 @@ class AnalysedFiles:
 
 
 class ReducedFiles:
-    """Files of one index of which less than the text is searched."""
+    """The files of one index that are searched by less than their text."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
@@ -78,7 +79,7 @@ class ReducedFiles:
         return dict(self._reasons)
 
     def restore(self, reasons: Mapping[str, str]) -> None:
-        """Restore the reasons of files that are not analysed again."""
+        """Restore the reasons of files that are not analysed again after a restart."""
         self._reasons = dict(reasons)
 
     def retain(self, paths: Container[str]) -> None:
@@ -86,13 +87,13 @@ class ReducedFiles:
         self._reasons = {path: reason for path, reason in self._reasons.items() if path in paths}
 
     def update(self, paths: Iterable[str], reduced: Iterable[ReducedFile]) -> None:
-        """Replace the entries of `paths`, which were analysed again or are gone, by `reduced`."""
+        """Replace the entries of `paths` by `reduced`. The files were analysed again or are gone."""
         for path in paths:
             self._reasons.pop(path, None)
         self._reasons |= {file.path: file.reason for file in reduced}
 
     def warnings(self) -> list[str]:
-        """List a sentence on each file, and the number of files beyond `MAX_WARNINGS`."""
+        """Return a sentence for each of the first files, and one that counts the others."""
         first_paths = sorted(self._reasons)[:MAX_WARNINGS]
         further = len(self._reasons) - len(first_paths)
         return [
@@ -109,14 +110,14 @@ class ReducedFiles:
 
 
 class Analyser(Protocol):
-    """Analyser that turns texts of files into documents of a lexical index."""
+    """An analyser turns the texts of files into documents of a lexical index."""
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
-        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
+        """Analyse files with vectors of one dimension. Raises `WorkerUnavailable`."""
 
 
 class ProcessAnalyser:
-    """Analyser with the worker processes of `pool`, for one event loop."""
+    """An analyser that uses the worker processes of `pool`. For one event loop."""
 
     def __init__(
         self,
@@ -129,14 +130,14 @@ class ProcessAnalyser:
         self._deadline_s = deadline_s
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
-        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
+        """Analyse files with vectors of one dimension. Raises `WorkerUnavailable`.
 
-        The process analyses a batch while the documents of the last batch are assembled
-        here.
+        The worker process analyses a batch while this process assembles the documents of the batch
+        before.
         """
         documents = list[Documents]()
         reduced = list[ReducedFile]()
-        turn = asyncio.Lock()  # one batch at a time: two would start a second process
+        turn = asyncio.Lock()  # one batch at a time: two batches would start a second process
         requests = deque[asyncio.Task[list[tuple[Sequence[FileText], Analysis]]]]()
         try:
             for batch in split_into_batches(files):
@@ -160,7 +161,7 @@ class ProcessAnalyser:
     async def _batch(
         self, files: Sequence[FileText], reduced: list[ReducedFile]
     ) -> list[tuple[Sequence[FileText], Analysis]]:
-        """Analyse files together, or one by one if they end the process."""
+        """Analyse files together; if they kill the process, one by one."""
         try:
             return [(files, await self._request(files))]
         except WorkerLost as error:
@@ -171,7 +172,7 @@ class ProcessAnalyser:
         return [([file], await self._alone(file, reduced)) for file in files]
 
     async def _alone(self, file: FileText, reduced: list[ReducedFile]) -> Analysis:
-        """Analyse one file of a batch that ended its process."""
+        """Analyse one file of a batch that killed its process."""
         try:
             return await self._request([file])
         except WorkerLost as error:
@@ -189,8 +190,9 @@ class ProcessAnalyser:
         return analysis
 
     async def _by_path(self, file: FileText) -> Analysis:
-        """Analyse the path of a file. Raises `WorkerUnavailable` when that ends the process: it is
-        not for the text.
+        """Analyse the path of a file without its text.
+
+        Raises `WorkerUnavailable` if this kills the process: then the text is not the cause.
         """
         try:
             return await self._request([_without_text(file)], plain=True)
@@ -221,7 +223,7 @@ async def _assemble(
 
 
 def split_into_batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
-    """Split the files in order into requests of few files and characters."""
+    """Group files, in order, into requests with limits on files and characters."""
     batch = list[FileText]()
     characters = 0
     for file in files:

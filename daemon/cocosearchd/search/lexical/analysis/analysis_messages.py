@@ -1,8 +1,8 @@
-"""Requests to an analysis process, and its responses, as bytes; pure.
+"""Encodes requests to an analysis process, and its responses, as bytes. Pure.
 
-Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe across them. A response is
-checked before use: arrays of the wrong shape, or that point beyond the files that were sent, raise
-`InvalidFrame`.
+Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe between them. A response
+is checked before use: `InvalidFrame` is raised if an array has the wrong shape or points beyond the
+files that were sent.
 """
 
 import marshal
@@ -24,14 +24,14 @@ from cocosearchd.search.lexical.analysis.documents import (
     NamePostings,
 )
 
-# The arrays of a response, in order.
+# Types of the arrays of a response, in order.
 _TYPES: tuple[type[np.generic], ...] = (
     np.int64,
     *(np.uint64, np.int32, np.uint8, np.float32),
     *(np.uint64, np.int32, np.uint16, np.uint8, np.uint16, np.uint8, np.float32),
     *(np.uint64, np.uint64, np.int32, np.float32),
 )
-# arrays of one length
+# Arrays within each of these slices have equal lengths.
 _CHUNK_ROWS = slice(1, 4)
 _FILE_ROWS = slice(5, 11)
 _NAME_ROWS = slice(12, 16)
@@ -41,13 +41,13 @@ _NO_VECTORS = np.zeros((0, 0), np.float32)
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """Files to analyse. `plain`: count words only, without definitions and comments."""
+    """Files to analyse. With `plain`, only words are counted, without definitions and comments."""
 
     files: tuple[FileText, ...]
     plain: bool = False
 
     def to_bytes(self) -> bytes:
-        """Encode the request without vectors and other fields that have no words."""
+        """Encode the request without vectors and other fields that contain no words."""
         files = [
             (file.path, file.language, [_chunk_values(chunk) for chunk in file.chunks])
             for file in self.files

@@ -1,7 +1,7 @@
-"""Analysis process: it analyses texts of files for the lexical indexes.
+"""The worker process that analyses texts of files for the lexical indexes.
 
-Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database
-or model. Words and chunks are cached from one request to the next.
+`analyser.ProcessAnalyser` starts it. It needs NumPy and a stemmer, but no parser, database or
+model. It caches words and chunks from one request to the next.
 """
 
 from dataclasses import replace
@@ -11,7 +11,8 @@ from cocosearchd.search.lexical.analysis.analysis_messages import AnalysisReques
 from cocosearchd.search.lexical.analysis.documents import FileText, analyse
 from cocosearchd.search.lexical.analysis.terms import TermCache
 
-# Characters. A longer run without blanks has ended a process before; no word is as long.
+# Longest run of characters without blanks that is kept. A longer run may be what killed the
+# process; no word is that long.
 _LONGEST_RUN = 200
 
 
@@ -32,9 +33,10 @@ def open_handler() -> Handler:
 
 
 def reduce_to_plain_words(file: FileText) -> FileText:
-    """Reduce a file to the ASCII words of its text, in which no expression can match more.
+    """Reduce a file to the ASCII words of its text, so that no expression is slow on it.
 
-    The language "text" has no comments. Words on one line begin no definition.
+    The language "text" has no comments. All words are on one line and separated by semicolons, so
+    that expressions find no definitions.
     """
     chunks = (
         replace(chunk, text=_plain_words(chunk.text), definitions=(), names="")

@@ -1,8 +1,8 @@
-"""Terms, definitions and comments that depend on the text of a chunk alone, with a cache of them.
+"""Reads terms, definitions and comments that depend on the text of a chunk alone, with a cache.
 
-Edits leave most chunks alone, so the cache saves most work. A branch that is switched back to, a
-moved file and a copy are counted without being read again. The cache also has the comments of files
-in which no chunk by itself shows where comments are.
+Most edits change few chunks, so the cache saves most of the work. It also serves moved files,
+copies and a switch back to an earlier branch. Some files have no chunk that shows by itself where
+comments are: the cache has the comments of such files as well.
 
 If terms, definitions or comments change, raise `segment_files.FORMAT`.
 """
@@ -20,20 +20,20 @@ from cocosearchd.languages.patterns.definition_rules import FUNCTION
 from cocosearchd.languages.patterns.definitions import Definition, find_definitions
 from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START, Numbers, WordTable
 
-# Some 70,000 chunks: those of 5,000 files of 5 kB on both sides of a checkout, which share most.
+# Some 70,000 chunks: 5,000 files of 5 kB before and after a checkout, which share most chunks.
 LIMIT_BYTES = 48 << 20
-# A full cache drops one entry in so many, another share each time. A checkout passes all chunks in
-# one order: with the oldest dropped first, and a few chunks too many, each would be dropped just
-# before it is needed again (measured).
+# A full cache drops one of so many entries: each time another share. Dropping the oldest entries
+# would be worse: a checkout reads all chunks in one order, so with a few chunks too many, each
+# entry would be dropped just before it is needed again (measured).
 _SHARES = 8
-# size of an entry with its key and objects, without the parts that grow with the text; measured
+# Measured size of an entry with its key and objects, without the parts that grow with the text.
 _ENTRY_BYTES = 220
 _DEFINITION_BYTES = 150
 _LAST = re.compile(r"\.|::")
 
 
 class TermChunk(NamedTuple):
-    """Text of a chunk to analyse; `new_text` leaves out the overlap with the last chunk."""
+    """The text of a chunk to analyse. `new_text` lacks the overlap with the chunk before."""
 
     text: str
     new_text: str
@@ -43,15 +43,15 @@ class TermChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkWords:
-    """Words, definitions and comments of a chunk; numbers of words are packed, 32 bits each."""
+    """The words, definitions and comments of a chunk. Word numbers are packed as 32-bit integers."""
 
     body: bytes  # begins with TEXT_START
     definitions: tuple[Definition, ...]
-    comments: bytes | None  # None: they depend on the rest of the file
+    comments: bytes | None  # None if comments depend on the rest of the file
 
 
 class ChunkTermCache:
-    """Reader of chunks with a cache, keyed by 64-bit hashes of the chunks; safe in threads."""
+    """A reader of chunks with a cache, keyed by 64-bit hashes of the chunks. Thread-safe."""
 
     def __init__(self, table: WordTable, limit_bytes: int = LIMIT_BYTES) -> None:
         self.table = table
@@ -79,7 +79,7 @@ class ChunkTermCache:
         return [words_by_key[key] for key in keys]
 
     def comment_words(self, language: str, texts: Sequence[str]) -> Numbers:
-        """Return words of the comments of a file whose chunks, without overlaps, are `texts`."""
+        """Return the words in the comments of a file. `texts` are its chunks without overlaps."""
         key = hash((language, *texts))
         cached = self._entries.get(key)
         if cached is None:
@@ -109,7 +109,7 @@ class ChunkTermCache:
         ]
 
     def _keyword_lines(self, body: Numbers) -> list[list[int]]:
-        """Return lines with a keyword of definitions, by text, counted from 0."""
+        """Return for each text the numbers, from 0, of the lines with a keyword of definitions."""
         lines = list[list[int]]()
         line = 0
         for mark in body[body < self.table.marks].tolist():
@@ -136,12 +136,12 @@ class ChunkTermCache:
 
 
 def unpack_numbers(words: Sequence[bytes]) -> Numbers:
-    """Unpack and concatenate numbers."""
+    """Unpack and concatenate packed word numbers."""
     return np.frombuffer(b"".join(words), np.int32).astype(np.int64)
 
 
 def _pack_numbers(words: Numbers) -> list[bytes]:
-    """Pack the numbers of each text."""
+    """Pack the word numbers of each text."""
     starts = np.flatnonzero(words == TEXT_START).tolist()
     raw = words.astype(np.int32).tobytes()
     size = np.dtype(np.int32).itemsize
@@ -152,9 +152,9 @@ def _pack_numbers(words: Numbers) -> list[bytes]:
 
 
 def _collect_definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
-    """Collect definitions by expressions, then those that only the syntax tree has.
+    """Collect definitions by regular expressions, then those that only the syntax tree has.
 
-    The latter count as functions, at the offset of the name.
+    Definitions from the syntax tree count as functions, at the offset of the name.
     """
     collected = find_definitions(
         chunk.new_text, chunk.language, lines if chunk.new_text is chunk.text else None

@@ -1,8 +1,7 @@
-"""Documents of the lexical index from files: term counts by field, names, sizes; pure.
+"""Makes documents of the lexical index from files: term counts by field, names, sizes. Pure.
 
-Files are counted together: a step over arrays costs as much for one file as for fifty.
-
-Segments are built of them: if what is counted changes, raise `segment_files.FORMAT`.
+Many files are counted together: one array operation costs as much for one file as for fifty.
+Segments are built from documents: if the counted values change, raise `segment_files.FORMAT`.
 """
 
 import posixpath
@@ -26,27 +25,28 @@ from cocosearchd.search.lexical.analysis.chunk_terms import (
 from cocosearchd.search.lexical.analysis.term_table import TEXT_START, Numbers, WordTable
 from cocosearchd.search.lexical.analysis.terms import WORD, TermCache
 
-# Weight of a term in the path or in a defined name against one in the text, in the field
-# `everything`.
+# Weights in the field `everything`: a term in the path or in a defined name counts as much as so
+# many terms in the text.
 PATH_WEIGHT = 5
 DEFINITION_WEIGHT = 3
-_DIRECTORIES = 3  # directories of a path that count, from the right
-_STEM_REPEATS = 2  # a file's own name counts twice
-# weight of the names of a chunk; measured with sentences that look for a function, see
-# training.evaluate
+_DIRECTORIES = 3  # counted directories of a path, from the right
+_STEM_REPEATS = 2  # the file's own name counts twice
+# Weight of the names of a chunk. Measured with sentences that search for a function: see
+# training.evaluate.
 _NAME_REPEATS = 3
 _Small = TypeVar("_Small", np.uint8, np.uint16)
-BATCH_FILES = 64  # files: larger batches make no step cheaper
+BATCH_FILES = 64  # larger batches do not make a step cheaper
 _OWNER_BITS = 32
 _OWNER = (1 << _OWNER_BITS) - 1
-_FIELDS = 4  # of a file: body, defined, commented, path, in this order
+_FIELDS = 4  # fields of a file, in this order: body, defined, commented, path
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """Chunk as stored. `definitions` are names from the syntax tree, `names` those of its header.
+    """A stored chunk. `definitions` are names from the syntax tree; `names` are those in its
+    header.
 
-    `symbols`: kind and qualified name of each definition, for filters.
+    `symbols` has the kind and qualified name of each definition, for filters.
     """
 
     start_byte: int
@@ -59,25 +59,24 @@ class ChunkText:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """File as stored; chunks in order of position."""
+    """A stored file. Its chunks are in order of position."""
 
     path: str
     generation: int
     language: str
     chunks: tuple[ChunkText, ...]
-    # (chunks, dimension), a zero row without a vector; or (chunks, 0)
+    # (chunks, dimension), with a zero row for a chunk without a vector; or (chunks, 0)
     vectors: NDArray[np.float32]
-    digest: int = 0  # 64 bits of all chunks; 0: unknown
+    digest: int = 0  # 64-bit digest of all chunks; 0 if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPostings:
     """Parallel arrays with one row per term of a chunk; `lengths` has one row per chunk.
 
-    Rows of a term are in the order of the chunks. Terms are in any order, but `build_segment`
-    is fastest where that is the order of the hashes. The header of a chunk counts as the words
-    of its path, and three times the names of the definition that it begins in and of its own
-    definitions.
+    Rows of a term are in the order of the chunks. Terms are in any order, but `build_segment` is
+    fastest if they are in the order of their hashes. The header of a chunk counts as the words of
+    its path and, three times, the names of its enclosing definition and of its own definitions.
     """
 
     term: NDArray[np.uint64]
@@ -88,9 +87,9 @@ class ChunkPostings:
 
 @dataclass(frozen=True, slots=True)
 class FilePostings:
-    """Parallel arrays with one row per term of a file, in an order as in `ChunkPostings`.
+    """Parallel arrays with one row per term of a file, in the same order as in `ChunkPostings`.
 
-    `lengths` are the sums of the columns, by file.
+    `lengths` are the sums of the columns for each file.
     """
 
     term: NDArray[np.uint64]
@@ -125,9 +124,9 @@ class SymbolPostings:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Postings of the texts of F files with C chunks.
+    """The postings of the texts of F files with C chunks.
 
-    It is computed in a process of its own, so that no text can stop the daemon.
+    A worker process computes it, so that no text can stop the daemon.
     """
 
     characters: NDArray[np.int64]  # (F,)
@@ -138,7 +137,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Files ready for a segment: F files with C chunks, in order."""
+    """Files that are ready for a segment: F files with C chunks, in order."""
 
     paths: tuple[str, ...]
     languages: tuple[str, ...]
@@ -149,8 +148,8 @@ class Documents:
     keys: NDArray[np.int64]  # (C, 2): start and end byte
     vectors: NDArray[np.int8]  # (C, dimension), or (C, 0)
     scales: NDArray[np.float32]  # (C,)
-    means: NDArray[np.int8]  # (F, dimension): mean of the chunks that have a vector
-    mean_scales: NDArray[np.float32]  # (F,); 0: no chunk has a vector
+    means: NDArray[np.int8]  # (F, dimension): mean of the vectors of each file
+    mean_scales: NDArray[np.float32]  # (F,); 0 if no chunk has a vector
     chunk_postings: ChunkPostings
     file_postings: FilePostings
     names: NamePostings
@@ -159,7 +158,7 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class _FileTerms:
-    """Numbers of the words of F files with C chunks, in order, and the definitions by chunk."""
+    """The word numbers of F files with C chunks, in order, and the definitions by chunk."""
 
     ends: list[int]  # (F,): end of the chunks of each file
     definitions: list[tuple[Definition, ...]]  # (C,)
@@ -177,14 +176,14 @@ def make_document(file: FileText, terms: TermCache) -> Documents:
 
 
 def make_documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Documents]:
-    """Count the terms of files in batches, in their order; all vectors have one dimension."""
+    """Count the terms of files, in order, in batches. All vectors have one dimension."""
     for start in range(0, len(files), BATCH_FILES):
         batch = files[start : start + BATCH_FILES]
         yield assemble_documents(batch, analyse(batch, terms.chunk_cache()))
 
 
 def analyse(files: Sequence[FileText], cache: ChunkTermCache) -> Analysis:
-    """Count the terms of files and find their definitions; vectors are ignored."""
+    """Count the terms of files and find their definitions. Vectors are ignored."""
     file_terms = _read_files(files, cache)
     table = cache.table
     chunk_postings, file_postings = _count_postings(file_terms, table)
@@ -197,7 +196,7 @@ def analyse(files: Sequence[FileText], cache: ChunkTermCache) -> Analysis:
 
 
 def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documents:
-    """Combine files with their analysis. Their vectors are of one dimension."""
+    """Combine files with their analysis. All vectors have one dimension."""
     chunks = [chunk for file in files for chunk in file.chunks]
     vectors, scales = quantise_to_int8(np.concatenate([file.vectors for file in files]))
     means, mean_scales = quantise_to_int8(np.stack([_mean(file.vectors) for file in files]))
@@ -226,26 +225,28 @@ def _column(items: Sequence[object], field: str, kind: type) -> NDArray[Any]:
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the mean of the rows that are not zero; zero without any."""
+    """Return the mean of the non-zero rows; zero if there are none."""
     nonzero = vectors[vectors.any(axis=1)]
     mean: NDArray[np.float32] = nonzero.sum(axis=0) / np.float32(len(nonzero) or 1)
     return mean
 
 
 def quantise_to_int8(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Quantise rows to int8 with a scale each: row ~ int8 row x scale. A zero row has scale 0."""
+    """Quantise each row to int8 with a scale: row ~ int8 row x scale. A zero row has scale 0."""
     scales = (np.abs(vectors).max(axis=1, initial=0) / 127).astype(np.float32)
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.round(vectors / safe).astype(np.int8), scales
 
 
 def extract_header_names(header: str, path: str) -> str:
-    """Extract the names in the header of a chunk: its enclosing definitions and its own ones."""
+    """Extract the names in the header of a chunk: its enclosing definitions and its own
+    definitions.
+    """
     return header.removeprefix(path).lstrip()
 
 
 def cased_stem(path: str) -> str:
-    """Name of the file without its last extension; a dot file keeps its name."""
+    """Return the name of a file without its last extension; a dot file keeps its name."""
     return posixpath.splitext(posixpath.basename(path))[0]
 
 
@@ -257,7 +258,7 @@ def _path_words(path: str) -> list[str]:
 
 
 def _cut_overlaps(chunks: Sequence[ChunkText]) -> list[str]:
-    """Cut off the overlap of each chunk with the last one, so that a file is counted once."""
+    """Cut off the overlap of each chunk with the chunk before, so that each text is counted once."""
     texts = []
     reached = 0
     for chunk in chunks:
@@ -313,7 +314,7 @@ def _number_headers(
     chunk_words: Sequence[ChunkWords],
     number: Callable[[str], int],
 ) -> Iterator[list[int]]:
-    """Number the words of the headers of a file's chunks: those of its path, and names."""
+    """Yield for each chunk of a file the numbers of its header's words: path and names."""
     defined = _header_names(words_of_chunk.definitions for words_of_chunk in chunk_words)
     for chunk, names in zip(chunks, defined, strict=True):
         yield [*path, *[number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
@@ -322,9 +323,9 @@ def _number_headers(
 def _comment_words(
     language: str, texts: Sequence[str], chunk_words: Sequence[ChunkWords], cache: ChunkTermCache
 ) -> Numbers:
-    """Return words of the comments of a file: those of its chunks, or read from the file.
+    """Return the words in the comments of a file: from its chunks, or from the whole file.
 
-    They are read from the file if the start of a comment depends on more than one chunk.
+    The whole file is read if the start of a comment depends on more than one chunk.
     """
     by_chunk = [
         words_of_chunk.comments
@@ -337,10 +338,9 @@ def _comment_words(
 
 
 def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
-    """Yield names by chunk: the type and the definition that it begins in, then all its
-    definitions.
+    """Yield for each chunk its enclosing type and definition, then its own definitions.
 
-    Scopes are not checked.
+    The enclosing definition is the last one before the chunk: ends of scopes are not checked.
     """
     inside_type = ""
     inside = ""
@@ -353,9 +353,9 @@ def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]
 
 
 def _count_postings(file_terms: _FileTerms, table: WordTable) -> tuple[ChunkPostings, FilePostings]:
-    """Count the rows of chunks and files, with terms ordered by their hashes.
+    """Count the rows of chunks and files, with terms ordered by hash.
 
-    So each row is sorted once, by a number.
+    Terms are replaced by the ranks of their hashes, so that each row is sorted once, by a number.
     """
     fields = (
         (file_terms.body, np.cumsum(file_terms.body == TEXT_START) - 1),
@@ -389,7 +389,7 @@ def _count_postings(file_terms: _FileTerms, table: WordTable) -> tuple[ChunkPost
 
 
 def _rank_terms(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbers]:
-    """Return unique hashes of terms, ascending, and the rank of each term's hash."""
+    """Return the unique hashes of terms, ascending, and the rank of each term's hash."""
     ranks = np.zeros(terms.max(initial=0) + 1, np.int64)
     ranks[terms] = 1
     unique_terms = np.flatnonzero(ranks)
@@ -402,7 +402,7 @@ def _rank_terms(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], N
 def _count_by_chunk(
     chunks: Numbers, ranks: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> ChunkPostings:
-    """Count terms by chunk. `size`: number of chunks."""
+    """Count terms by chunk. `size` is the number of chunks."""
     key, times = np.unique(ranks << _OWNER_BITS | chunks, return_counts=True)
     chunk = key & _OWNER
     count = _clip(times, np.uint8)
@@ -413,9 +413,9 @@ def _count_by_chunk(
 def _count_by_file(
     files: Numbers, ranks: Numbers, fields: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> FilePostings:
-    """Count terms by file and field. `size`: number of files."""
-    # A row is a term and a file. The field comes last in the key, so that the fields of a row are
-    # adjacent.
+    """Count terms by file and field. `size` is the number of files."""
+    # A row is a pair of term and file. The field is the last part of the key, so that the fields of
+    # a row are adjacent.
     key, times = np.unique((ranks << _OWNER_BITS | files) * _FIELDS + fields, return_counts=True)
     row, number = _group_sorted(key // _FIELDS)
     counts = np.zeros((_FIELDS, len(row)), np.int64)
@@ -436,7 +436,7 @@ def _count_by_file(
 
 
 def _group_sorted(values: Numbers) -> tuple[Numbers, Numbers]:
-    """Return unique values of sorted values, and for each value the position of its unique value."""
+    """Return the unique values of sorted values, and for each value the position among them."""
     first = np.append(True, values[1:] != values[:-1])[: len(values)]
     return values[first], np.cumsum(first) - 1
 
@@ -451,12 +451,12 @@ def _hash_names(file_terms: _FileTerms, table: WordTable) -> NamePostings:
 
 
 def _collect_symbols(symbols: Sequence[tuple[tuple[str, str], ...]]) -> SymbolPostings:
-    """Collect the symbols of chunks, `symbols` being those of each."""
+    """Collect the symbols of all chunks. `symbols` has one tuple per chunk."""
     return SymbolPostings(tuple(chain.from_iterable(symbols)), _owners(symbols).astype(np.int32))
 
 
 def _owners(lists: Sequence[Sized]) -> Numbers:
-    """Number of the list for each element of the lists."""
+    """Return for each element of the lists the number of its list."""
     return np.repeat(np.arange(len(lists)), [len(items) for items in lists])
 
 

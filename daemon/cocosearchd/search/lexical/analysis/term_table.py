@@ -1,7 +1,7 @@
-"""Numbers of words and of their terms, for counting many files at once.
+"""Numbers words and their terms, so that many files can be counted at once.
 
-A word here is a run between ASCII characters that are part of no word. It is split and stemmed when
-it first occurs. Text repeats itself, so most of it only needs a lookup of numbers.
+In this module, a word is a run of characters between ASCII separators. A word is split and stemmed
+when it first occurs. Text repeats itself, so most words only need a lookup.
 """
 
 import threading
@@ -16,27 +16,29 @@ from cocosearchd.languages.identifiers import fold_name
 
 Numbers = NDArray[np.int64]
 
-# Bytes that UTF-8 does not have separate lines and texts: they become words without terms.
+# Bytes that do not occur in UTF-8 separate lines and texts. They become words without terms.
 _LINE = 0xFF
 _TEXT = 0xFE
 _LINE_END = b" %c " % _LINE
 _TEXT_START = b" %c " % _TEXT
-LINE_END = 0  # the numbers of these two words
+LINE_END = 0  # numbers of these two words
 TEXT_START = 1
 _WORDS = bytes(
     byte if chr(byte).isalnum() or byte > 127 or byte == ord("_") else ord(" ")
     for byte in range(256)
 )
-LIMIT_WORDS = 400_000  # about 120 MB, which no measured repository reaches
-LIMIT_BYTES = 32 << 20  # size of the words, for long ones: text without blanks, data
+LIMIT_WORDS = 400_000  # about 120 MB; no measured repository reaches it
+LIMIT_BYTES = (
+    32 << 20
+)  # total size of the words; matters for long words, such as data without blanks
 
 
 class WordTable:
-    """Table of words and their terms; it only grows, so that threads may use it at the same time.
+    """A table of words and their terms. It only grows, so that several threads may use it.
 
-    Nothing that it refers to may refer to it. A cycle would keep it, with its hundred
-    megabytes, until the garbage collector looks at all objects, which a process with hardly any
-    cycles does after hours or never.
+    No object in the table may refer to the table. Such a cycle would keep its hundred megabytes
+    until a full garbage collection, and in a process with few cycles that comes after hours or
+    never.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class WordTable:
         hash_of: Callable[[str], int],
         keywords: Iterable[str],
     ):
-        """Enter the marks and the keywords. The numbers of both are below `marks`.
+        """Enter the two marks and the keywords: their numbers are below `marks`.
 
         `split_texts` returns the terms of each text.
         """
@@ -56,7 +58,7 @@ class WordTable:
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
-        # numbers of the terms of all words, and the end of those of each word
+        # term numbers of all words, and the end of the terms of each word
         self._parts = _Column(np.int64)
         self._ends = _Column(np.int64)
         self._hashes = _Column(np.uint64)  # of each term
@@ -67,7 +69,7 @@ class WordTable:
         self.marks = len(self._words)
 
     def __len__(self) -> int:
-        """Number of words and names."""
+        """Return the number of words and names."""
         return len(self._words) + len(self._names)
 
     @property
@@ -76,11 +78,11 @@ class WordTable:
         return len(self) >= LIMIT_WORDS or self._words.size + self._bytes >= LIMIT_BYTES
 
     def number(self, text: str) -> int:
-        """Number of a text taken as one word."""
+        """Return the number of a text that counts as one word."""
         return self._words[text.encode("utf-8", "surrogatepass")]
 
     def numbers(self, texts: Sequence[str]) -> Numbers:
-        """Return numbers of the words of texts.
+        """Return the numbers of the words of texts, concatenated.
 
         Each text begins with `TEXT_START`; each line but the last ends with `LINE_END`.
         """
@@ -89,7 +91,7 @@ class WordTable:
         return np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
 
     def terms(self, words: Numbers) -> tuple[Numbers, Numbers]:
-        """Return numbers of the terms of words, concatenated, and the term count of each word."""
+        """Return the term numbers of words, concatenated, and the term count of each word."""
         if self._words.new_words:
             with self._lock:
                 self._enter_terms(self._words.take_new_words())
@@ -101,11 +103,11 @@ class WordTable:
         return self._parts.rows[positions], lengths
 
     def hashes(self, terms: Numbers) -> NDArray[np.uint64]:
-        """Return hashes of terms."""
+        """Return the hashes of terms."""
         return self._hashes.rows[terms]
 
     def names(self, names: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return hashes of names: as written, and folded."""
+        """Return the hashes of names: as written, and folded."""
         rows = [self._names.get(name) or self._name(name) for name in names]
         exact, folded = np.array(rows, np.uint64).reshape(-1, 2).T
         return exact, folded
@@ -116,7 +118,7 @@ class WordTable:
         return hashes
 
     def _enter_terms(self, words: Sequence[bytes]) -> None:
-        """Split words, in the order of their numbers. It needs the lock."""
+        """Split new words into terms, in the order of their numbers. Callers hold the lock."""
         texts = [word.decode("utf-8", "surrogatepass") for word in words]
         terms = list(self._split_texts(texts))
         flat = list(chain.from_iterable(terms))
@@ -132,7 +134,7 @@ class WordTable:
 
 
 class _WordNumbers(dict[bytes, int]):
-    """Words and their numbers; a missing word gets the next number, and its terms later."""
+    """Words and their numbers. A missing word gets the next number at once, and its terms later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,14 +152,14 @@ class _WordNumbers(dict[bytes, int]):
         return number
 
     def take_new_words(self) -> list[bytes]:
-        """Return the words without terms, and forget that they have none."""
+        """Return the words without terms, and clear the list."""
         with self._lock:
             new_words, self.new_words = self.new_words, []
         return new_words
 
 
 class _Column:
-    """Growing array: one thread at a time adds rows, while other threads read earlier rows."""
+    """A growing array. One thread at a time adds rows, while other threads read earlier rows."""
 
     def __init__(self, kind: DTypeLike) -> None:
         self._rows = np.zeros(1024, kind)
@@ -169,11 +171,11 @@ class _Column:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """All rows, and room for further ones."""
+        """All rows, followed by unused room."""
         return self._rows
 
     def extend(self, values: Iterable[int]) -> None:
-        """Add rows: many at a time, as a call of NumPy costs as much as a hundred rows."""
+        """Add rows, many at a time: one call of NumPy costs as much as a hundred rows."""
         added = np.array(list(values), self._rows.dtype)
         end = self._count + len(added)
         if end > len(self._rows):

@@ -1,9 +1,9 @@
-"""Terms of texts and queries; pure but for its own caches.
+"""Splits texts and queries into terms. Pure, except for its own caches.
 
 A term is identified by 64 bits of its BLAKE2b hash: two of a million terms collide with a
 probability of 3e-8.
 
-Segments hold the hashes of terms: if terms change, raise `segment_files.FORMAT`.
+Segments store the hashes of terms: if terms change, raise `segment_files.FORMAT`.
 """
 
 import re
@@ -25,8 +25,8 @@ from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache
 from cocosearchd.search.lexical.analysis.term_table import WordTable
 
-# A letter or underscore followed by letters, digits and underscores; or two digits and more. A run
-# of Chinese, Japanese or Korean is a word of its own.
+# A letter or underscore followed by letters, digits and underscores; or at least two digits. A run
+# of Chinese, Japanese or Korean characters is a separate word.
 WORD = re.compile(rf"[{DENSE}]+|[^\W\d{DENSE}][^\W{DENSE}]*|\d{{2,}}")
 STOP_WORDS = {
     "a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "has", "have", "how", "if", "in",
@@ -34,8 +34,8 @@ STOP_WORDS = {
     "this", "that", "these", "those", "into", "its", "their", "can", "used", "using", "use", "via", "between", "each",
     "per",
 }  # fmt: skip
-# Weights of a word of the project's name in a sentence: it is in the question for the reader, not
-# for the search. Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
+# Weights of a word of the project's name in a sentence: people write it for the reader, not for the
+# search. Measured with newly fitted weights: without this, NDCG@10 is 0.003 lower.
 PROJECT_TERM_WEIGHT = 0.3
 _PROJECT_NAME_WEIGHT = 0.5
 
@@ -52,18 +52,18 @@ class QueryTerms:
     """Terms, words and identifiers of a query."""
 
     text: str
-    is_name: bool  # the trimmed query has no blank, so the SYM weights apply
-    # (hash, frequency), without stop words, and with less weight for the project's name
+    is_name: bool  # the trimmed query has no blank, so the weights `symbol` apply
+    # (hash, frequency), without stop words; terms of the project's name have a lower frequency
     terms: tuple[tuple[int, float], ...]
-    # distinct lower-case words of more than one character, identifiers replaced by their parts
+    # distinct lower-case words of more than one character; identifiers are replaced by their parts
     words: tuple[str, ...]
-    shares: tuple[float, ...]  # weight of each of `words` where it explains the name of a file
-    # as written; for a symbol: the name without the brackets of a call, and its last part
+    shares: tuple[float, ...]  # weight of each of `words` for explaining the name of a file
+    # as written; for a name: the name without call brackets, and its last part
     identifiers: tuple[str, ...]
 
 
 class Splitter:
-    """Splitter of words into terms; safe in threads."""
+    """A splitter of words into terms. Thread-safe."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer()
@@ -75,9 +75,9 @@ class Splitter:
     def split_word(self, word: str) -> tuple[str, ...]:
         """Split a word into terms.
 
-        A word gives its stem; an identifier its lower case, without underscores around it, and
-        the stem of each part. A run of Chinese, Japanese or Korean gives its bigrams, because a
-        query has only a part of it.
+        A plain word becomes its stem. An identifier becomes its lower-case form, without
+        underscores around it, and the stem of each part. A run of Chinese, Japanese or Korean
+        characters becomes its bigrams, because a query usually has only a part of the run.
         """
         if word.isascii() and word.isalpha() and word.islower() and len(word) <= MAX_WORD:
             return (self.stem(word),)  # the most frequent case
@@ -88,17 +88,20 @@ class Splitter:
         return (word.strip("_").lower(), *stems) if len(parts) > 1 else stems
 
     def find_terms(self, text: str) -> frozenset[str]:
-        """Find all words of a text in lower case, all its terms, and the stems of parts of words."""
+        """Find the lower-case words of a text, its terms, and the stems of the parts of its words."""
         words = set(WORD.findall(strip_accents(text)))
         stems = {self.stem(part) for word in words for part in split_parts(word)}
         return frozenset(stems.union(map(str.lower, words), *map(self.split_word, words)))
 
     def split_text(self, text: str) -> list[str]:
-        """Split all words into terms, each as often as it occurs."""
+        """Split all words of a text into terms, with repetitions."""
         return self._split_plain_text(strip_accents(text))
 
     def split_texts(self, texts: Iterable[str]) -> list[list[str]]:
-        """Split texts as `split_text` does, their accents together: many texts are single words."""
+        """Split texts like `split_text`.
+
+        Accents of all texts are stripped in one call, because many texts are single words.
+        """
         plain_texts = strip_accents("\n".join(text.replace("\n", " ") for text in texts))
         return list(map(self._split_plain_text, plain_texts.split("\n")))
 
@@ -107,7 +110,7 @@ class Splitter:
 
 
 class TermCache(Splitter):
-    """Splitter that caches terms, because text repeats itself; safe in threads."""
+    """A splitter that caches terms, because text repeats itself. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,26 +119,25 @@ class TermCache(Splitter):
     def chunk_cache(self) -> ChunkTermCache:
         """Return the cache for reading chunks and numbering words.
 
-        Use the result for one call: the next call replaces a full cache by a new one.
+        Use the result for one operation only: the next call replaces a full cache.
         """
         if self._chunk_cache.table.full:
             self._chunk_cache = _new_chunk_cache()
         return self._chunk_cache
 
     def forget(self) -> None:
-        """Drop the caches after a while without work; the next files are split anew."""
+        """Drop the caches; the next files are split anew. Called after a while without work."""
         if self._chunk_cache.filled:
             self._chunk_cache = _new_chunk_cache()
 
     def make_query_terms(
         self, text: str, project: str = "", common: Collection[str] = ()
     ) -> QueryTerms:
-        """Parse a query. A query of stop words only retains them all.
+        """Parse a query. A query that has only stop words keeps them all.
 
-        `project`: the name of the project that all results are part of. `common`: names of
-        the language that all of it is written in. They are stop words of a sentence: people
-        name the language for the reader, and code that has the word is about something
-        else.
+        `project` is the name of the project that all results belong to. `common` has the names of
+        the project's language. These names are stop words in a sentence: people write the language
+        for the reader, and code that contains the word is about something else.
         """
         all_words = WORD.findall(strip_accents(text))
         stripped = text.strip()
@@ -161,7 +163,7 @@ class TermCache(Splitter):
         )
 
     def _frequencies(self, words: Iterable[str]) -> dict[int, float]:
-        """Count the terms of words by their hashes."""
+        """Count the terms of words, by term hash."""
         frequencies: dict[int, float] = {}
         for word in words:
             for term in map(term_hash, self.split_word(word)):
@@ -170,7 +172,7 @@ class TermCache(Splitter):
 
 
 def _simple_words(words: Iterable[str]) -> Iterator[str]:
-    """Yield the parts of words that say something, in order."""
+    """Yield the parts of words in order, without stop words and single characters."""
     for word in words:
         for part in split_parts(word):
             if len(part) > 1 and part not in STOP_WORDS:

@@ -1,1 +1,1 @@
-"""Scores of a query in a snapshot: by words, names, phrases, symbols and vectors."""
+"""Scores files and chunks of a snapshot for a query: by words, names, phrases, symbols and vectors."""

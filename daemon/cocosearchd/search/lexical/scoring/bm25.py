@@ -1,7 +1,7 @@
-"""BM25 scores of one query: live files over all their text, candidates by field and chunk; pure.
+"""Computes BM25 scores for one query: live files by all text, candidates by field and chunk. Pure.
 
-The rows of each term in a segment are looked up segment by segment. Then all terms in all segments
-are scored at once, because many small array steps would cost more than the numbers in them.
+The rows of the terms are looked up segment by segment. Then all terms of all segments are scored at
+once: many small array operations would cost more than the arithmetic.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, co
 from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
-# k1 and b by field: tuned on the dev half within the usual ranges, flat around these values.
+# k1 and b by field: tuned on the development half within the usual ranges; the optimum is flat.
 _CHUNK_BM25 = (1.5, 0.75)
 _FILE_BM25 = (2.5, 0.6)
 _FIELDS = {  # column, place of its length, k1, b
@@ -29,21 +29,21 @@ _FindBounds = Callable[[Segment, NDArray[np.uint64]], tuple[Ints, Ints]]
 
 @dataclass(frozen=True, slots=True)
 class PostingRuns:
-    """Rows of the terms of a query: a run for each term that a view has, view by view."""
+    """Rows of the terms of a query: one run per view and term, view by view."""
 
     views: Ints  # (n,)
     terms: Ints  # (n,): number of the term in the query
-    starts: Ints  # (n,): in the columns of the segment
+    starts: Ints  # (n,): first row, in the columns of the segment
     ends: Ints  # (n,)
 
     @property
     def counts(self) -> Ints:
-        """Rows of each run, (n,)."""
+        """The number of rows of each run, (n,)."""
         counts: Ints = self.ends - self.starts
         return counts
 
     def concatenate(self, views: Sequence[SegmentView], column: str, kind: type) -> Array:
-        """Concatenate a column of all runs: (R,)."""
+        """Concatenate the values of a column for all runs: (R,)."""
         columns = [getattr(view.segment, column) for view in views]
         return concatenate(
             [
@@ -58,25 +58,29 @@ class PostingRuns:
 
 @dataclass(frozen=True, slots=True)
 class FileHits:
-    """Live files of a corpus that have the terms of a query: R rows, a run for each term in a view.
+    """The live files of a corpus that contain the terms of a query: R rows, one run per view and
+    term.
 
-    Without rows of dead files, the runs end at `run_ends`.
+    The R rows have no dead files. A run ends at its entry of `run_ends`.
     """
 
     runs: PostingRuns
-    run_ends: Ints  # (n,): among the R rows
-    live: Mask | None  # of the rows of all files; None: all are of live files
+    run_ends: Ints  # (n,): ends of the runs among the R rows
+    live: Mask | None  # mask of the rows of `runs` that belong to live files; None for all
     files: Ints  # (R,): numbers of live files
     terms: Ints  # (R,)
     groups: NDArray[np.int32]  # (R,): number of the index
 
     def column(self, corpus: Corpus, name: str) -> Floats:
-        """Return the values of a column of segments for the rows, (R,)."""
+        """Return the values of a segment column for the rows, (R,)."""
         values: Floats = self.runs.concatenate(corpus.views, name, np.float32)
         return values if self.live is None else values[self.live]
 
     def document_counts(self, corpus: Corpus, terms: int, having: Mask | None = None) -> Ints:
-        """Count the files of each index that have each term, (G, terms); of those marked, (R,)."""
+        """Count for each index the files that have each term, (G, terms).
+
+        With `having`, (R,), only the marked rows count.
+        """
         if having is None:
             counts = np.diff(self.run_ends, prepend=0)
         else:
@@ -86,17 +90,19 @@ class FileHits:
 
 
 class IdLookup:
-    """Lookup from numbers to their positions in a selection."""
+    """A lookup from numbers to their positions in a selection."""
 
     def __init__(self, size: int, selected: Ints) -> None:
-        """Mark the `selected` numbers: distinct and below `size`, as all looked-up numbers."""
+        """Mark the `selected` numbers, which are distinct. All numbers, also those looked up, are
+        below `size`.
+        """
         self._is_selected = np.zeros(size, np.bool_)
         self._is_selected[selected] = True
         self._positions = np.empty(size, np.int32)  # only selected entries are ever written or read
         self._positions[selected] = np.arange(len(selected), dtype=np.int32)
 
     def __call__(self, numbers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
-        """Find the selected among `numbers`: their indices, and their selection positions."""
+        """Find the selected ones of `numbers`: their indices, and their positions in the selection."""
         matches = np.flatnonzero(self._is_selected.take(numbers))
         return matches, self._positions.take(numbers.take(matches))
 
@@ -117,7 +123,7 @@ def find_file_hits(corpus: Corpus, query: QueryTerms) -> FileHits:
 
 
 def _renumber_live(corpus: Corpus, runs: PostingRuns, run_ends: Ints, files: Ints) -> Mask:
-    """Give live files of views with dead files their numbers in place; the mask of live rows."""
+    """Renumber the rows of `files` in place as live files; return the mask of the live rows."""
     live = np.ones(len(files), np.bool_)
     for view, end, count in zip(
         runs.views.tolist(), run_ends.tolist(), runs.counts.tolist(), strict=True
@@ -131,7 +137,7 @@ def _renumber_live(corpus: Corpus, runs: PostingRuns, run_ends: Ints, files: Int
 
 
 def mark_files_with_all_terms(corpus: Corpus, hits: FileHits, query: QueryTerms) -> Floats:
-    """Mark the live files that have all terms of the query with 1, (F,)."""
+    """Return 1 for live files that have all terms of the query, else 0: (F,)."""
     counts = np.bincount(hits.files, minlength=len(corpus.live.paths))
     marks: Floats = ((counts > 0) & (counts == len(query.terms))).astype(np.float32)
     return marks
@@ -211,7 +217,7 @@ def score_chunks(
 def _match_chunks(
     corpus: Corpus, candidates: Candidates, runs: PostingRuns
 ) -> tuple[Ints, Ints, Floats]:
-    """Match rows to candidate chunks: the position of each chunk, its term and the frequency."""
+    """Match rows to candidate chunks; return the position of each chunk, its term and frequency."""
     if not all(candidate.are_all for candidate in candidates.by_view):
         return _look_up_chunks(candidates, runs)
     positions = runs.concatenate(corpus.views, "posting_chunks", np.int64)
@@ -221,7 +227,7 @@ def _match_chunks(
 
 
 def _look_up_chunks(candidates: Candidates, runs: PostingRuns) -> tuple[Ints, Ints, Floats]:
-    """Match rows run by run, because only some chunks are candidates."""
+    """Match rows to candidate chunks, run by run, because only some chunks are candidates."""
     positions, counts, sizes = list[Array](), list[Array](), list[int]()
     lookups = dict[int, Callable[[Array], tuple[slice | Ints, Array]]]()
     for view, start, end in zip(
@@ -250,7 +256,7 @@ def _chunk_lookup(candidate: CandidateFiles) -> Callable[[Array], tuple[slice | 
 
 
 def find_runs(corpus: Corpus, hashes: NDArray[np.uint64], find_bounds: _FindBounds) -> PostingRuns:
-    """Find the rows of the terms that each view has."""
+    """Find the rows of the terms in each view."""
     bounds = [find_bounds(view.segment, hashes) for view in corpus.views]
     shape = (len(bounds), len(hashes))
     starts = concatenate([first for first, _ in bounds], np.int64).reshape(shape)
@@ -270,7 +276,7 @@ def count_live_chunks(corpus: Corpus, runs: PostingRuns) -> Ints:
 
 
 def count_live_rows(view: SegmentView, rows: slice) -> int:
-    """Count the live chunks among rows of a term."""
+    """Count the live chunks among the rows of a term."""
     if view.alive_chunks is None:
         return int(rows.stop) - int(rows.start)
     return int(np.count_nonzero(view.alive_chunks.take(view.segment.posting_chunks[rows])))
@@ -285,7 +291,7 @@ def sum_runs(corpus: Corpus, runs: PostingRuns, counts: Ints, terms: int) -> Int
 
 
 def _pick(values: Floats, groups: NDArray[np.integer], terms: Ints) -> Floats:
-    """Return the value of each pair of group and term of `values`, (G, T): as many as pairs."""
+    """Return for each pair of group and term its value in `values`, (G, T)."""
     if len(values) == 1:
         row: Floats = values[0]
         return row.take(terms)
@@ -295,7 +301,7 @@ def _pick(values: Floats, groups: NDArray[np.integer], terms: Ints) -> Floats:
 
 
 def _averages(averages: Floats, groups: NDArray[np.integer]) -> Floats:
-    """Return the average of each of the groups; with a single one, its average alone: (1,)."""
+    """Return the average of each row's group; for a single group, only its average: (1,)."""
     return averages if len(averages) == 1 else averages[groups]
 
 
@@ -308,5 +314,5 @@ def _query_frequencies(query: QueryTerms) -> Floats:
 
 
 def _idfs(counts: Ints, totals: Ints) -> Floats:
-    """Return the weights of terms, which `counts` of `totals` documents of each index have: (G, T)."""
+    """Compute term weights for each index: (G, T). `counts` of `totals` documents have the term."""
     return ranking_signals.idf(counts, totals[:, None]).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Selection of the candidate files, whose chunks are scored; pure.
+"""Selects the candidate files: only their chunks are scored. Pure.
 
 All files are scored by the words of their fields, by their names and by the binary-quantised
-vectors of their chunks; that is cheap. Chunks are scored, and files ranked, among the candidate
-files only. In an index of at most `MIN_CANDIDATES` files that is every file. In a larger one, those
-are the best files by words, by vector or by name.
+vectors of their chunks: that is cheap. Only the candidate files are ranked, with scores of their
+chunks. In an index of at most `MIN_CANDIDATES` files, every file is a candidate. In a larger index,
+candidates are the best files by words, by vector or by name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,24 +13,25 @@ import numpy as np
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 
-# Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and
-# 73,944 chunks: the same NDCG@10 of 499 questions, and the same first answer to each, as when all
-# files are compared.
+# Candidates by words, and as many by vector. Measured on 25 repositories as one index of 2,919
+# files and 73,944 chunks: for 499 questions, NDCG@10 and every first answer are the same as with
+# all files.
 MIN_CANDIDATES = 96
-# In a very large index more files score alike: one of so many is a candidate.
+# In a very large index, more files have similar scores: at least one file in so many is a
+# candidate.
 _CANDIDATE_RATIO = 500
-NAME_CANDIDATES = 64  # best files by their names: most of them score well by words, too
+NAME_CANDIDATES = 64  # best files by name: most of them also score well by words
 MENTION_CANDIDATES = 200  # files that a report mentions most
-_TIE_BREAK = 1e-3  # share of the name score: the most that words add to it
+_TIE_BREAK = 1e-3  # most that words add to a name score
 
 
 class VectorScores(Protocol):
-    """Ranking of live files by the distance of their vectors to that of a query."""
+    """A ranking of live files by the distance of their vectors to the vector of a query."""
 
     def nearest(self, among: Mask | None, count: int) -> Ints:
-        """Select at most `count` files, the nearest of all or of those `among`, in any order.
+        """Select at most `count` of the nearest files, in any order.
 
-        `among`: (F,).
+        With `among`, (F,), only marked files are selected.
         """
 
 
@@ -44,10 +45,10 @@ def select_candidates(
 ) -> Ints:
     """Select the candidate files, as ascending numbers of live files.
 
-    `values`: signal of words or names -> (F,). `allowed`: a filter; the best files that pass
-    are candidates as well. `paths`: (F,). Selects at least `limit` files by words and as many
-    by vector, where there are so many. With a filter, it selects at least `limit` allowed
-    files, by any signal. `mentioned`: how much a report mentions each file, (F,).
+    `values` maps signals of words and names to values, (F,). `paths` has F entries. At least
+    `limit` files are selected by words, and as many by vector, if so many match. `allowed` is the
+    mask of a filter: the best allowed files are candidates as well, and at least `limit` allowed
+    files are selected by any signal. `mentioned` tells how much a report mentions each file, (F,).
     """
     words = values["file_words"]
     if are_all_candidates(len(words), limit):
@@ -72,7 +73,7 @@ def select_candidates(
             selected[nearness.nearest(among, count)] = True
     if mentioned is not None:
         selected[_top_files(mentioned, None, MENTION_CANDIDATES, paths)] = True
-    if allowed is not None:  # a quoted phrase may have no word
+    if allowed is not None:  # a query of a quoted phrase may have no words
         shortage = max(limit - np.count_nonzero(selected & allowed), 0)
         selected[np.flatnonzero(allowed & ~selected)[:shortage]] = True
     return np.flatnonzero(selected)
@@ -84,17 +85,17 @@ def are_all_candidates(file_count: int, limit: int) -> bool:
 
 
 def suffices(eligible_count: int, limit: int) -> bool:
-    """Return whether `select_candidates` selects the same files for a higher limit, `limit`.
+    """Return True if `select_candidates` would select the same files for the higher `limit`.
 
-    `eligible_count`: how many of the candidates for the lower limit pass the filter.
+    `eligible_count` is the number of current candidates that pass the filter.
     """
     return limit <= min(MIN_CANDIDATES, eligible_count)
 
 
 def select_top(numbers: Ints, values: Floats, count: int, names: Sequence[str]) -> Ints:
-    """Select the `count` of `numbers` with the largest `values`, in any order; ties go by name.
+    """Select the `count` of `numbers` with the largest `values`, in any order. Ties go by name.
 
-    `values` belong to `numbers`; `names` has a name for every number: `names[number]`.
+    `values` are parallel to `numbers`. `names[number]` is the name of a number.
     """
     if len(numbers) <= count:
         return numbers

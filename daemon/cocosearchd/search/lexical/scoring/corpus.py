@@ -1,7 +1,8 @@
-"""Live files of one index, or of several small ones, as one corpus with the statistics of each index.
+"""One corpus of the live files of one index, or of several small indexes, with their statistics.
 
-The files and chunks of all indexes have one numbering, so a question to many small indexes is scored
-by a few steps over large arrays. A step that compares files with each other does so within groups.
+The files and chunks of all indexes have one numbering. Therefore a few operations on large arrays
+score a question to many small indexes. Operations that compare files with each other work within
+the group of an index.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,26 +22,26 @@ from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 @dataclass(frozen=True, slots=True)
 class FieldStatistics:
-    """Counts and average lengths over the live documents of all segments of an index."""
+    """Counts and average lengths of the live documents of an index."""
 
     files: int
     chunks: int
-    chunk_average: float  # terms of a chunk
-    file_averages: tuple[float, ...]  # terms of a file: everything, defined, commented, path
+    chunk_average: float  # mean number of terms of a chunk
+    file_averages: tuple[float, ...]  # the same of a file: everything, defined, commented, path
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateFiles:
-    """Candidate files of one segment: f files, c chunks."""
+    """The candidate files of one segment: f files, c chunks."""
 
     segment: Segment
-    files: Ints  # (f,) in the segment, ascending
-    counts: Ints  # (f,): how many chunks each has
-    chunks: Ints  # (c,) in the segment, ascending
+    files: Ints  # (f,): numbers in the segment, ascending
+    counts: Ints  # (f,): number of chunks of each file
+    chunks: Ints  # (c,): numbers in the segment, ascending
 
     @property
     def are_all(self) -> bool:
-        """True if every file of the segment is a candidate, so that chunks keep their numbers."""
+        """True if every file of the segment is a candidate: then chunks keep their numbers."""
         return len(self.files) == self.segment.file_count
 
 
@@ -56,13 +57,13 @@ def locate_chunks(segment: Segment, files: Ints) -> CandidateFiles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Candidate files of a corpus: f files, c chunks, in the order of the views."""
+    """The candidate files of a corpus: f files, c chunks, in the order of the views."""
 
     by_view: tuple[CandidateFiles, ...]
     files: Ints  # (f,): numbers of live files, ascending
     file_groups: Groups  # of the files, by index
-    counts: Ints  # (f,): how many chunks each has
-    starts: Ints  # (f,): the first chunk of each
+    counts: Ints  # (f,): number of chunks of each file
+    starts: Ints  # (f,): the first chunk of each file
     chunk_files: Ints  # (c,): the file of each chunk
     chunk_groups: Groups  # of the chunks, by index
     chunk_starts: Ints  # (V,): the first chunk of each view
@@ -73,7 +74,10 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Live files of one index, or of several that have files; V views, F files. Compared by identity."""
+    """The live files of one index, or of several non-empty indexes: V views, F files.
+
+    Corpora are compared by identity.
+    """
 
     views: tuple[SegmentView, ...]
     path_names: tuple[PathNames, ...]
@@ -85,7 +89,7 @@ class Corpus:
 
     @cached_property
     def file_groups(self) -> Groups:
-        """The live files by index."""
+        """The groups of the live files, by index."""
         return make_groups([statistics.files for statistics in self.statistics])
 
     @cached_property
@@ -120,14 +124,14 @@ class Corpus:
 
     @cached_property
     def file_stems(self) -> tuple[FileStems, ...]:
-        """The names of all files of the views, by view; those of several indexes are looked up at once."""
+        """The names of all files, by view; for several indexes, one table with all names."""
         if not self.parts:
             return tuple(names.file_stems for names in self.path_names)
         return (make_file_stems([path for names in self.path_names for path in names.paths]),)
 
     @cached_property
     def live_files(self) -> Mask | None:
-        """The live ones of all files of the views, in their order; None: all are."""
+        """The mask of the live files among all files of the views; None if all are live."""
         if all(view.alive is None for view in self.views):
             return None
         alive = [
@@ -147,9 +151,10 @@ class Corpus:
         return gather_candidates(self, np.arange(len(self.live.paths)))
 
     def number_files(self, view: int, files: NDArray[np.int32]) -> tuple[Ints, Mask | None]:
-        """Convert files of a view to numbers of live files; the mask of the live ones, None: all.
+        """Convert files of a view to numbers of live files; return the mask of the live ones, too.
 
-        Without the mask there is one number for each of `files`, else one for each live one.
+        If the mask is None, all `files` are live. Otherwise only live files have a number in the
+        result.
         """
         start = self.live.starts[view]
         alive = self.views[view].alive
@@ -160,7 +165,7 @@ class Corpus:
 
 
 def join_corpora(corpora: Sequence[Corpus]) -> Corpus:
-    """Join the corpora of indexes that have files, each of a single index."""
+    """Join corpora of single indexes. Each index has files."""
     lives = [corpus.live for corpus in corpora]
     offsets = np.cumsum([0, *(len(live.paths) for live in lives)])[:-1]
     return Corpus(
@@ -189,14 +194,16 @@ def join_corpora(corpora: Sequence[Corpus]) -> Corpus:
 
 
 def gather_candidates(corpus: Corpus, files: Ints) -> Candidates:
-    """Gather the live files of ascending numbers as candidates, with their chunks."""
+    """Make candidates of live files, with their chunks. `files` are ascending numbers."""
     by_view = tuple(
         locate_chunks(view.segment, numbers)
         for view, numbers in zip(corpus.views, corpus.live.by_segment(files), strict=True)
     )
     counts = concatenate([candidate.counts for candidate in by_view], np.int64)
     sizes = np.array([len(candidate.chunks) for candidate in by_view], np.int64)
-    keys = concatenate([entry.segment.keys[entry.chunks] for entry in by_view], np.int64)
+    keys = concatenate(
+        [candidate.segment.keys[candidate.chunks] for candidate in by_view], np.int64
+    )
     numbers_of_groups = corpus.file_groups.numbers[files]
     sizes_of_groups = np.bincount(numbers_of_groups, minlength=len(corpus.statistics))
     return Candidates(
@@ -212,12 +219,12 @@ def gather_candidates(corpus: Corpus, files: Ints) -> Candidates:
         chunk_starts=np.cumsum(sizes) - sizes,
         keys=keys.reshape(-1, 2),
         lengths=concatenate(
-            [entry.segment.chunk_lengths[entry.chunks] for entry in by_view], np.float32
+            [candidate.segment.chunk_lengths[candidate.chunks] for candidate in by_view], np.float32
         ),
         defines=concatenate(
             [
-                mask[entry.chunks]
-                for mask, entry in zip(corpus.definition_masks, by_view, strict=True)
+                mask[candidate.chunks]
+                for mask, candidate in zip(corpus.definition_masks, by_view, strict=True)
             ],
             np.bool_,
         ),

@@ -1,4 +1,4 @@
-"""Scores of one query over the segments of a snapshot, by defined names and by vectors; pure."""
+"""Scores files and chunks of a corpus for one query, by defined names and by vectors. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,40 +12,40 @@ from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, co
 from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-# Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what
-# OpenBLAS would share among threads, whose waiting for each other costs 15 times the work on a busy
-# machine (measured).
+# Values of int8 vectors that are converted to float32 at a time. So many stay in a core's cache.
+# Also, for more values OpenBLAS would use several threads: on a busy machine, their synchronisation
+# costs 15 times as much as the work (measured).
 _BLOCK_NUMBERS = 1 << 16
-# Rows that are multiplied together: OpenBLAS sums the last few in another order, and equal vectors
-# would have cosines that differ by their position.
+# Rows are multiplied in multiples of this number. Otherwise OpenBLAS would sum the last rows in
+# another order, and the cosines of equal vectors would depend on their positions.
 _ROWS_TOGETHER = 16
 _FOLDED_SHARE = 0.8  # share of a definition's value for a name that differs in case
-# for a chunk whose definition has the exact name: so that a constant ranks before its uses
+# bonus for a chunk that defines the exact name, so that a constant ranks before its uses
 _EXACT_LEAD = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingDefinitions:
-    """Definitions in a corpus that match names: n, view by view; one may come twice."""
+    """The n definitions in a corpus that match names, view by view. A definition may occur twice."""
 
     views: Ints  # (n,)
-    chunks: Ints  # (n,): in the segment of the view
+    chunks: Ints  # (n,): numbers in the segment of the view
     values: Floats  # (n,)
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionMatches:
-    """Definitions in a corpus that match names of the query."""
+    """The definitions in a corpus that match names of the query."""
 
     exact: MatchingDefinitions
     folded: MatchingDefinitions
-    # (F,): best value of a definition: defined_exactly in the exact case, defined_folded folded, whole of the full
-    # name
+    # signal -> (F,): best value of a definition. `defined_exactly`: in the same case;
+    # `defined_folded`: in any case; `whole`: of the full name
     of_files: dict[str, Floats]
 
 
 def match_definitions(corpus: Corpus, query: QueryTerms) -> DefinitionMatches:
-    """Find the definitions of the identifiers of the query, and of the full symbol as written."""
+    """Find the definitions of the identifiers of the query, and of the full name as written."""
     folded_names = tuple(map(fold_name, query.identifiers))
     symbol = query.identifiers[:1] if query.is_name else ()
     exact = _find_definitions(corpus, "exact", query.identifiers)
@@ -58,9 +58,9 @@ def match_definitions(corpus: Corpus, query: QueryTerms) -> DefinitionMatches:
 
 
 def score_chunk_names(candidates: Candidates, definitions: DefinitionMatches) -> Floats:
-    """Score the candidate chunks by their best definition, (c,).
+    """Score the candidate chunks by their best matching definition, (c,).
 
-    A definition in the same case gets a lead.
+    A definition in the same case gets a bonus.
     """
     scores = np.zeros(len(candidates.lengths), np.float32)
     for matches, share, lead in (
@@ -79,7 +79,7 @@ def score_chunk_names(candidates: Candidates, definitions: DefinitionMatches) ->
 
 
 def _locate(candidate: CandidateFiles, chunks: Ints) -> tuple[Ints, Mask]:
-    """Return the positions of those chunks that are candidates, and their mask."""
+    """Return the positions of the chunks that are candidates, and the mask of these chunks."""
     if not len(candidate.chunks):
         return np.zeros(0, np.int64), np.zeros(len(chunks), np.bool_)
     positions = np.minimum(np.searchsorted(candidate.chunks, chunks), len(candidate.chunks) - 1)
@@ -88,8 +88,9 @@ def _locate(candidate: CandidateFiles, chunks: Ints) -> tuple[Ints, Mask]:
 
 
 def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
-    """Return cosines of the mean vectors of `files` of each view, (f,); NaN for a file without
-    vectors.
+    """Compute the cosines of the mean vectors of `files`, by view: (f,).
+
+    It is NaN for a file without vectors.
     """
     selections = list(zip(views, files, strict=True))
     return dot_products(
@@ -100,7 +101,7 @@ def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Fl
 
 
 def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Floats:
-    """Return cosines of the candidate chunks of all views, (c,); NaN for a chunk without a vector."""
+    """Compute the cosines of the candidate chunks, (c,); NaN for a chunk without a vector."""
     return dot_products(
         [_select_rows(candidate.segment.vectors, candidate.chunks) for candidate in candidates],
         _concatenate([candidate.segment.scales.take(candidate.chunks) for candidate in candidates]),
@@ -111,7 +112,8 @@ def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Float
 def dot_products(tables: Sequence[NDArray[np.int8]], scales: Floats, vector: Floats) -> Floats:
     """Multiply the quantised rows of all tables with a vector; NaN for rows of scale 0.
 
-    Exact but for the int8 quantisation of the rows. All are NaN if a table has another dimension.
+    The products are exact, except for the int8 quantisation of the rows. All are NaN if the
+    dimension of a table differs from that of the vector.
     """
     result = np.full(len(scales), np.nan, np.float32)
     if not vector.any() or any(table.shape[1] != len(vector) for table in tables):
@@ -129,7 +131,7 @@ def dot_products(tables: Sequence[NDArray[np.int8]], scales: Floats, vector: Flo
 
 
 def _fill_blocks(block: Floats, tables: Sequence[NDArray[np.int8]]) -> Iterator[int]:
-    """Copy the rows of all tables to the block, again and again; yield how many rows it has."""
+    """Fill the block repeatedly with the rows of all tables; yield the number of rows each time."""
     filled = 0
     for table in tables:
         start = 0
@@ -146,7 +148,7 @@ def _fill_blocks(block: Floats, tables: Sequence[NDArray[np.int8]]) -> Iterator[
 
 
 def _select_rows(table: NDArray[np.int8], rows: Ints) -> NDArray[np.int8]:
-    """Return the rows of ascending numbers; all of a table without a copy."""
+    """Return the rows with ascending numbers; without a copy if these are all rows."""
     selected: NDArray[np.int8] = table if len(rows) == len(table) else table.take(rows, axis=0)
     return selected
 
@@ -158,7 +160,7 @@ def _concatenate(arrays: Sequence[Floats]) -> Floats:
 def _find_definitions(corpus: Corpus, kind: str, names: Sequence[str]) -> MatchingDefinitions:
     """Find the chunks that define the names, and the value of each definition.
 
-    `kind`: "exact" for names as written, "folded" for folded ones.
+    `kind` is "exact" for names as written, or "folded" for folded names.
     """
     hashes = np.array([term_hash(name) for name in names], np.uint64)
     views, chunks, values = list[Ints](), list[Array](), list[Array]()
@@ -174,7 +176,9 @@ def _find_definitions(corpus: Corpus, kind: str, names: Sequence[str]) -> Matchi
 
 
 def _match_names(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Find the rows of names by their hashes, in the order of `hashes`, and the number of each."""
+    """Find the rows of the hashes, in the order of `hashes`, and for each row the number of its
+    hash.
+    """
     starts = sorted_names.searchsorted(hashes)
     counts = sorted_names.searchsorted(hashes, side="right") - starts
     total = int(counts.sum())
@@ -185,7 +189,7 @@ def _match_names(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -
 
 
 def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
-    """Return the best value in each live file, (F,)."""
+    """Return the best value of the matches in each live file, (F,)."""
     best = np.zeros(len(corpus.live.paths), np.float32)
     for view in np.unique(matches.views).tolist():
         of_view = matches.views == view
@@ -197,9 +201,9 @@ def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
 
 
 def find_defining_files(corpus: Corpus, names: Sequence[str]) -> tuple[Ints, Ints]:
-    """Find the live files that define names as written, as pairs of (file, number of the name).
+    """Find the live files that define names as written, as pairs (file, number of the name).
 
-    Each pair comes once; they are sorted by file.
+    Pairs are unique and sorted by file.
     """
     hashes = np.array([term_hash(name) for name in names], np.uint64)
     pairs = [np.zeros(0, np.int64)]

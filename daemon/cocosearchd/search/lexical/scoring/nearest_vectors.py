@@ -1,8 +1,8 @@
-"""Selection of the files whose chunks are nearest to the vector of a query; pure.
+"""Selects the files with the chunks that are nearest to the vector of a query. Pure.
 
-The share of bits that differ between two binary-quantised vectors estimates the angle between the
-vectors (Charikar 2002). So all chunks are compared by half of their bits, the close ones by all
-bits, and files at equal distances by the cosines of their mean vectors.
+The share of differing bits of two binary-quantised vectors estimates their angle (Charikar 2002).
+The selection has three steps: the first bits of all chunks are compared, then all bits of the close
+chunks; files at equal distances are compared by the cosines of their mean vectors.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,19 @@ from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, jo
 from cocosearchd.search.lexical.segments.segment import SegmentView, quantise_to_bits
 
 Distances = NDArray[np.uint8]
-# bits of a vector: enough to leave few chunks for a close comparison; a byte can count them
+# First bits of a vector: enough to leave few chunks for a close comparison, and a byte can count
+# them.
 ROUGH_BITS = 128
-_MAX_DISTANCE = 254  # bits that differ
-_NO_VECTOR = 255  # of a chunk that has no vector, or is dead
-# Chunks compared closely for each file to select, and at least one of `_CHUNK_RATIO` chunks.
-# Recall@10 is .96 at a million chunks, .98 at 100,000, and NDCG@10 over 25 repositories is that of
-# comparing every file.
+_MAX_DISTANCE = 254  # differing bits
+_NO_VECTOR = 255  # distance of a chunk that has no vector or is dead
+# Close comparisons: so many chunks per file to select, but at least one in `_CHUNK_RATIO` of all
+# chunks. Recall@10 is 0.96 at a million chunks and 0.98 at 100,000. NDCG@10 over 25 repositories is
+# the same as with a comparison of every file.
 _CHUNKS_PER_FILE = 8
 _CHUNK_RATIO = 128
-_GROWTH = 4  # factor on the number of chunks, when these are in too few files
+_GROWTH = 4  # factor for the number of chunks if they are in too few files
 _SAMPLE_CHUNKS = 16384  # chunks from which the limit is estimated
-# A filter that passes at most one file in so many: all of its chunks are compared.
+# If a filter passes at most one file in so many, all chunks of these files are compared.
 _NARROW_RATIO = 16
 
 
@@ -41,14 +42,14 @@ class NearestVectors:
     views: Sequence[SegmentView]
     live_documents: LiveDocuments
     vector: Floats
-    # by view (C,): the number of the first bits that differ from those of the query
+    # by view, (C,): differing bits among the first `ROUGH_BITS` bits
     distances: Sequence[Distances]
 
     def nearest(self, among: Mask | None, count: int) -> Ints:
         """Select at most `count` files whose nearest chunks differ least from the query in bits.
 
-        Among files at equal distances, those with the nearer mean vectors win. Returns
-        numbers of live files. `among` (F,): the files to select from; None: all.
+        Files at equal distances are ordered by their mean vectors. Returns numbers of live files.
+        `among`, (F,), marks the files to select from; None for all.
         """
         chunk_target = max(count * _CHUNKS_PER_FILE, sum(map(len, self.distances)) // _CHUNK_RATIO)
         while True:
@@ -68,14 +69,14 @@ class NearestVectors:
         )
 
     def means(self, files: Ints) -> Floats:
-        """Return cosines of the mean vectors of files, (f,); NaN for a file without vectors.
+        """Compute the cosines of the mean vectors of `files`, which are ascending: (f,).
 
-        `files`: ascending.
+        It is NaN for a file without vectors.
         """
         return file_cosines(self.views, self.live_documents.by_segment(files), self.vector)
 
     def _find_close_chunks(self, among: Mask | None, target: int) -> tuple[int, list[Ints]]:
-        """Find the distance that about `target` chunks are within, and those chunks by view."""
+        """Find a distance that about `target` chunks do not exceed, and these chunks by view."""
         if among is None:
             limit = self._estimate_limit(target)
             return limit, [np.flatnonzero(distances <= limit) for distances in self.distances]
@@ -107,7 +108,7 @@ class NearestVectors:
         return limit, close
 
     def _estimate_limit(self, target: int) -> int:
-        """Estimate the distance that about `target` of all chunks are within."""
+        """Estimate the distance that about `target` of all chunks do not exceed."""
         total = sum(map(len, self.distances))
         step = max(1, total // _SAMPLE_CHUNKS)
         return _quantile(
@@ -117,7 +118,7 @@ class NearestVectors:
     def _group_by_file(self, chunks: Sequence[Ints]) -> tuple[Ints, NDArray[np.int16]]:
         """Find the files of chunks, as ascending numbers of live files, and their least distances.
 
-        The distances count all bits.
+        Here the distances count all bits.
         """
         query_words = quantise_to_bits(self.vector[None])[:, 0]
         files = [np.zeros(0, np.int64)]
@@ -147,7 +148,7 @@ class NearestVectors:
 def compare_vectors(
     views: Sequence[SegmentView], live: LiveDocuments, vector: Floats
 ) -> NearestVectors:
-    """Compare all live chunks of `views` roughly with `vector`, (dimension,)."""
+    """Compare the first bits of all live chunks of `views` with `vector`, (dimension,)."""
     query_words = quantise_to_bits(vector[None])[:, 0]
     return NearestVectors(
         views, live, vector, [_rough_distances(view, query_words, len(vector)) for view in views]
@@ -157,7 +158,10 @@ def compare_vectors(
 def _rough_distances(
     view: SegmentView, query_words: NDArray[np.uint64], dimension: int
 ) -> Distances:
-    """Count the first bits that differ from the query, (C,); `_NO_VECTOR` for dead chunks."""
+    """Count the differing bits among the first bits, (C,).
+
+    It is `_NO_VECTOR` for dead chunks and chunks without a vector.
+    """
     segment = view.segment
     if segment.vectors.shape[1] != dimension or not dimension:
         return np.full(segment.chunk_count, _NO_VECTOR, np.uint8)
@@ -172,7 +176,7 @@ def _rough_distances(
 
 
 def _quantile(values: Distances, rank: int) -> int:
-    """Return the value that about `rank` of the values do not exceed, at most `_MAX_DISTANCE`."""
+    """Return the value that about `rank` of the values do not exceed; at most `_MAX_DISTANCE`."""
     if rank >= len(values):
         return _MAX_DISTANCE
     return min(int(np.partition(values, rank)[rank]), _MAX_DISTANCE)

@@ -1,6 +1,6 @@
-"""Selection of the chunks that can contain quoted phrases, by the words of the phrases; pure.
+"""Selects the chunks that can contain quoted phrases, by the words of the phrases. Pure.
 
-The lexical index stores words, not their order, so each of these chunks is still to be read.
+The lexical index does not store the order of words, so the texts of these chunks must be read.
 """
 
 import re
@@ -18,19 +18,19 @@ from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-Forms = tuple[int, ...]  # hashes of terms: a word is there under one of them
+Forms = tuple[int, ...]  # hashes of terms: a word is indexed under one of them
 Key = tuple[str, int, int]  # path, first byte, end
 
-# The same separators as in `term_table`: ASCII characters that are part of none.
+# Words between the same separators as in `term_table`: ASCII characters that are part of no word.
 _WORD = re.compile(r"[^\x00-/:-@\[-^`{-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseWords:
-    """Words of phrases.
+    """The words of phrases.
 
-    `inner` words begin and end inside of a phrase; `outer` words are at its edges and may go on in
-    the text.
+    `inner` words begin and end within a phrase. `outer` words are at its edges; in the text, they
+    may be parts of longer words.
     """
 
     inner: tuple[Forms, ...]
@@ -39,10 +39,10 @@ class PhraseWords:
 
 @dataclass(frozen=True, slots=True)
 class PhraseCandidates:
-    """Live chunks in allowed files that can contain the phrases, by view (C,).
+    """Masks of live chunks in allowed files that can contain the phrases, by view, (C,).
 
-    No chunk outside `chunks` contains all phrases. `whole_word_chunks` are those of them in
-    which the words at the edges are complete words, too.
+    Only chunks marked in `chunks` can contain all phrases. `whole_word_chunks` marks those in which
+    the words at the edges are also complete words.
     """
 
     chunks: tuple[Mask, ...]
@@ -50,7 +50,7 @@ class PhraseCandidates:
 
 
 def extract_phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWords:
-    """Extract the words to look up, in any case, without words that have letters outside ASCII."""
+    """Extract the words to look up, in any letter case. Words with non-ASCII letters are left out."""
     inner = dict[Forms, None]()
     outer = dict[Forms, None]()
     for phrase in phrases:
@@ -61,7 +61,7 @@ def extract_phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWord
 
 
 def _common_words(words_by_spelling: Sequence[dict[Forms, bool]]) -> dict[Forms, bool]:
-    """Return the words that all spellings have; True: inside of each of them."""
+    """Return the words that all spellings have; True if a word is within each of them."""
     return {
         forms: all(words[forms] for words in words_by_spelling)
         for forms in words_by_spelling[0]
@@ -70,7 +70,7 @@ def _common_words(words_by_spelling: Sequence[dict[Forms, bool]]) -> dict[Forms,
 
 
 def _split_spelling(phrase: str, terms: TermCache) -> dict[Forms, bool]:
-    """Split one spelling into words; True: the word begins and ends inside of the spelling."""
+    """Split one spelling into words; True if a word begins and ends within the spelling."""
     words = dict[Forms, bool]()
     for match in _WORD.finditer(phrase):
         within = match.start() > 0 and match.end() < len(phrase)
@@ -89,8 +89,8 @@ def find_phrase_candidates(
 ) -> PhraseCandidates:
     """Find the chunks that can contain phrases of these words.
 
-    `allowed` (F,): the live files that may be shown; `chunks`, by view (C,): the chunks that
-    may be. None: all.
+    `allowed`, (F,), marks the live files that may be shown. `chunks`, by view, (C,), marks the
+    chunks that may be shown. None stands for all.
     """
     files_by_segment = None if allowed is None else live.by_segment(np.flatnonzero(allowed))
     candidates = list[Mask]()
@@ -115,7 +115,7 @@ def count_chunks(chunks: Sequence[Mask]) -> int:
 def list_chunk_keys(
     views: Sequence[SegmentView], live: LiveDocuments, chunks: Sequence[Mask]
 ) -> list[Key]:
-    """List the keys of marked live chunks."""
+    """Return the keys of marked live chunks."""
     keys = list[Key]()
     for view, segment_files, start, mask in zip(
         views, live.segment_files, live.starts, chunks, strict=True
@@ -130,9 +130,9 @@ def list_chunk_keys(
 
 
 def _word_forms(word: str, terms: TermCache) -> Forms:
-    """Return hashes of the terms under which a lower-case word is indexed.
+    """Return the hashes of the terms under which a lower-case word may be indexed.
 
-    As one word it is stemmed; as an identifier of several parts it is not.
+    A plain word is indexed by its stem. An identifier of several parts is indexed unstemmed.
     """
     name = word.strip("_")
     parts = split_parts(word)
@@ -149,7 +149,7 @@ def _chunks_of_files(view: SegmentView, files: slice | NDArray[Any]) -> Mask:
 
 
 def _keep_chunks_with_words(view: SegmentView, words: Sequence[Forms], chunks: Mask) -> Mask:
-    """Clear the chunks that lack one of the words; changes `chunks` and returns it."""
+    """Clear the chunks that lack one of the words. Changes `chunks` in place and returns it."""
     for forms in words:
         marked = np.zeros(len(chunks), np.bool_)
         for rows in view.segment.chunk_rows(np.array(sorted(forms), np.uint64)):

@@ -1,4 +1,4 @@
-"""Selection of the chunks of a segment that define symbols by kind and by name; pure."""
+"""Selects the chunks of a segment that define symbols of given kinds and names. Pure."""
 
 import re
 import threading
@@ -19,9 +19,10 @@ _ASCII = 0x80  # bytes below it
 
 
 class SymbolMasks:
-    """Cache of chunk masks by symbol filter, as long as their segment lives; safe in threads.
+    """A cache of chunk masks by segment and symbol filter. Thread-safe.
 
-    A name costs a microsecond a symbol, and two to split; the next question has the same.
+    An entry lives as long as its segment. Matching a name costs one microsecond per symbol
+    (`split_mask`: two), and later questions often have the same filter.
     """
 
     def __init__(self) -> None:
@@ -29,11 +30,11 @@ class SymbolMasks:
         self._lock = threading.Lock()
 
     def mask(self, segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
-        """Return the result of `match_symbols` from the cache; it is read-only."""
+        """Return the cached result of `match_symbols`, which is read-only."""
         return self._cached(segment, kinds, name, match_symbols)
 
     def split_mask(self, segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
-        """Return the result of `split_matches` from the cache; it is read-only."""
+        """Return the cached result of `split_matches`, which is read-only."""
         return self._cached(segment, kinds, name, split_matches)
 
     def _cached(
@@ -49,17 +50,17 @@ class SymbolMasks:
 
 
 def match_symbols(segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
-    """Mark the chunks that define a symbol of one of the `kinds` whose name matches the glob, (C,).
+    """Mark the chunks that define a symbol with a matching kind and name, (C,).
 
-    Without `kinds`, any kind matches. The SQL form is in `filters.conditions`.
+    `name` is a glob. Without `kinds`, any kind matches. The SQL form is in `filters.conditions`.
     """
     return _chunks_with(segment, _matching_symbols(segment, kinds, name))
 
 
 def split_matches(segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
-    """Split `match_symbols`: chunks with a name as written in the glob, and with another, (2, C).
+    """Split the result of `match_symbols` in two, (2, C): names as written in the glob, and others.
 
-    As written means that case and leading underscores count. A chunk may be in both rows.
+    "As written" means that case and leading underscores count. A chunk may be in both rows.
     """
     matching = _matching_symbols(segment, kinds, name)
     written = matching.copy()
@@ -96,7 +97,7 @@ def _find_names_with(segment: Segment, text: str) -> Mask:
         return ~marked
     lowered = segment.symbol_names.tobytes().lower()
     offsets = [match.start() for match in re.finditer(re.escape(text.lower().encode()), lowered)]
-    # A match across two names counts for the first, which the matcher then rejects.
+    # A match across two names marks the first name; the matcher rejects it later.
     for positions in (np.array(offsets, np.int64), np.flatnonzero(segment.symbol_names >= _ASCII)):
         marked[np.searchsorted(segment.symbol_ends, positions, side="right")] = True
     return marked
@@ -105,7 +106,7 @@ def _find_names_with(segment: Segment, text: str) -> Mask:
 def _match_names(
     segment: Segment, symbols: NDArray[np.int64], matches: Callable[[str, str], bool]
 ) -> Mask:
-    """Mark the symbols whose name matches; a symbol without a name never does."""
+    """Mark the symbols with a matching name. A symbol without a name never matches."""
     raw = segment.symbol_names.tobytes()
     ends = segment.symbol_ends[symbols]
     starts = np.where(symbols > 0, segment.symbol_ends[symbols - 1], 0)
@@ -126,7 +127,10 @@ def _match_names(
 
 
 def _kind_in(name: str, kind_hash: int, hash_cache: dict[str, int]) -> str:
-    """Return the first part of a name if it is the symbol's kind, of which a segment has a hash."""
+    """Return the first part of a qualified name if it is the symbol's kind, else "".
+
+    A segment stores only the hash of the kind.
+    """
     first, dot, _ = name.partition(".")
     if not dot:
         return ""

@@ -1,4 +1,4 @@
-"""Coverage of a text by the chunks of files: the share of its words that are in one place. Pure."""
+"""Computes how much of a text one chunk of a file covers: the share of its words there. Pure."""
 
 from collections.abc import Sequence
 
@@ -16,18 +16,18 @@ from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.segments.live_documents import select_live
 from cocosearchd.search.lexical.segments.segment import Segment
 
-MIN_TERMS = 3  # of a text: fewer are no evidence that a place has the text
-# Terms that more chunks have, of all: they cost time, and weigh little.
+MIN_TERMS = 3  # counted terms of a text: fewer are no evidence that a place has the text
+# Terms that are in more than this share of all chunks are ignored: they cost time and weigh little.
 COMMON_SHARE = 0.1
-MIN_COMMON = 50  # chunks
+MIN_COMMON = 50  # chunks: a term in at most so many chunks is never ignored
 
 
 def cover_files(corpus: Corpus, terms: Sequence[int]) -> Floats:
-    """Return the largest share of a text, by idf, that a chunk of each live file has: (F,), 0 to 1.
+    """Return for each live file the largest share of a text in one of its chunks: (F,), 0 to 1.
 
-    `terms` are the hashes of the text. Those that nothing in an index has, such as values in a
-    message, do not count there; neither do common ones. It is 0 for every file of an index if fewer
-    than `MIN_TERMS` are left.
+    Shares are weighted by idf. `terms` are the term hashes of the text. In each index, terms that
+    no chunk has (such as values in a message) and common terms do not count. If fewer than
+    `MIN_TERMS` terms are left, every file of the index has 0.
     """
     runs = find_runs(corpus, np.array(terms, np.uint64), Segment.chunk_row_bounds)
     counts = sum_runs(corpus, runs, count_live_chunks(corpus, runs), len(terms))
@@ -41,7 +41,7 @@ def cover_files(corpus: Corpus, terms: Sequence[int]) -> Floats:
 
 
 def _cover_views(corpus: Corpus, runs: PostingRuns, shares: Floats) -> list[Floats]:
-    """Return by view the largest sum of shares in a chunk of each file of its segment, (F,)."""
+    """Return, by view, for each file of the segment its largest sum of shares in one chunk, (F,)."""
     covered: list[Floats | None] = [None] * len(corpus.views)
     weights = shares[corpus.view_groups.numbers[runs.views], runs.terms]
     for number in np.flatnonzero(weights).tolist():

@@ -1,1 +1,1 @@
-"""Immutable segments of an index: built, merged, kept on disk, with the live files of each."""
+"""Immutable segments of an index: building, merging, files on disk, and live files."""

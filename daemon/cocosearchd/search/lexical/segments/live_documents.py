@@ -1,4 +1,4 @@
-"""Live files of the views of a snapshot, numbered through, with the signals of their paths."""
+"""The live files of a snapshot, numbered across its views, with the signals of their paths."""
 
 import threading
 from collections import OrderedDict
@@ -16,14 +16,14 @@ from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.segments.path_names import PathNames
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-# Files whose cosines estimate the mean and the deviation of the index. The mean is off by 0.03
-# deviations, for all files alike.
+# Sampled files: their cosines estimate the mean and the deviation of the index. The estimated mean
+# is off by 0.03 deviations, equally for all files.
 SAMPLE = 1024
-MASKS = 8  # cached filters on files: computing one costs half a microsecond a file
+MASKS = 8  # cached filters on files: computing a mask costs half a microsecond per file
 
 
 class MaskCache:
-    """Least-recently-used cache of masks of live files by their filter; safe in threads."""
+    """A least-recently-used cache of masks by filter. Thread-safe."""
 
     def __init__(self, entries: int = MASKS) -> None:
         self._entries = entries
@@ -31,7 +31,7 @@ class MaskCache:
         self._lock = threading.Lock()
 
     def mask(self, key: Hashable, compute: Callable[[], Mask]) -> Mask:
-        """Return the mask of a key, computed on a miss; it is read-only."""
+        """Return the mask of a key; compute it on a miss. The mask is read-only."""
         with self._lock:
             mask = self._masks.pop(key, None)
         if mask is None:
@@ -46,29 +46,29 @@ class MaskCache:
 
 @dataclass(frozen=True, eq=False)
 class LiveDocuments:
-    """F live files of a snapshot, numbered in the order of the views.
+    """The F live files of a snapshot, numbered in the order of the views.
 
-    Compared by identity.
+    Objects are compared by identity.
     """
 
     paths: tuple[str, ...]  # (F,)
     languages: tuple[str, ...]  # (F,)
-    # by view: the number of each live file in its segment, ascending
+    # by view: the numbers of its live files in its segment, ascending
     segment_files: tuple[Ints, ...]
     ends: Ints  # by view: the number after its last live file
-    sample: Ints  # at most about `SAMPLE` files, chosen by their paths
+    sample: Ints  # about `SAMPLE` files at most, chosen by the hashes of their paths
     file_signals: dict[str, Floats]  # test, aside, prose, reexporter, depth, log_size: (F,)
-    # freed with the snapshot, as nothing else holds the masks
+    # freed with the snapshot, because nothing else refers to the masks
     masks: MaskCache = field(default_factory=MaskCache, repr=False)
 
     @cached_property
     def path_set(self) -> frozenset[str]:
-        """The paths as a set, made when a name is first looked up: some 10 ms for 100,000."""
+        """The paths as a set, made at the first lookup: some 10 ms for 100,000 paths."""
         return frozenset(self.paths)
 
     @cached_property
     def stem_set(self) -> frozenset[str]:
-        """The names of the files without suffix, made when a report first asks for them."""
+        """The file names without suffix as a set, made when a report first needs it."""
         return frozenset(map(ranking_signals.file_stem, self.paths))
 
     def by_segment(self, files: Ints) -> list[Ints]:
@@ -88,13 +88,15 @@ class LiveDocuments:
         return [0, *self.ends.tolist()][: len(self.ends)]
 
 
-FileFilter = Callable[[LiveDocuments], Mask | None]  # (F,): the files that may be shown; None: all
+FileFilter = Callable[
+    [LiveDocuments], Mask | None
+]  # returns (F,): the files that may be shown; None for all
 
 
 def collect_live_documents(
     views: Sequence[SegmentView], names: Sequence[PathNames]
 ) -> LiveDocuments:
-    """Collect the live files of views. `names`: of their segments."""
+    """Collect the live files of views. `names` are the path names of their segments."""
     hashes = select_live(views, [view.path_hashes for view in names])
     segment_files = tuple(np.arange(view.segment.file_count)[view.live_files] for view in views)
     return LiveDocuments(
@@ -119,12 +121,12 @@ def _file_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> d
 
 
 def select_live(views: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Select the values of live files from the values of all files of each view: (F,)."""
+    """Select the values of the live files: (F,). `arrays` have the values of all files, by view."""
     return join_arrays([array[view.live_files] for view, array in zip(views, arrays, strict=True)])
 
 
 def files_with_chunks(views: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
-    """Mark the live files that have at least one of the chunks, by view (C,): a mask (F,)."""
+    """Mark the live files with at least one marked chunk: (F,). `chunks` are masks by view, (C,)."""
     files = [
         np.logical_or.reduceat(mask, view.segment.chunk_starts)
         for view, mask in zip(views, chunks, strict=True)
@@ -134,7 +136,7 @@ def files_with_chunks(views: Sequence[SegmentView], chunks: Sequence[Mask]) -> M
 
 
 def join_arrays(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays; without any: an empty float32 array."""
+    """Concatenate arrays; without arrays, return an empty float32 array."""
     if len(arrays) == 1:
         return arrays[0]
     return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)

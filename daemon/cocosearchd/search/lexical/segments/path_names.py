@@ -1,6 +1,5 @@
-"""File names of a segment, to be searched: derived at load, never stored.
-
-They are joined to one text with an index of its trigrams.
+"""File names of a segment, to be searched: derived at load, never stored. They are joined to one
+text with an index of its trigrams.
 """
 
 import zlib
@@ -25,13 +24,13 @@ from cocosearchd.search.lexical.ranking_signals import (
 )
 from cocosearchd.search.lexical.segments.segment import Segment
 
-CACHED_WORDS = 1024  # of questions, whose trigrams are kept
+CACHED_WORDS = 1024  # words of questions with cached trigrams
 _MIN_STEM_LENGTH = 3  # characters: a shorter stem is no evidence as the prefix of a word
 
 
 @dataclass(frozen=True, slots=True)
 class FileStems:
-    """Names of F files without suffix, S unique ones, and an index of them."""
+    """The names of F files without suffix, with S unique stems, and a trigram index of the stems."""
 
     paths: Sequence[str]  # (F,)
     stems: tuple[str, ...]  # (S,)
@@ -75,7 +74,7 @@ def make_file_stems(paths: Sequence[str]) -> FileStems:
 
 @dataclass(frozen=True, slots=True)
 class PathNames:
-    """Names of F files, derived from a segment's paths and never stored."""
+    """The names of F files. They are derived from the paths of a segment and never stored."""
 
     paths: tuple[str, ...]  # (F,)
     numbers: dict[str, int]  # path -> file
@@ -87,7 +86,9 @@ class PathNames:
     aside: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
     reexporter: Floats  # (F,) 0 or 1
-    path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a hash of each path, the same in every index
+    path_hashes: NDArray[
+        np.float64
+    ]  # (F,) 0 to 1: a hash of each path; it does not depend on the index
 
 
 def read_path_names(segment: Segment) -> PathNames:
@@ -116,19 +117,20 @@ def read_path_names(segment: Segment) -> PathNames:
 
 @dataclass(frozen=True, slots=True)
 class WordForm:
-    """Form of a word in a file's name.
+    """A form of a word in a file name.
 
-    A form that begins with a shorter form can only match where that one does.
+    `within` is a shorter form that this form begins with: this form can only match where the
+    shorter form does.
     """
 
     text: str
     within: str | None
-    grams: slice  # of the trigrams of the question
+    grams: slice  # its trigrams among those of the question
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """Word of a question, its forms, shortest first, and its weight where it explains a name."""
+    """A word of a question, its forms (shortest first), and its weight for explaining a name."""
 
     text: str
     forms: tuple[WordForm, ...]
@@ -137,7 +139,7 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True)
 class NameQuery:
-    """Words of a question to look up in names, prepared once for all segments."""
+    """The words of a question to look up in file names, prepared once for all segments."""
 
     words: tuple[QueryWord, ...]
     grams: NDArray[np.uint64]
@@ -146,7 +148,7 @@ class NameQuery:
 def make_name_query(
     words: Sequence[str], stems: Sequence[str], shares: Sequence[float]
 ) -> NameQuery:
-    """Prepare the lookup of `words` with their `stems` and weights in `shares`."""
+    """Prepare the lookup of `words`. `stems` and `shares` (weights) are parallel to `words`."""
     query_words = list[QueryWord]()
     grams = [np.zeros(0, np.uint64)]
     size = 0
@@ -165,9 +167,9 @@ def make_name_query(
 
 
 def stem_coverage(names: FileStems, query: NameQuery) -> Floats:
-    """Share of each file's name that words of the query explain, 0 to 1, (F,).
+    """Compute the share of each file name that words of the query explain, 0 to 1, (F,).
 
-    "route group" explains all of `routegroup`.
+    For example, "route group" explains all of `routegroup`.
     """
     explained = np.zeros(len(names.stems), np.float32)
     extra: dict[int, float] = {}
@@ -195,7 +197,9 @@ def stem_coverage(names: FileStems, query: NameQuery) -> Floats:
 
 
 def best_name_match(names: FileStems, identifiers: Sequence[str]) -> Floats:
-    """Return the best `ranking_signals.name_match` of each file's stem with an identifier, (F,)."""
+    """Return for each file the best `ranking_signals.name_match` of its stem with an identifier,
+    (F,).
+    """
     values = np.zeros(len(names.stems), np.float32)
     for identifier in identifiers:
         for number in _find_candidate_stems(names, identifier.lower().replace("_", "")):
@@ -204,7 +208,7 @@ def best_name_match(names: FileStems, identifiers: Sequence[str]) -> Floats:
 
 
 def _longest_forms(names: FileStems, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
-    """Find the stems that contain a form, with the length of the longest such form."""
+    """Map each stem that contains a form to the length of the longest such form."""
     lengths: dict[int, int] = {}
     scanned: dict[str, list[int]] = {}
     for form in word.forms:  # shortest first, so that the longest wins
@@ -227,7 +231,10 @@ def _longest_forms(names: FileStems, word: QueryWord, starts: Ints, ends: Ints) 
 def _find_prefix_stems(
     names: FileStems, word: QueryWord, credit: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Find the files whose stem begins the word, where no longer form is in the full path."""
+    """Find the files with a stem that is a prefix of the word; yield the file and the length.
+
+    Files with a longer form of the word in the full path are left out.
+    """
     evidence = [form.text for form in word.forms if len(form.text) >= _MIN_STEM_LENGTH]
     for length in range(_MIN_STEM_LENGTH, min(len(word.text), names.longest) + 1):
         number = names.stem_numbers.get(word.text[:length])
@@ -241,7 +248,9 @@ def _find_prefix_stems(
 
 
 def _find_candidate_stems(names: FileStems, name: str) -> set[int]:
-    """Find the stems that may match a name: its prefixes, and the stems that it begins."""
+    """Find the stems that may match a name: stems that are its prefixes, and stems that begin with
+    it.
+    """
     if not name:
         return set()
     beginnings = (name[:length] for length in range(1, min(len(name), names.longest) + 1))
@@ -269,7 +278,7 @@ def find_in_names(names: FileStems, text: str) -> list[int]:
 
 
 def _find_by_grams(names: FileStems, text: str, starts: Ints, ends: Ints) -> list[int]:
-    """Find a text by its rarest trigram; `starts` and `ends` are the slices of all its trigrams."""
+    """Find a text by its rarest trigram; `starts` and `ends` bound the entries of its trigrams."""
     if not len(starts):
         return list(_scan(names.joined, text))
     rarest = int((ends - starts).argmin())
@@ -290,14 +299,16 @@ def _scan(names: str, text: str) -> Iterator[int]:
 
 @lru_cache(maxsize=CACHED_WORDS)
 def _grams_of_word(text: str) -> NDArray[np.uint64]:
-    """Return `_grams` of a word of a question, which is looked up in many segments."""
+    """Return `_grams` of a text; cached, because a word of a question is looked up in many
+    segments.
+    """
     return _grams(text)
 
 
 def _grams(text: str) -> NDArray[np.uint64]:
-    """Encode each three characters in a row as a number, 21 bits each, which fits any character.
+    """Encode each trigram as a number with 21 bits per character, which fits any character.
 
-    A text of less than three characters has none.
+    A text of less than three characters has no trigrams.
     """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     grams: NDArray[np.uint64] = (

@@ -1,11 +1,10 @@
 """Segments: the postings of files as immutable arrays.
 
-A segment is built from documents and answers with the rows of a term. Terms and names are sorted
-hashes, each with the slice of its rows (compressed sparse rows). The chunks of a file are
-contiguous. A segment does not record which files are alive: a `SegmentView` pairs the two, and is
-replaced, not changed.
-
-Segments are kept on disk: if a column changes, raise `segment_files.FORMAT`.
+A segment is built from documents and finds the rows of a term. Terms and names are sorted hashes,
+each with a slice of rows (compressed sparse rows). The chunks of a file are contiguous. A segment
+does not record which files are alive. A `SegmentView` pairs a segment with its live files; a view
+is replaced, never changed. Segments are stored on disk: if a column changes, raise
+`segment_files.FORMAT`.
 """
 
 from collections.abc import Sequence
@@ -26,9 +25,10 @@ from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, co
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Segment:
-    """Postings of F files and C chunks, with P and Q rows and N names, as arrays only.
+    """The postings of F files and C chunks, with P chunk rows, Q file rows and N names.
 
-    So it can be mapped from disk. Compared by identity.
+    A segment has only arrays, so that it can be mapped from disk. Segments are compared by
+    identity.
     """
 
     paths: NDArray[np.uint8]  # UTF-8, concatenated
@@ -36,21 +36,21 @@ class Segment:
     languages: NDArray[np.uint8]  # UTF-8, concatenated
     language_ends: Ints  # (F,)
     generations: Ints  # (F,)
-    digests: NDArray[np.uint64]  # (F,): of the stored chunks; 0: unknown
+    digests: NDArray[np.uint64]  # (F,): digest of the stored chunks; 0 if unknown
     characters: Ints  # (F,)
     chunk_starts: Ints  # (F,): the first chunk of each file
     chunk_ends: Ints  # (F,): the chunk after the last of each file
     file_lengths: Floats  # (F, 4): terms of everything, defined, commented, path
     file_vectors: NDArray[np.int8]  # (F, D): the mean of the vectors of a file's chunks
-    file_scales: Floats  # (F,): 0 where no chunk has a vector
+    file_scales: Floats  # (F,): 0 if no chunk has a vector
     keys: Ints  # (C, 2): start and end byte
     chunk_files: NDArray[np.int32]  # (C,)
     chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
-    # (C,): the factor of each row of `vectors`; 0 without a vector
+    # (C,): the factor of each row of `vectors`; 0 for a chunk without a vector
     scales: Floats
     without_vector: Ints  # numbers of the chunks without a vector
-    # (W, C): a bit for each number of a vector, W = D / 64 rounded up
+    # (W, C): one bit per dimension of a vector; W = D / 64, rounded up
     binary_vectors: NDArray[np.uint64]
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
@@ -78,7 +78,7 @@ class Segment:
 
     @property
     def file_count(self) -> int:
-        """F, the dead included."""
+        """Number of files, F, including dead files."""
         return len(self.path_ends)
 
     @property
@@ -87,11 +87,11 @@ class Segment:
         return len(self.keys)
 
     def path_list(self) -> list[str]:
-        """List the paths, in the order of the files."""
+        """Return the paths, in the order of the files."""
         return _unpack_texts(self.paths, self.path_ends)
 
     def language_list(self) -> list[str]:
-        """List the languages, in the order of the files."""
+        """Return the languages, in the order of the files."""
         return _unpack_texts(self.languages, self.language_ends)
 
     def defining_chunks(self) -> Mask:
@@ -101,11 +101,11 @@ class Segment:
         return mask
 
     def chunk_row_bounds(self, terms: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-        """Find the first row of each term in `posting_chunks`, and the row after its last."""
+        """Find the first row of each term in `posting_chunks`, and the end of its rows."""
         return _find_bounds(self.chunk_terms, self.chunk_slices, terms)
 
     def file_row_bounds(self, terms: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-        """Find the first row of each term in `posting_files`, and the row after its last."""
+        """Find the first row of each term in `posting_files`, and the end of its rows."""
         return _find_bounds(self.file_terms, self.file_slices, terms)
 
     def chunk_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
@@ -119,10 +119,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentView:
-    """Segment with its live files `alive` (F,) and live chunks `alive_chunks` (C,). None: all are.
+    """A segment with the masks of its live files, `alive` (F,), and chunks, `alive_chunks` (C,).
 
-    `restored_generations` (F,): the generations of files that died and came back since the
-    segment was made. None: none did.
+    A mask is None if all are alive. `restored_generations`, (F,), has the generations of files that
+    were dead and were restored since the segment was made; None if no file was restored.
     """
 
     segment: Segment
@@ -133,14 +133,14 @@ class SegmentView:
     def with_deleted(self, files: Sequence[int]) -> "SegmentView":
         """Return a copy in which these files are dead.
 
-        The masks are copied, because readers may hold the old ones.
+        The masks are copied, because readers may still use the old masks.
         """
         alive = self._copy_alive()
         alive[list(files)] = False
         return replace(self, alive=alive, alive_chunks=alive[self.segment.chunk_files])
 
     def with_restored(self, files: Sequence[int], generations: Sequence[int]) -> "SegmentView":
-        """Return a copy in which these dead files are alive again, with new generations."""
+        """Return a copy in which these dead files are alive again, with new `generations`."""
         alive = self._copy_alive()
         restored = self.generations.copy()
         alive[list(files)] = True
@@ -156,7 +156,7 @@ class SegmentView:
 
     @property
     def generations(self) -> Ints:
-        """Generation of the last change of each file, (F,)."""
+        """The generation of the last change of each file, (F,)."""
         return (
             self.segment.generations
             if self.restored_generations is None
@@ -180,9 +180,9 @@ class SegmentView:
 
 
 def build_segment(documents: Sequence[Documents], dimension: int = 0) -> Segment:
-    """Build one segment of documents, in their order.
+    """Build one segment from documents, in their order.
 
-    `dimension`: of the vectors; documents without vectors get zero rows.
+    `dimension` is the dimension of the vectors. Documents without vectors get zero rows.
     """
     counts = _join(documents, "chunk_counts", np.int64)
     ends = np.cumsum(counts)
@@ -282,10 +282,10 @@ def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
 
 
 def quantise_to_bits(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
-    """Quantise (n, D) numbers to one bit each: (W, n) words of 64 bits, set above zero.
+    """Quantise vectors, (n, D), to one bit per number: (W, n) words of 64 bits.
 
-    The last word is filled up with zeros. The layout is word by word, because a query is
-    compared with the same word of all rows at once.
+    A bit is set for a number above zero. The last word is padded with zeros. The words of one
+    position are contiguous, because a query is compared with the same word of all rows at once.
     """
     packed = np.packbits(vectors > 0, axis=1)
     words = -(-packed.shape[1] // 8)
@@ -295,7 +295,7 @@ def quantise_to_bits(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
 
 
 def size_bytes(segment: Segment) -> int:
-    """Return bytes of all arrays."""
+    """Return the size of all arrays in bytes."""
     return sum(getattr(segment, column.name).nbytes for column in fields(Segment))
 
 
@@ -316,7 +316,7 @@ def _find_bounds(
 
 
 def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
-    """Sort rows stably by term. Returns the order, the unique terms and their slices."""
+    """Sort rows stably by term; return the order, the unique terms and their slices."""
     order = np.argsort(terms, kind="stable")
     ordered = terms[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(terms)])
@@ -324,12 +324,12 @@ def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], 
 
 
 def _join(batches: Sequence[object], column: str, kind: type) -> Array:
-    """Join one column of all batches."""
+    """Concatenate one column of all batches."""
     return concatenate([getattr(batch, column) for batch in batches], kind)
 
 
 def _join_vectors(vectors: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
-    """Join rows, with zero rows for vectors of another dimension."""
+    """Concatenate vectors. Vectors of another dimension become zero rows."""
     blocks = [
         rows if rows.shape[1] == dimension else np.zeros((len(rows), dimension), np.int8)
         for rows in vectors
@@ -341,12 +341,12 @@ def _join_chunk_numbers(
     documents: Sequence[Documents],
     postings: Sequence[ChunkPostings | NamePostings | SymbolPostings],
 ) -> NDArray[np.int32]:
-    """Join the chunks of postings, numbered through all documents."""
+    """Concatenate the chunk numbers of postings, renumbered across all documents."""
     return _renumber([batch.chunk for batch in postings], [len(batch.keys) for batch in documents])
 
 
 def _renumber(numbers: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:
-    """Renumber positions within documents through all of them; `sizes`: the counts per document."""
+    """Concatenate positions within batches, renumbered across all. `sizes` has the count per batch."""
     firsts = np.cumsum([0, *sizes], dtype=np.int32)[:-1]
     return concatenate(
         [part + first for part, first in zip(numbers, firsts, strict=True)], np.int32
@@ -364,7 +364,7 @@ def _unpack_texts(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
     raw = blob.tobytes()
     stops = ends.tolist()
     starts = [0, *stops][: len(stops)]
-    if raw.isascii():  # as nearly all paths are: then byte offsets are character offsets
+    if raw.isascii():  # true for nearly all paths: then byte offsets are character offsets
         text = raw.decode("ascii")
         return [text[start:end] for start, end in zip(starts, stops, strict=True)]
     return [

@@ -1,10 +1,10 @@
-"""Segments on disk: one immutable file per segment, and a list of segments that is replaced last.
+"""Saves segments on disk: one immutable file per segment, and a list of segments, written last.
 
-A saved snapshot only saves time at start. If anything is wrong with one (another version, another
-database, a byte that changed), it counts as absent.
+A saved snapshot only saves time at start. If anything is wrong with it (another version, another
+database, a changed byte), it counts as absent.
 
-Vectors are half of a segment, and PostgreSQL has them as well: the files of small segments leave
-them out, and whoever loads one reads them there (`stored_vectors`).
+Vectors are half of a segment, and PostgreSQL has them as well. Therefore the files of small
+segments leave them out, and `stored_vectors` reads them from PostgreSQL after a load.
 """
 
 import hashlib
@@ -25,21 +25,22 @@ from cocosearchd.search.lexical.array_types import Array
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, size_bytes
 
 log = logging.getLogger(__name__)
-# Version of the files. Raise it when terms, definitions, comments or fields change: all segments are
-# then built anew at the next start. `tests/versions.py` notices a forgotten raise.
+# Version of the files. Raise it when terms, definitions, comments or fields change: then the next
+# start builds all segments anew. `tests/versions.py` detects a forgotten raise.
 FORMAT = 12
 _SEGMENT_LIST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
-_HEAD_SIZE = 8  # bytes of the number at the beginning of a file, the length of its head
-# The size of a segment up to which its arrays are packed. A larger one is only mapped: to unpack it
-# would take a second of each start, and the kernel could not drop its pages.
+_HEAD_SIZE = 8  # bytes of the number at the start of a file: the length of its head
+# Arrays are packed in segments up to this size. A larger segment is only mapped: unpacking it would
+# take a second at each start, and the kernel could not drop its pages.
 PACKED_BYTES = 256 << 20
-_PACKING_LEVEL = 1  # of zlib: higher ones save 6 % more for twice the time
-_WORTH_PACKING = 0.75  # share of the size; what saves less stays mapped
-# The bytes of an array that are packed to see whether the rest is worth it: hashes are not.
+_PACKING_LEVEL = 1  # level of zlib: higher levels save 6 % more in twice the time
+_WORTH_PACKING = 0.75  # packed share of the size; an array with a larger share stays mapped
+# Bytes of an array that are packed as a sample, to see whether packing pays. It does not for
+# hashes.
 _SAMPLE_BYTES = 1 << 16
-# The size of the vectors of a segment up to which its file leaves them out: some 60,000 chunks. A
-# start reads them from PostgreSQL, for 13 microseconds of CPU a chunk.
+# If the vectors of a segment are at most this large (some 60,000 chunks), its file leaves them out.
+# A start reads them from PostgreSQL, for 13 microseconds of CPU per chunk.
 LEFT_OUT_BYTES = 16 << 20
 _VECTORS = ("vectors", "binary_vectors")
 _FIELDS = [column.name for column in fields(Segment)]
@@ -57,8 +58,8 @@ class SegmentFile:
 class SavedSnapshot:
     """Segment views with arrays mapped from disk, and their files, in the same order.
 
-    `reduced`: by path, the reason why less than the text of a file is searched. The vectors of the
-    segments in `without_vectors` are zero: they are left out of the files.
+    `reduced` maps a path to the reason why the file is searched by less than its text. The vectors
+    of the segments in `without_vectors` are zero, because their files leave them out.
     """
 
     generation: int
@@ -137,7 +138,7 @@ def _list_row(view: SegmentView, file: SegmentFile) -> dict[str, Any]:
 
 
 def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
-    """Load the snapshot of `owner`, or return None if there is no valid one."""
+    """Load the snapshot of `owner`; return None if there is no valid snapshot."""
     try:
         segment_list = json.loads((folder / _SEGMENT_LIST).read_text("utf-8"))
         if segment_list["format"] != FORMAT or segment_list["owner"] != dict(owner):
@@ -196,14 +197,14 @@ def _write(folder: Path, segment: Segment) -> SegmentFile:
 def _write_blocks(path: Path, segment: Segment) -> None:
     """Write a segment: the length of a head, the head, and the blocks of the arrays.
 
-    The head says for each array its type, shape, first byte behind the head, and the bytes of its
-    block if it is packed there. Equal arrays share a block. A vector array that is left out has
-    neither.
+    For each array, the head has its type, its shape, the offset of its block after the head, and
+    the size of the block if it is packed. Equal arrays share a block. For a vector array that is
+    left out, offset and size are null.
     """
     may_pack = size_bytes(segment) <= PACKED_BYTES
     left_out = _VECTORS if 0 < segment.vectors.nbytes <= LEFT_OUT_BYTES else ()
     table = dict[str, tuple[Any, ...]]()
-    places = dict[bytes, int]()  # digest of a block -> its first byte
+    places = dict[bytes, int]()  # digest of a block -> its offset
     blocks = list[memoryview]()
     end = 0
     for key in _FIELDS:
@@ -232,21 +233,21 @@ def _write_blocks(path: Path, segment: Segment) -> None:
 
 
 def _bytes_of(array: Array) -> memoryview:
-    """Return the bytes of a contiguous array without a copy of them."""
+    """Return the bytes of a contiguous array without copying them."""
     return array.reshape(-1).view(np.uint8).data
 
 
 def _gap(size: int) -> int:
-    """Return the bytes from the end of a block to where the next one begins."""
+    """Return the number of bytes from the end of a block to the start of the next block."""
     return -size % _ALIGNMENT
 
 
 def _map(path: Path, written: Segment | None = None) -> Segment:
-    """Map a segment file: the kernel may drop the pages of the arrays and read them again.
+    """Map a segment file, so that the kernel may drop the pages of its arrays and read them again.
 
-    Arrays that are packed or left out are taken from the segment that was `written` there. Without
-    it they are unpacked into memory, or zero. Raises `ValueError` or `zlib.error` if the file is
-    damaged.
+    Arrays that are packed or left out are taken from `written`, the segment that was just written
+    to the file. Without `written`, packed arrays are unpacked into memory, and arrays that are left
+    out are zero. Raises `ValueError` or `zlib.error` if the file is damaged.
     """
     with path.open("rb") as file:
         raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -270,23 +271,25 @@ def _map(path: Path, written: Segment | None = None) -> Segment:
 
 
 def _leaves_out_vectors(path: Path) -> bool:
-    """Tell from the head of a segment file whether vectors are left out of it."""
+    """Return True if a segment file leaves out vectors, according to its head."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
         table, _ = _read_head(raw)
     return table["vectors"][2] is None
 
 
 def _read_head(raw: mmap.mmap) -> tuple[dict[str, list[Any]], int]:
-    """Read the table of a segment file, and find the byte behind its head."""
+    """Read the table in the head of a segment file, and find the end of the head."""
     first_block = _HEAD_SIZE + int.from_bytes(raw[:_HEAD_SIZE], "little")
     return json.loads(raw[_HEAD_SIZE:first_block]), first_block
 
 
 def _pack(array: Array) -> bytes | None:
-    """Compress an array, if that pays: the bytes of equal weight of all numbers side by side.
+    """Compress an array if that pays: the first bytes of all numbers, then the second bytes, and so
+    on.
 
-    Most numbers are small or near to their neighbours, so most of these bytes are alike (the
-    "shuffle" of Blosc and HDF5). None: the array stays as it is, as hashes and vectors do.
+    Most numbers are small or near to their neighbours, so most of the adjacent bytes are equal (the
+    "shuffle" of Blosc and HDF5). The result is None if compression does not pay, as for hashes and
+    vectors.
     """
     columns = array.reshape(-1, 1).view(np.uint8)
     sample = columns[: _SAMPLE_BYTES // array.itemsize].T.tobytes()
@@ -297,7 +300,7 @@ def _pack(array: Array) -> bytes | None:
 
 
 def _unpack(packed: bytes, kind: "np.dtype[Any]", shape: Sequence[int]) -> Array:
-    """Return the array that `_pack` has compressed. Raises `ValueError` or `zlib.error`."""
+    """Restore an array that `_pack` has compressed. Raises `ValueError` or `zlib.error`."""
     expected = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     planes = zlib.decompress(packed, bufsize=expected)
     columns = np.frombuffer(planes, np.uint8).reshape(kind.itemsize, -1)

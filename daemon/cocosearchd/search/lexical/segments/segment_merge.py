@@ -1,8 +1,7 @@
-"""Merges of segments: the live documents of adjacent segments as one, and the merge policy.
+"""Merges the live documents of adjacent segments into one segment, by a merge policy.
 
-Commits append segments to the list of views. A segment is merged with those behind it when these
-are together as large, so that each row is written as often as the logarithm of the number of
-commits.
+Commits append segments to the list of views. A segment is merged with the segments after it when
+these are together as large. Therefore each row is written about log(number of commits) times.
 """
 
 from collections.abc import Sequence
@@ -14,9 +13,9 @@ import numpy as np
 from cocosearchd.search.lexical.array_types import Array, Ints, Mask
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, quantise_to_bits
 
-# Limits of merges, in chunks: while commits come, and at rest. A merge of 100,000 chunks takes 0.4
-# s, for which a commit waits. One of 430,000 chunks takes 1.5 s of CPU and 0.6 GB, half of which is
-# the result (measured).
+# Limits of merges, in chunks: while commits come, and while idle. A merge of 100,000 chunks takes
+# 0.4 s, and a commit waits for it. A merge of 430,000 chunks takes 1.5 s of CPU and 0.6 GB; half of
+# the memory is the result (measured).
 SEGMENT_CHUNKS = 100_000
 LARGEST_CHUNKS = 500_000
 _FILE_COLUMNS = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
@@ -25,42 +24,46 @@ _CHUNK_COLUMNS = ("keys", "chunk_lengths", "vectors", "scales")
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """Thresholds of merges: tighter ones make queries cheaper and commits dearer."""
+    """Thresholds of merges: tighter thresholds make queries cheaper and commits more expensive."""
 
-    # a segment is merged with those behind it unless they are together this many times smaller
+    # a segment is merged with the segments after it unless these are together this many times
+    # smaller
     ratio: int
-    max_dead_share: float  # share of dead files above which a segment is written anew
-    floor_chunks: int  # chunks: segments at the end that have together no more are always merged
+    max_dead_share: float  # share of dead files above which a segment is rewritten
+    floor_chunks: int  # segments at the end with together at most so many chunks are always merged
     max_chunks: int = SEGMENT_CHUNKS  # chunks of a merged segment
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentMerge:
-    """Adjacent views of a list, and the segment of their live documents; None: nothing is alive."""
+    """A run of adjacent views, and the segment of their live documents; None if no document is
+    alive.
+    """
 
     run: range
     segment: Segment | None
 
 
-# While commits come: a row is written 4 times in the course of 300 commits, against 10 times with
-# the policy below, and there are 4 segments on average against 2.6 (simulated). No segment is
-# written anew because many of its files are dead: all of them may die soon, or come back.
+# Policy while commits come. In a simulation of 300 commits, a row is written 4 times (10 times with
+# the policy below), and there are 4 segments on average (2.6 with the policy below). Dead files do
+# not cause a rewrite of a segment: the rest may die soon, or the dead files may come back.
 BUSY = MergePolicy(ratio=1, max_dead_share=1, floor_chunks=0)
-# For an index at rest: each segment costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms.
+# Policies of an idle index: each segment costs a query 0.3 ms, and a merge of 2,000 chunks takes 8
+# ms.
 QUIET = MergePolicy(ratio=4, max_dead_share=0.2, floor_chunks=2000)
 RESTING = replace(QUIET, max_chunks=LARGEST_CHUNKS)
-# No segment has more than 1 / _BALANCE of the chunks of a balanced run, so that a row is in few of
-# these expensive merges.
+# In a balanced run, no segment has more than 1 / _BALANCE of the chunks. Therefore a row takes part
+# in few of these expensive merges.
 _BALANCE = 3
 
 
 def compact(views: Sequence[SegmentView], policy: MergePolicy) -> tuple[SegmentView, ...]:
-    """Merge views by a policy, and drop those without live documents."""
+    """Merge views by a policy, and drop views without live documents."""
     return apply_merges(views, perform_merges(views, policy), views)
 
 
 def perform_merges(views: Sequence[SegmentView], policy: MergePolicy) -> list[SegmentMerge]:
-    """Merge the segments that a policy selects; in ascending order of their runs."""
+    """Merge the segments that a policy selects; return the merges in ascending order of their runs."""
     live = [number for number, view in enumerate(views) if view.live_file_count]
     runs = _select_runs([views[number] for number in live], policy)
     merges = [
@@ -81,11 +84,11 @@ def apply_merges(
     merges: Sequence[SegmentMerge],
     later: Sequence[SegmentView],
 ) -> tuple[SegmentView, ...]:
-    """Replace the merged views of `earlier` in a later list of views, `later`.
+    """Apply merges of the views `earlier` to a later list of the views, `later`.
 
-    In between, files may have died, views been added, and views been merged. Nothing is
-    replaced from the first view on that has another segment. A run to which files came back is
-    not replaced either, because the merged segment lacks them.
+    In between, files may have died, and views may have been added or merged. Merges apply only up
+    to the first view that has another segment. A run with restored files is not replaced either,
+    because the merged segment lacks these files.
     """
     unchanged = _count_same_segments(earlier, later)
     views = list[SegmentView]()
@@ -105,28 +108,28 @@ def apply_merges(
 
 
 def _count_same_segments(earlier: Sequence[SegmentView], later: Sequence[SegmentView]) -> int:
-    """Count the views at the beginning that have the same segments in both lists."""
+    """Count the leading views that have the same segments in both lists."""
     pairs = zip(earlier, later, strict=False)
     same = takewhile(lambda pair: pair[0].segment is pair[1].segment, pairs)
     return sum(1 for _ in same)
 
 
 def _view_merged(segment: Segment, pairs: Sequence[tuple[SegmentView, SegmentView]]) -> SegmentView:
-    """View a merged segment, without the files that have died since its views were merged."""
+    """Make the view of a merged segment: files that have died since the merge are dead."""
     alive = np.concatenate([_still_alive(old, new) for old, new in pairs])
     view = SegmentView(segment)
     return view if alive.all() else view.with_deleted(np.flatnonzero(~alive).tolist())
 
 
 def _still_alive(earlier: SegmentView, later: SegmentView) -> Mask:
-    """Mark the files that are still alive among those that were alive in a view."""
+    """Mark the files that are still alive, among the files that were alive in the earlier view."""
     if later.alive is None:
         return np.ones(later.segment.file_count, np.bool_)
     return later.alive if earlier.alive is None else later.alive[earlier.alive]
 
 
 def _select_runs(views: Sequence[SegmentView], policy: MergePolicy) -> list[range]:
-    """Select the disjoint runs of live views to merge into one segment, or to write anew."""
+    """Select disjoint runs of live views: each run is merged into one segment."""
     if not views:
         return []
     first = _find_tail_start(views, policy)
@@ -145,7 +148,7 @@ def _select_runs(views: Sequence[SegmentView], policy: MergePolicy) -> list[rang
 
 
 def _find_tail_start(views: Sequence[SegmentView], policy: MergePolicy) -> int:
-    """Find the first view of the tail that is merged because of the last commit."""
+    """Find the first view of the tail that is merged after the last commit."""
     first = len(views) - 1
     chunks = views[-1].segment.chunk_count
     while first:
@@ -161,7 +164,7 @@ def _find_tail_start(views: Sequence[SegmentView], policy: MergePolicy) -> int:
 
 
 def _find_balanced_run(views: Sequence[SegmentView], policy: MergePolicy) -> range:
-    """Find the longest run of views of which none is large beside the others.
+    """Find the longest balanced run: no view in it is large compared with the run.
 
     Only a policy with large segments has such runs.
     """
@@ -235,7 +238,7 @@ def _merge_columns(
 def _merge_texts(
     segments: Sequence[Segment], live: Sequence[slice | Mask], texts: str, ends: str
 ) -> dict[str, Array]:
-    """Merge concatenated texts and the end of each."""
+    """Merge concatenated texts and their ends."""
     sizes = [np.diff(getattr(segment, ends), prepend=0) for segment in segments]
     inside = [
         rows if isinstance(rows, slice) else np.repeat(rows, size)
@@ -250,9 +253,9 @@ def _merge_texts(
 def _merge_postings(
     segments: Sequence[Segment], new_numbers: Sequence[Ints], kind: str, columns: Sequence[str]
 ) -> dict[str, Array]:
-    """Merge the rows of all segments by term; rows of a term keep their order, segments in order.
+    """Merge the rows of all segments by term; the rows of a term keep their order.
 
-    Terms are sorted, not rows: there are many times fewer of them.
+    Terms are sorted instead of rows, because there are many times fewer terms.
     """
     numbers = np.concatenate(
         [
@@ -277,7 +280,7 @@ def _merge_postings(
         numbers = numbers[alive]
         selected = rows[alive]
         ends = np.append(0, np.cumsum(alive))[ends]
-    # the last segment that has each term
+    # marks the entry of the last segment that has a term
     last = np.append(terms[1:] != terms[:-1], True)[: len(terms)]
     terms = terms[last]
     ends = ends[last]
@@ -332,7 +335,7 @@ def _merge_symbols(segments: Sequence[Segment], new_numbers: Sequence[Ints]) -> 
 
 
 def _renumber(live: Sequence[slice | Mask], sizes: Sequence[int]) -> list[Ints]:
-    """Renumber the live elements through all columns of these sizes; -1 for dead ones."""
+    """Number the live elements across all columns of these sizes; dead elements get -1."""
     renumbered = []
     base = 0
     for rows, size in zip(live, sizes, strict=True):
