@@ -1,8 +1,8 @@
-"""The unsaved text of a client in one index, searched and shown in place of the files. Pure.
+"""The unsaved texts of a client in one index: searched and shown instead of the files. Pure.
 
-An overlay is a value; `api.overlay_sessions` stores them by client and for a time. This module
-says which rows an overlay hides, which it adds, and how it extends a filter, so that an answer is
-the same as after saving.
+An overlay is a value; `api.overlay_sessions` stores overlays by client for a limited time. This
+module determines which stored rows an overlay hides, which rows it adds, and how it extends a
+filter. An answer is the same as if the texts were saved.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ Vector = NDArray[np.float32]
 class OverlayFile:
     """An unsaved file, as it would be indexed.
 
-    `vectors` are (chunks, dimension), with a zero row where the vector is unknown.
+    `vectors` have the shape (chunks, dimension); an unknown vector is a zero row.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Overlay:
 
     @cached_property
     def rows(self) -> Mapping[Key, Candidate]:
-        """Every chunk by its key."""
+        """The chunks of all files, by key."""
         return {row.key: row for file in self.files.values() for row in _rows(file)}
 
     @cached_property
@@ -70,7 +70,7 @@ class Overlay:
         }
 
     def exclude_overlaid(self, where: Filter) -> Filter:
-        """Extend a filter so that it leaves out the stored rows of unsaved files."""
+        """Extend a filter so that it excludes the stored rows of unsaved files."""
         hidden = tuple(exact_glob(path) for path in self.files)
         return replace(where, not_paths=tuple(sorted({*where.not_paths, *hidden})))
 
@@ -86,7 +86,7 @@ class Overlay:
         )
 
     def symbol_files(self, where: Filter) -> tuple[SymbolFile, ...]:
-        """Return the files with symbols that pass a filter, as the store does."""
+        """Return the files with symbols that pass a filter, like the store."""
         symbols, _ = chunk_conditions(where)
         matches = symbols.matcher()
         is_written = symbols.written_matcher()
@@ -101,7 +101,8 @@ class Overlay:
     def compare_vectors(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
         """Return the chunks that pass a filter and have a vector, scored by cosine similarity.
 
-        The question is rounded to 16 bits like in PostgreSQL, so that both are compared alike.
+        The query vector is rounded to 16 bits like in PostgreSQL, so that unsaved and stored chunks
+        are compared in the same way.
         """
         query = vector.astype(np.float16).astype(np.float32)
         query /= np.linalg.norm(query) or 1
@@ -124,7 +125,7 @@ class Overlay:
 
 
 def chunk_text(chunk: Chunk, path: str) -> ChunkText:
-    """Convert a chunk of the file at `path` into the lexical index's form."""
+    """Convert a chunk of the file at `path` to a `ChunkText` for the lexical index."""
     return ChunkText(
         start_byte=chunk.start_byte,
         end_byte=chunk.end_byte,
@@ -136,7 +137,7 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
 
 
 def make_overlay(files: Iterable[OverlayFile]) -> Overlay | None:
-    """Make an overlay of files; None without any.
+    """Make an overlay of files; None without files.
 
     Equal texts with equal vectors give equal overlays.
     """

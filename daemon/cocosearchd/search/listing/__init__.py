@@ -1,1 +1,1 @@
-"""Lists of symbols, page by page: the same for both profiles."""
+"""Lists symbols page by page; the lists are the same for both profiles."""

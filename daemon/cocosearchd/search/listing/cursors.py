@@ -1,4 +1,4 @@
-"""Cursors of pages: JSON lists, which a client sends back unchanged, or forges. Pure."""
+"""Reads and checks cursors of pages: JSON lists that a client returns, and may forge. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,8 @@ from typing import Any
 
 from cocosearchd.errors import InvalidInput
 
-# Characters: JSON writes each byte of a path that is no UTF-8 as six, and a path has 4,096 bytes.
+# Characters of a cursor. A path has at most 4,096 bytes, and JSON writes a byte that is not UTF-8
+# as six characters.
 MAX_CURSOR = 32_768
 MAX_NUMBER = 2**31 - 1  # lines, bytes and columns are smaller
 _SHIFTED = (
@@ -18,7 +19,10 @@ _QUOTED = 60  # characters of a cursor that an error quotes
 
 
 def read_cursor(cursor: str, kinds: Sequence[tuple[type, ...]]) -> list[Any]:
-    """Read the values of a cursor, each of one of its kinds. Raises `InvalidInput`."""
+    """Read the values of a cursor. Raises `InvalidInput`.
+
+    `kinds` has for each value its allowed types.
+    """
     try:
         values = json.loads(cursor) if len(cursor) <= MAX_CURSOR else None
     except (ValueError, RecursionError):
@@ -66,14 +70,14 @@ def write_page_start(offset: int, generation: int) -> str:
 
 
 def invalid_cursor(cursor: str) -> InvalidInput:
-    """Make the error for a text that is no cursor of ours."""
+    """Make the error for a text that is not a valid cursor."""
     return InvalidInput(
         f"{cursor[:_QUOTED]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
     )
 
 
 def _is_valid(value: object, types: tuple[type, ...]) -> bool:
-    """Return True for a value of one of the types that paths, PostgreSQL and UTF-8 can hold."""
+    """Return True if a value has one of the types, and paths, PostgreSQL and UTF-8 can hold it."""
     if type(value) not in types:
         return False
     if isinstance(value, int):

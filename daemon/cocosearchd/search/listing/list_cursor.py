@@ -1,4 +1,4 @@
-"""Positions in a list of symbols, and cursors that continue it. Pure."""
+"""Positions in a list of symbols, and cursors that continue the list. Pure."""
 
 import base64
 import json
@@ -10,13 +10,13 @@ from cocosearchd.search.listing.cursors import MAX_CURSOR, invalid_cursor, read_
 
 
 class ListPosition(NamedTuple):
-    """The position of a symbol in the list of an index; positions ascend.
+    """The position of a symbol in the list of an index. Positions ascend in the list.
 
-    With a name in the filter, symbols that have it as written come first, and of these the ones in
-    tests last; then the order is by path.
+    If the filter has a name, symbols with the name as written come first. Within both groups,
+    symbols in tests come last. Then the order is by path.
     """
 
-    is_other: bool  # the name is not as written in the filter
+    is_other: bool  # the name differs from the filter's, in case or leading underscores
     is_in_test: bool
     path: str
     start_byte: int
@@ -28,7 +28,7 @@ _KINDS = ((str,), (bool,), (bool,), (str,), (int,), (str,))
 
 @dataclass(frozen=True, slots=True)
 class ListCursor:
-    """The last symbol of a page, after which the next page begins. Indexes come by name."""
+    """The last symbol of a page: the next page begins after it. Indexes are ordered by name."""
 
     index: str
     position: ListPosition
@@ -42,7 +42,7 @@ class ListCursor:
 def decode_cursor(text: str) -> ListCursor:
     """Read the text of a cursor. Raises `InvalidInput`."""
     try:
-        # base64 is a third longer than what it encodes
+        # base64 is a third longer than the encoded text
         padded = text[: 2 * MAX_CURSOR] + "=" * (-len(text) % 4)
         data = base64.b64decode(padded, altchars=b"-_", validate=True)
         values = read_cursor(data.decode("ascii"), _KINDS)

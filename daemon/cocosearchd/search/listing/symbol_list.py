@@ -1,7 +1,7 @@
-"""Lists of symbols: each symbol that passes a filter, once, with its own lines; page by page.
+"""Lists symbols page by page: each symbol that passes a filter, once, with its own lines.
 
-Files with matching symbols come from memory or from PostgreSQL; the symbols of a file are stored
-with it. So both profiles give the same list.
+The files with matching symbols come from memory (`code`) or from PostgreSQL. The symbols of a file
+always come from PostgreSQL or the overlay. Therefore both profiles give the same list.
 """
 
 import asyncio
@@ -27,14 +27,16 @@ from cocosearchd.store.reads.file_symbols import (
     symbol_files,
 )
 
-# with a matching name that are listed; those with the name as written first
+# Listed files with a matching name: files with the name as written have priority.
 MAX_MATCHING_FILES = 20_000
-BATCH_FILES = 50  # whose symbols are read together: some kilobytes each, at most two megabytes
+BATCH_FILES = (
+    50  # files that are read together: some kilobytes of symbols each, at most two megabytes
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolPage:
-    """A page of a list: at most `limit` symbols that pass a filter, after a position if given."""
+    """A page of a list: at most `limit` symbols that pass a filter, after the position `after`."""
 
     where: Filter
     after: ListPosition | None
@@ -52,9 +54,9 @@ class SymbolPage:
 
     @property
     def max_files(self) -> int:
-        """The most files that the page needs, in the order of the list.
+        """The largest number of files that the page needs, in the order of the list.
 
-        By path these are the file of the position, and one file for each symbol.
+        In a list by path, these are the file of the position and one file per symbol.
         """
         return MAX_MATCHING_FILES if self.is_ranked else self.limit + 1
 
@@ -66,10 +68,10 @@ class SymbolPage:
 
 @dataclass(frozen=True, slots=True)
 class SymbolList:
-    """Symbols in their order.
+    """Symbols in the order of the list.
 
-    `complete` is False if a file has changed or gone since the files were listed. `unknown` counts
-    the files whose symbols are not known.
+    `complete` is False if a file has changed or is gone since the files were listed. `unknown`
+    counts the files with unknown symbols.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -83,7 +85,7 @@ class SymbolList:
 
     @property
     def warning(self) -> str | None:
-        """A warning for people about files whose symbols are missing."""
+        """A warning for people about files with unknown symbols."""
         if not self.unknown:
             return None
         return (
@@ -93,9 +95,9 @@ class SymbolList:
 
 
 def symbol_page(plan: Plan, index: str) -> SymbolPage | None:
-    """Return the page that a plan asks of an index; None if earlier pages have all its symbols.
+    """Return the page that a plan needs from an index; None if earlier pages have all its symbols.
 
-    It has one symbol more than is shown, to tell whether another page follows.
+    The page has one symbol more than is shown, to see whether another page follows.
     """
     cursor = plan.cursor
     if cursor is not None and index < cursor.index:
@@ -128,7 +130,7 @@ def _cursor_after(hit: Hit, where: Filter) -> str:
 async def list_stored_symbols(
     db: Database, record: IndexRecord, plan: Plan, overlay: Overlay | None
 ) -> SymbolList:
-    """List the symbols that a plan asks for with PostgreSQL alone. Raises `StoreUnavailable`."""
+    """List the symbols of a plan with PostgreSQL alone. Raises `StoreUnavailable`."""
     page = symbol_page(plan, record.name)
     if page is None:
         return SymbolList()
@@ -146,9 +148,10 @@ async def read_symbols(
     overlay: Overlay | None = None,
     generation: int | None = None,
 ) -> SymbolList:
-    """Read the symbols of a page. `files` are the first `max_files` that have symbols of it.
+    """Read the symbols of a page. `files` are the first `max_files` files with symbols of the page.
 
-    With a `generation`, the files were listed as of that one. Raises `StoreUnavailable`.
+    `generation` is the generation at which the files were listed, if known. Raises
+    `StoreUnavailable`.
     """
     unsaved = overlay.files if overlay is not None else {}
     groups = await asyncio.to_thread(_order_groups, page, files)
@@ -170,7 +173,7 @@ async def read_symbols(
 
 
 class _SymbolGroup(NamedTuple):
-    """The symbols of a file that have their names as written, or those that do not."""
+    """A part of the symbols of a file: those with the name as written, or the others."""
 
     is_other: bool
     is_in_test: bool
@@ -179,14 +182,14 @@ class _SymbolGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ListedGroups:
-    """The symbols of some groups, and the paths of files whose symbols are not known."""
+    """The symbols of some groups, and the paths of files with unknown symbols."""
 
     candidates: tuple[Candidate, ...]
     unknown: frozenset[str]
 
 
 def _order_groups(page: SymbolPage, files: Sequence[SymbolFile]) -> list[_SymbolGroup]:
-    """Order the groups that are not on earlier pages."""
+    """Return the groups in order, without those on earlier pages."""
     ordered = sorted(files, key=lambda file: (not file.has_written, file.path))
     groups = sorted(
         _SymbolGroup(is_other, page.is_ranked and is_test(file.path), file.path)
@@ -215,7 +218,8 @@ def _list_groups(
 ) -> _ListedGroups:
     """List at most `limit` symbols of groups.
 
-    One file is unpacked at a time, and none behind the last symbol: a file may have 20,000.
+    Files are unpacked one at a time, and only until the limit is reached: a file may have 20,000
+    symbols.
     """
     candidates = list[Candidate]()
     unknown = set[str]()
@@ -243,7 +247,7 @@ def _list_groups(
 def _matching_symbols(
     page: SymbolPage, group: _SymbolGroup, symbols: Sequence[Symbol]
 ) -> list[Symbol]:
-    """Return the symbols of a group that pass the filter and come after the position, in order."""
+    """Return, in order, the symbols of a group that pass the filter and come after the position."""
     matches = page.symbols.matcher()
     is_written = page.symbols.written_matcher()
     rows = [
@@ -257,7 +261,7 @@ def _matching_symbols(
 
 
 def _make_candidate(path: str, language: str, symbol: Symbol) -> Candidate:
-    """Make a candidate of a symbol; its text is its signature."""
+    """Make a candidate from a symbol. The signature is its text."""
     return Candidate(
         path=path,
         start_byte=symbol.start_byte,
