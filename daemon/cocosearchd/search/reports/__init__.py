@@ -1,1 +1,1 @@
-"""Reports are long questions, such as bug reports and logs: each part is searched for itself."""
+"""Analysis of reports: long questions such as bug reports and logs, read in parts."""

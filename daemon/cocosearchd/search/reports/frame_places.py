@@ -1,4 +1,4 @@
-"""Places in the index that a report names by a path and a line: frames of stack traces."""
+"""Finds the places that a report names by path and line: frames of stack traces."""
 
 import asyncio
 from itertools import islice
@@ -13,8 +13,8 @@ from cocosearchd.search.reports.report import Report
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import chunks_at_lines
 
-Places = dict[str, NDArray[np.int64]]  # path -> first bytes of chunks
-MAX_FRAMES = 30  # that are looked up, the innermost
+Places = dict[str, NDArray[np.int64]]  # path -> start offsets of chunks
+MAX_FRAMES = 30  # frames that are looked up: the innermost ones
 MAX_LINE = 2**31 - 1  # PostgreSQL, `integer`
 
 
@@ -25,7 +25,7 @@ async def find_frame_places(
     names: MentionedFiles,
     overlay: Overlay | None = None,
 ) -> Places:
-    """Find the chunks in which frames of files of the index lie. An overlay replaces files."""
+    """Find the chunks that contain the lines of a report's frames. An overlay replaces files."""
     unsaved = overlay.files if overlay else {}
     lines = await asyncio.to_thread(_resolve_lines, report, names)
     saved = [(path, line) for path, line in lines if path not in unsaved]
@@ -45,6 +45,6 @@ async def find_frame_places(
 
 
 def _resolve_lines(report: Report, names: MentionedFiles) -> list[tuple[str, int]]:
-    """Return path and line of the innermost frames that are in files of the index."""
+    """Return the path and line of the innermost frames in files of the index."""
     frames = islice(resolve_frames(report.mentions.frames, names), MAX_FRAMES)
     return [(names.paths[file], frame.line) for file, frame in frames if 0 < frame.line <= MAX_LINE]

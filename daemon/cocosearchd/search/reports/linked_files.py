@@ -1,7 +1,7 @@
-"""Files that define what the files use that a report mentions. Pure.
+"""Scores files that define names that the files mentioned in a report use. Pure.
 
-A report shows how a program is used, and its fix often lies one step below: in what the mentioned
-files call. A term that few files define links a file that has the term to them.
+A report shows how a program is used. The fix is often one step further: in code that the mentioned
+files call. If few files define a term, the term links each file that contains it to these files.
 """
 
 from typing import NamedTuple
@@ -15,32 +15,32 @@ from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
-SEED_FILES = 10  # that a question mentions most: an answer has as many on its first page
-# Difference between the mentions of two files that makes one count e times as much.
+SEED_FILES = 10  # files that a question mentions most: as many as on the first page of an answer
+# If the mention scores of two files differ by this, one file counts e times as much as the other.
 SEED_SPREAD = 0.5
-# A term that more files define says little about what its users use.
+# If more files define a term, the term says little about the code that its users call.
 MAX_DEFINING_FILES = 8
-# Terms that more files have, of all: they cost time, and weigh little.
+# Terms that are in more than this share of all files are ignored: they cost time and weigh little.
 COMMON_SHARE = 0.1
-MIN_COMMON = 50  # files
-# Terms that are followed: ten files have some 3,000, and a file of data may have a million.
+MIN_COMMON = 50  # files: a term in at most so many files is never ignored
+# Terms that are followed. Ten files have some 3,000 terms, but a file of data may have a million.
 MAX_TERMS = 20_000
-MIN_FILES = 20  # of an index: a smaller one is shown as a whole
+MIN_FILES = 20  # files: an index with at most so many is shown as a whole, without links
 
 
 class _Terms(NamedTuple):
-    """T terms that lead from the files that have them to the few files that define them."""
+    """T terms that link files that contain them to the few files that define them."""
 
     hashes: NDArray[np.uint64]  # (T,)
-    having: Ints  # (T,): live files that have the term
-    defining: Ints  # (T,): live files with a definition that has the term in its name
+    having: Ints  # (T,): number of live files that have the term
+    defining: Ints  # (T,): number of live files with a definition whose name has the term
 
 
 def score_linked_files(corpus: Corpus, mentioned: Floats) -> Floats:
-    """Return how much the mentioned files use of what each live file defines, (F,), 0 to 1.
+    """Score each live file by how much the mentioned files use its definitions: (F,), 0 to 1.
 
-    `mentioned`: how much the question mentions each file, (F,). Tests, documents and examples are
-    neither followed nor found. A term counts more if fewer files have it.
+    `mentioned` tells how much the question mentions each file, (F,). Tests, documents and examples
+    are neither followed nor found. A term counts more if fewer files have it.
     """
     scores = [
         _score_index(part, mentioned[corpus.file_groups.rows(number)])
@@ -69,7 +69,7 @@ def _mark_code(corpus: Corpus) -> Mask:
 
 
 def _weigh_seeds(corpus: Corpus, mentioned: Floats) -> Floats:
-    """Return the weights of the files to begin with, (F,): 0 for all others, the sum is 1 or 0."""
+    """Return the weights of the seed files, (F,): 0 for all other files; the sum is 1 or 0."""
     weights = np.zeros(len(mentioned), np.float32)
     positive = np.flatnonzero(mentioned > 0)
     seeds = select_top(positive, mentioned[positive], SEED_FILES, corpus.live.paths)
@@ -80,9 +80,10 @@ def _weigh_seeds(corpus: Corpus, mentioned: Floats) -> Floats:
 
 
 def _find_terms(corpus: Corpus, files: Ints) -> NDArray[np.uint64]:
-    """Return the hashes of the terms of some live files, each once, ascending.
+    """Return the unique term hashes of some live files, ascending.
 
-    Of more than `MAX_TERMS` the first ones are a fair sample, whatever segments the files are in.
+    If there are more than `MAX_TERMS`, the first ones are taken: hashes are a fair sample, whatever
+    segments the files are in.
     """
     hashes = [
         view.segment.file_terms[_terms_of_files(view.segment, numbers)]
@@ -94,13 +95,13 @@ def _find_terms(corpus: Corpus, files: Ints) -> NDArray[np.uint64]:
 
 
 def _terms_of_files(segment: Segment, files: Ints) -> Ints:
-    """Return the numbers of the terms of some files of a segment, each once, ascending."""
+    """Return the unique term numbers of some files of a segment, ascending."""
     rows = _rows_of_files(segment, files)
     return rows[np.diff(rows, prepend=-1) > 0]
 
 
 def _rows_of_files(segment: Segment, files: Ints) -> Ints:
-    """Return for each posting of some files of a segment the number of its term, ascending."""
+    """Return the term number of each posting of some files of a segment, ascending."""
     is_chosen = np.zeros(segment.file_count, np.bool_)
     is_chosen[files] = True
     rows = np.flatnonzero(is_chosen.take(segment.posting_files))
@@ -108,7 +109,7 @@ def _rows_of_files(segment: Segment, files: Ints) -> Ints:
 
 
 def _select_linking(corpus: Corpus, hashes: NDArray[np.uint64]) -> _Terms:
-    """Select the terms that few live files define, but none that a good part of all files has."""
+    """Select the terms that only few live files define, without terms that are common in all files."""
     having = np.zeros(len(hashes), np.int64)
     for view in corpus.views:
         having += _count_live(view, hashes)
@@ -138,7 +139,7 @@ def _count_live(view: SegmentView, hashes: NDArray[np.uint64]) -> Ints:
 
 
 def _expand(segment: Segment, hashes: NDArray[np.uint64], chosen: Mask) -> tuple[Ints, Ints]:
-    """Return the postings of the chosen terms in a segment, and the number of the term of each."""
+    """Return the postings of the chosen terms in a segment, and the term number of each posting."""
     starts, ends = segment.file_row_bounds(hashes)
     counts = np.where(chosen, ends - starts, 0)
     rows = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
@@ -146,7 +147,9 @@ def _expand(segment: Segment, hashes: NDArray[np.uint64], chosen: Mask) -> tuple
 
 
 def _find_pairs(corpus: Corpus, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints, Mask]:
-    """Return the pairs of a live file and a term that it has, and whether the file defines it."""
+    """Return the pairs of live file and contained term, and a mask of pairs where the file defines
+    it.
+    """
     files, terms, defined = list[Ints](), list[Ints](), list[Mask]()
     for number, view in enumerate(corpus.views):
         rows, terms_of_rows = _expand(view.segment, hashes, np.ones(len(hashes), np.bool_))

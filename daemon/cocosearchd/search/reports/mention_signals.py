@@ -1,4 +1,4 @@
-"""Signals of the files that a report mentions, in one index or in several small ones. Pure."""
+"""Computes signals for the files that a report mentions, in one or several indexes. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,10 +12,11 @@ from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.name_scores import find_defining_files
 from cocosearchd.search.reports.mentions import GROUPS, Frame, Group, Mentions
 
-# Files that define a name, or have a name of a file: more say nothing about the question.
+# If more files define a name, or more files match a mentioned path or file name, the mention is
+# ignored.
 MAX_DEFINING = 30
 MAX_NAMESAKES = 4
-# A word that is no spelling of code counts as a name only where few files define it, and for less.
+# A plain lower-case word counts as a name only if few files define it, and it counts less.
 MAX_DEFINING_PLAIN = 3
 PLAIN_SHARE = 0.5
 HUB_STEMS = frozenset({"__init__", "index", "mod", "lib", "main"})
@@ -27,7 +28,7 @@ MENTION_SIGNALS = frozenset(
 
 
 class MentionedFiles:
-    """The files of a snapshot by their names, for mentions of paths."""
+    """The files of a snapshot, indexed by name and stem, to resolve mentions of paths."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
@@ -47,7 +48,7 @@ class MentionedFiles:
         return files
 
     def of_path(self, path: str) -> list[int]:
-        """Return the files whose paths share the longest end with a path."""
+        """Return the files with the longest common path end with `path`."""
         path_parts = path.split("/")[::-1]
         best = list[int]()
         most = 0
@@ -61,7 +62,7 @@ class MentionedFiles:
         return best if most == len(path_parts) or most > 1 or len(best) == 1 else []
 
     def of_dotted(self, parts: Sequence[str]) -> list[int]:
-        """Return the files of the module that a dotted name begins with; its end may be a symbol."""
+        """Return the files of the module at the start of a dotted name; its end may be a symbol."""
         for length in range(len(parts), 1, -1):
             directory, name = parts[length - 2], parts[length - 1]
             numbers = [
@@ -79,16 +80,16 @@ class MentionedFiles:
         return []
 
     def of_stem(self, name: str) -> list[int]:
-        """Return the files with this name, with or without a leading underscore."""
+        """Return the files with this stem, with or without a leading underscore."""
         if name in HUB_STEMS:
             return []
         return [*self._by_stem.get(name, ()), *self._by_stem.get(f"_{name}", ())]
 
 
 def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
-    """Return the signals `MENTION_SIGNALS` of all live files, each (F,), 0 where nothing is said."""
+    """Compute the signals `MENTION_SIGNALS` of all live files, (F,) each; 0 for unmentioned files."""
     stems = corpus.live.stem_set
-    # Most names are those of no file: each of many indexes looks up the others only.
+    # Most names are not names of files: only the others are looked up in each of many indexes.
     names_by_group = {
         group: [name for name in mentions.names[group] if not stems.isdisjoint((name, f"_{name}"))]
         for group in GROUPS.values()
@@ -106,9 +107,9 @@ def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
 def _mention_signals_of_paths(
     mentions: Mentions, names_by_group: Mapping[Group, Sequence[str]], names: MentionedFiles
 ) -> dict[str, Floats]:
-    """Return the signals of the paths of the files of one index, each (F,).
+    """Compute the signals from paths for the files of one index, (F,) each.
 
-    `names_by_group`: names that files may have, of each group.
+    `names_by_group` has, by group, the mentioned names that may be names of files.
     """
     count = len(names.paths)
     signals = dict[str, Floats]()
@@ -128,9 +129,10 @@ def _mention_signals_of_paths(
 
 
 def _definition_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
-    """Sum over the names of a group the share of each file that defines it, as a logarithm.
+    """Compute the signals from definitions of mentioned names: group -> (F,).
 
-    A name that many files of an index define says nothing there.
+    A name gives each file that defines it an equal share. The signal is the logarithm of the sum of
+    these shares. Names that many files of an index define are ignored there.
     """
     names = tuple(
         dict.fromkeys(name for group in GROUPS.values() for name in mentions.names[group])
@@ -139,20 +141,20 @@ def _definition_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]
     groups = corpus.file_groups.numbers[files].astype(np.int64)
     counts = np.bincount(groups * len(names) + numbers, minlength=1)[groups * len(names) + numbers]
     is_plain = np.array([name.islower() and "_" not in name for name in names], np.bool_)[numbers]
-    is_telling = counts <= np.where(is_plain, MAX_DEFINING_PLAIN, MAX_DEFINING)
+    is_specific = counts <= np.where(is_plain, MAX_DEFINING_PLAIN, MAX_DEFINING)
     shares = np.where(is_plain, PLAIN_SHARE, 1.0) / counts
     signals = dict[str, Floats]()
     for group in GROUPS.values():
         own_names = frozenset(mentions.names[group])
         is_mentioned = np.array([name in own_names for name in names], np.bool_)[numbers]
-        chosen = is_telling & is_mentioned
+        chosen = is_specific & is_mentioned
         sums = np.bincount(files[chosen], shares[chosen], len(corpus.live.paths))
         signals[f"defines_{group}"] = np.log1p(sums).astype(np.float32)
     return signals
 
 
 def _share_signal(mentioned: Iterable[Sequence[int]], count: int) -> Floats:
-    """Return the largest share of each file in one mention; mentions of many files are left out."""
+    """Return for each file its largest share in one mention. Mentions of many files are ignored."""
     signal = np.zeros(count, np.float32)
     for files in mentioned:
         if 0 < len(files) <= MAX_NAMESAKES:
@@ -172,7 +174,7 @@ def _frame_signal(frames: Sequence[Frame], names: MentionedFiles, count: int) ->
 
 
 def resolve_frames(frames: Sequence[Frame], names: MentionedFiles) -> Iterator[tuple[int, Frame]]:
-    """Yield the frames whose file is certain, innermost first, with the number of the file."""
+    """Yield the frames with exactly one matching file, innermost first, with the file's number."""
     for frame in frames:
         files = names.of_path(frame.path)
         if len(files) == 1:

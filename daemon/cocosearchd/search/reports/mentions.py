@@ -1,4 +1,4 @@
-"""Names, paths and stack frames that a report mentions, by the part that mentions them. Pure.
+"""Finds names, paths and stack frames that a report mentions, by group of parts. Pure.
 
 Time is linear in the text: tokens are split at blanks and brackets first, and no pattern runs over
 more than one token or line.
@@ -11,7 +11,7 @@ from typing import Literal
 
 from cocosearchd.search.reports.question_parts import PartKind, QuestionPart
 
-# Groups of parts whose mentions are weighed alike.
+# Groups of parts: mentions in parts of one group have the same weight.
 Group = Literal["title", "inline", "prose", "code", "output"]
 GROUPS: Mapping[PartKind, Group] = {
     "title": "title",
@@ -20,7 +20,7 @@ GROUPS: Mapping[PartKind, Group] = {
     "code": "code",
     "output": "output",
 }
-MAX_NAMES = 2000  # of each group: a lookup of one takes some microseconds
+MAX_NAMES = 2000  # names of each group: a lookup of a name takes some microseconds
 MAX_PATHS = 500
 MAX_FRAMES = 200
 MAX_TOKEN = 500  # characters: a longer token is data
@@ -43,7 +43,7 @@ _PHP_FRAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A place in a stack trace or in the output of a compiler. `function` is "" if not given."""
+    """A line in a stack trace or in the output of a compiler. `function` is "" if unknown."""
 
     path: str
     line: int
@@ -52,9 +52,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """Mentions of a question. Dotted names are tuples of their parts; all are without repeats.
+    """The mentions of a question, without repeats. A dotted name is a tuple of its parts.
 
-    `frames` begin with the innermost one of the first trace.
+    `frames` begin with the innermost frame of the first trace.
     """
 
     names: Mapping[Group, Sequence[str]]
@@ -64,7 +64,7 @@ class Mentions:
 
 
 def find_mentions(parts: Iterable[QuestionPart]) -> Mentions:
-    """Find what the parts of a question mention."""
+    """Find the names, paths and frames in the parts of a question."""
     names = {group: dict[str, None]() for group in GROUPS.values()}
     paths = {group: dict[str, None]() for group in GROUPS.values()}
     dotted = {group: dict[tuple[str, ...], None]() for group in GROUPS.values()}
@@ -87,7 +87,7 @@ def find_mentions(parts: Iterable[QuestionPart]) -> Mentions:
 
 
 def _innermost_first(frames: list[Frame], text: str) -> list[Frame]:
-    """Order the frames of a part: Python writes the innermost last, others write it first."""
+    """Order the frames of a part, innermost first: Python writes the innermost last, others first."""
     is_python = "most recent call last" in text or any(
         frame.path.endswith((".py", ".pyx")) for frame in frames
     )

@@ -1,4 +1,4 @@
-"""Messages that a report quotes: of errors, and of whatever else a program said. Pure.
+"""Finds messages that a report quotes: errors and other output of programs. Pure.
 
 Time is linear in the text: lines are cut, and every repetition of a pattern is bounded.
 """
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from cocosearchd.search.reports.question_parts import QuestionPart
 
-MAX_MESSAGES = 12  # half of them from the beginning, half from the end
+MAX_MESSAGES = 12  # if there are more: half from the beginning, half from the end
 MAX_LINE = 1000  # characters of a line that are read
-MIN_BLANKS = 2  # of a quotation: a shorter one is a name
+MIN_BLANKS = 2  # blanks of a quotation: with fewer it is a name
 
 _ERROR = re.compile(
     r"(?<!\S)(?:[\w.]{0,80}(?:Error|Exception|Warning|Failure)|E|[Ee]rror|ERROR|fatal|panicked at)"
@@ -20,7 +20,7 @@ _QUOTATION = re.compile(r"[\"“`']([^\"“”`'\n]{12,200})[\"”`']")
 
 
 def find_messages(parts: Iterable[QuestionPart]) -> tuple[str, ...]:
-    """Find messages, in the order of the text and without repeats."""
+    """Find messages in the order of the text, without repeats."""
     messages = list(
         dict.fromkeys(
             message

@@ -1,7 +1,7 @@
-"""Split a report into parts: title, prose, code, output, environment. Pure.
+"""Splits a report into parts: title, prose, code, output, environment. Pure.
 
-The author of a report writes Markdown, or nothing but text. Each line belongs to one part. Time is
-linear in the text.
+Authors of reports write Markdown or plain text. Each line belongs to one part. Time is linear in
+the text.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Literal
 
 PartKind = Literal["title", "prose", "heading", "inline_code", "code", "output", "environment"]
 
-# From this length on, a question of one line is read as a document.
+# From this length on, a question of one line is read as a report.
 MIN_REPORT = 300  # characters
-MAX_HEADING = 200  # characters: also of a line about the environment
+MAX_HEADING = 200  # characters of a heading, or of a line about the environment
 MAX_VERSION_WORDS = 6
 
 _FENCE = re.compile(r"\s{0,3}(?:```+|~~~+)\s*([\w+.#-]*)")
@@ -25,14 +25,14 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _CHECKBOX = re.compile(r"\s*[-*]\s*\[[ xX]\]")
-# A line of nothing but references: `Closes #12, #13 and owner/name#14.`
+# A line that has only references: `Closes #12, #13 and owner/name#14.`
 _REFERENCE = r"(?:(?:[\w-]{1,40}/[\w.-]{1,100})?#|\bGH-|https?://\S{1,200}/(?:issues|pulls?)/)\d+\b"
 _REFERENCES = re.compile(
     rf"[-*\s]*+(?:(?:close|fix|resolve|ref|reference|see|part of|relate)\w{{0,3}}\b[\s:]*(?:to\s|also\s)?)?"
     rf"{_REFERENCE}(?:(?:[\s,;.&]|\band\b|\b(?:close|fix|resolve)\w{{0,3}}\b)*{_REFERENCE})*[\s.]*",
     re.IGNORECASE,
 )
-# Instructions of a project's template to the author of a change.
+# Instructions of a project's template for the author of a change.
 _INSTRUCTION = re.compile(
     r"\byour (?:pr|pull request)\b|\b(?:base|default|target) branch\b"
     r"|\bthanks? (?:you )?for (?:submitting|contributing|reporting|opening|filing)\b",
@@ -67,7 +67,7 @@ _ENVIRONMENT_HEADING = re.compile(
     r"|pip (?:list|freeze))",
     re.IGNORECASE,
 )
-# Headings of the templates of trackers: they say what follows, not what it is about.
+# Headings of issue templates: they name the kind of the next section, not its topic.
 _TEMPLATE_WORDS = (
     *("describe the bug", "description", "bug (?:report|summary|description)", "possible"),
     *("steps?(?:/code)? to reproduce", "to reproduce", "how to reproduce", r"reproduc\w+"),
@@ -77,7 +77,7 @@ _TEMPLATE_WORDS = (
     *("solution", "suggested", "summary", "details?", "checklist", "logs?", "relevant", "error"),
     *("traceback", "output", "motivation", "feature request", "is your feature", "new issue"),
     *("describe (?:the|alternatives)", "mve", "mcve", "your project", "severity"),
-    # of changes: what one asks for is often written as one
+    # of pull requests: a request is often written as a pull request
     *("before submitting", "please (?:make sure|note)", "prerequisites", "(?:pull request|pr)$"),
     *(
         r"tests? and lint\w*",
@@ -88,7 +88,7 @@ _TEMPLATE_WORDS = (
     *("how has this been tested", "special notes", "release notes?", "(?:issue|change) type$"),
     *("component name", "related issues?", "breaking change", "testing instructions"),
 )
-# First letters are looked at before the words: three times as fast.
+# The lookahead tests the first letter before the words: three times as fast.
 _TEMPLATE = re.compile(rf"(?<!\w)(?=[a-z])(?:{'|'.join(_TEMPLATE_WORDS)})\b", re.IGNORECASE)
 
 
@@ -96,7 +96,7 @@ _TEMPLATE = re.compile(rf"(?<!\w)(?=[a-z])(?:{'|'.join(_TEMPLATE_WORDS)})\b", re
 class QuestionPart:
     """A part of a report. `line` is its first line, from 1.
 
-    `is_section` is True for the heading of a section, which is no title of the whole.
+    `is_section` is True for the heading of a section, which cannot be the title of the report.
     """
 
     kind: PartKind
@@ -106,13 +106,13 @@ class QuestionPart:
 
 
 def split_question(text: str) -> tuple[QuestionPart, ...]:
-    """Split a question into parts, in order. Repeated lines of prose count once."""
+    """Split a question into parts, in order. Repeated parts count once."""
     parts = list(_split_lines(_without_comments(text)))
     return tuple(_take_title(list(_without_repeats(parts))))
 
 
 def _without_comments(text: str) -> str:
-    """Blank out the HTML comments, which are instructions of templates; lines stay lines."""
+    """Remove HTML comments, which are instructions of templates; line numbers do not change."""
     pieces = list[str]()
     depth = 0
     end = 0
@@ -126,7 +126,7 @@ def _without_comments(text: str) -> str:
 
 
 def _split_lines(text: str) -> Iterator[QuestionPart]:
-    """Yield parts, consecutive lines of the same kind together."""
+    """Yield the parts of a text: each fenced block, heading and line."""
     block = list[str]()
     block_line = 0
     fence: str | None = None
@@ -176,20 +176,23 @@ def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[Que
 
 
 def _is_form(line: str) -> bool:
-    """Return whether a line is a template's, or only refers to other reports."""
+    """Return True if a line belongs to a template, or only refers to other reports."""
     is_reference = _REFERENCES.fullmatch(line[:MAX_HEADING]) is not None
     return is_reference or bool(_CHECKBOX.match(line)) or bool(_INSTRUCTION.search(line))
 
 
 def _is_output(line: str) -> bool:
-    """Return whether a program printed a line: a frame of an application may have its version."""
+    """Return True if a program printed a line.
+
+    A stack frame with a version in its path also looks like an environment line.
+    """
     return bool(_OUTPUT_LINE.match(line)) or (
         _is_environment(line) and bool(_LINE_OF_FILE.search(line[:MAX_HEADING]))
     )
 
 
 def _is_environment(line: str) -> bool:
-    """Return whether a line names a version or a system."""
+    """Return True if a line names a version or a system."""
     words = line[:MAX_HEADING].split()
     text = " ".join(words)
     return bool(_ENVIRONMENT_LINE.match(text)) or (
@@ -200,7 +203,7 @@ def _is_environment(line: str) -> bool:
 def _block_part(
     lines: Sequence[str], language: str, number: int, *, in_environment: bool
 ) -> QuestionPart:
-    """Return the part of a fenced block; `language` is that of its fence."""
+    """Make the part of a fenced block. `language` is the language of its fence."""
     text = "\n".join(lines)
     written = [line for line in lines if line.strip()]
     unprinted = [line for line in written if not _is_output(line)]
@@ -217,7 +220,7 @@ def _block_part(
 
 
 def _without_repeats(parts: Sequence[QuestionPart]) -> Iterator[QuestionPart]:
-    """Leave out parts that repeat: some texts hold a report twice."""
+    """Yield parts without repeats: some texts contain a report twice."""
     earlier_keys = set[tuple[str, str]]()
     for part in parts:
         key = part.kind, " ".join(part.text.split())
@@ -227,7 +230,10 @@ def _without_repeats(parts: Sequence[QuestionPart]) -> Iterator[QuestionPart]:
 
 
 def _take_title(parts: Sequence[QuestionPart]) -> Iterator[QuestionPart]:
-    """Make the first prose part the title: a sentence, if there is any beside headings of sections."""
+    """Make the first part of prose the title.
+
+    A heading of a section becomes the title only if there is no other prose.
+    """
     prose = [part for part in parts if part.kind == "prose"]
     title = next((part for part in prose if not part.is_section), next(iter(prose), None))
     for part in parts:

@@ -1,4 +1,4 @@
-"""A report as a value: its parts, what they mention, and a summary for other searches. Pure."""
+"""A report as a value: its parts, their mentions and messages, and a summary. Pure."""
 
 import hashlib
 import re
@@ -10,33 +10,33 @@ from cocosearchd.search.reports.mentions import Mentions, find_mentions
 from cocosearchd.search.reports.messages import find_messages
 from cocosearchd.search.reports.question_parts import QuestionPart, split_question
 
-# Characters of title and prose that stand for the question where one text is needed: for its
-# vector, in `classic`, and for the words that choose among results that are alike.
+# Characters of title and prose in the summary. The summary replaces the question for its vector, in
+# `classic`, and for the words that choose among alike results.
 MAX_SUMMARY = 2000
-# An address is not what a question is about: its words are names of sites and pages.
+# Addresses are removed: their words are names of sites and pages, not the topic of a question.
 _ADDRESS = re.compile(r"https?://[^\s<>\"')\]]+")
 
 
 @dataclass(frozen=True)
 class Report:
-    """A question that is read as a document. Reports with equal digests are equal."""
+    """A long question that is read in parts. Reports with equal digests are equal."""
 
     digest: str
     parts: tuple[QuestionPart, ...] = field(compare=False, repr=False)
 
     @cached_property
     def mentions(self) -> Mentions:
-        """Mentions of the parts. The first call takes some 30 ms for 200 kB."""
+        """The mentions of the parts. The first access takes some 30 ms for 200 kB."""
         return find_mentions(self.parts)
 
     @cached_property
     def messages(self) -> tuple[str, ...]:
-        """Messages of programs that the parts quote."""
+        """The messages of programs that the parts quote."""
         return find_messages(self.parts)
 
     @property
     def title(self) -> str:
-        """The first sentence of prose, or the first text of any other kind."""
+        """The title part of the report without addresses; without one, the text of the first part."""
         by_title = sorted(self.parts, key=lambda part: part.kind != "title")
         return without_addresses(by_title[0].text) if by_title else ""
 
@@ -56,13 +56,13 @@ def read_report(text: str) -> Report:
 
 
 def without_addresses(text: str) -> str:
-    """Return a text without the addresses in it, or as it is if it has nothing else."""
+    """Remove the addresses from a text; a text that has only addresses stays as it is."""
     rest = _ADDRESS.sub(" ", text)
     return rest if rest.strip() else text
 
 
 def _with_title(parts: Sequence[QuestionPart]) -> tuple[QuestionPart, ...]:
-    """Read everything else as prose where there is no prose, such as in a log."""
+    """Make the first line the title if there is no title, for example in a log."""
     if not parts or any(part.kind == "title" for part in parts):
         return tuple(parts)
     first = next((line for line in parts[0].text.splitlines() if line.strip()), "")

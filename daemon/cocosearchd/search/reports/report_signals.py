@@ -1,4 +1,6 @@
-"""All signals of a report in an index: mentions, messages, words of its title, links. Pure."""
+"""Computes all signals of a report in a corpus: mentions, messages, words of its title, links.
+Pure.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,16 +19,16 @@ from cocosearchd.search.reports.report import Report
 from cocosearchd.search.reports.report_terms import message_terms
 
 REPORT_SIGNALS = MENTION_SIGNALS | {"title", "message", "linked"}
-MIN_COVERED = 0.6  # of a message: the rest of it are values
-MAX_FILES_OF_MESSAGE = 10  # with the same message: it says nothing about one of more
-_NEARLY_BEST = 0.9  # of the best coverage
+MIN_COVERED = 0.6  # share of a message that a file must have: the rest of the message is values
+MAX_FILES_OF_MESSAGE = 10  # files with a message; a message that more files have is ignored
+_NEARLY_BEST = 0.9  # share of the best coverage that counts as equal to it
 
 
 @dataclass(frozen=True, slots=True)
 class ReportScorer:
-    """Computes `REPORT_SIGNALS` of a report.
+    """Computes the `REPORT_SIGNALS` of a report.
 
-    `title` are the terms of its title, `messages` those of each message that it quotes.
+    `title` has the terms of its title. `messages` has the term hashes of each quoted message.
     """
 
     report: Report
@@ -34,7 +36,7 @@ class ReportScorer:
     messages: tuple[tuple[int, ...], ...] = ()
 
     def __call__(self, corpus: Corpus) -> dict[str, Floats]:
-        """Return the signals of all live files: name -> (F,)."""
+        """Compute the signals of all live files: name -> (F,)."""
         signals = mention_signals(self.report.mentions, corpus)
         scores = score_files_by_words(corpus, find_file_hits(corpus, self.title), self.title)
         signals |= {
@@ -45,7 +47,7 @@ class ReportScorer:
         return signals | {"linked": score_linked_files(corpus, mentioned)}
 
     def _messages(self, corpus: Corpus) -> Floats:
-        """Return the share of each file, (F,), in the message that it has the most of in one chunk."""
+        """Return for each file its largest share in one quoted message, (F,)."""
         groups = corpus.file_groups
         signal = np.zeros(len(corpus.live.paths), np.float32)
         for terms in self.messages:
@@ -53,8 +55,8 @@ class ReportScorer:
             best = groups.largest(coverage)
             is_near = coverage >= groups.spread(np.float32(_NEARLY_BEST) * best)
             counts = groups.counts(is_near)
-            is_telling = (best >= MIN_COVERED) & (counts <= MAX_FILES_OF_MESSAGE)
-            shares = np.where(is_telling, best / np.maximum(counts, 1).astype(np.float32), 0)
+            is_specific = (best >= MIN_COVERED) & (counts <= MAX_FILES_OF_MESSAGE)
+            shares = np.where(is_specific, best / np.maximum(counts, 1).astype(np.float32), 0)
             signal = np.maximum(signal, is_near * groups.spread(shares.astype(np.float32)))
         return signal
 
@@ -62,6 +64,6 @@ class ReportScorer:
 def make_scorer(
     report: Report, cache: TermCache, project: str = "", common: Collection[str] = ()
 ) -> ReportScorer:
-    """Prepare a scorer. `project` and `common` are as for `TermCache.make_query_terms`."""
+    """Prepare a scorer. `TermCache.make_query_terms` explains `project` and `common`."""
     title = cache.make_query_terms(report.title, project, common)
     return ReportScorer(report, title, message_terms(report, cache, common))

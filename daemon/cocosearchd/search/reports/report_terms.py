@@ -1,4 +1,4 @@
-"""Terms of a report, each weighed by the parts that have it. Pure but for caches."""
+"""Computes the terms of a report, weighted by the parts that contain them. Pure, except for caches."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -16,8 +16,8 @@ from cocosearchd.search.lexical.analysis.terms import (
 from cocosearchd.search.reports.question_parts import PartKind, QuestionPart
 from cocosearchd.search.reports.report import Report, without_addresses
 
-# Weight of a term by the kind of the part that has it. Chosen by reasoning, before the weights of
-# signals were fitted: what the author points out counts more than what programs print.
+# Weight of a term by the kind of its part. Chosen by reasoning, before the weights of signals were
+# fitted: the author's own words count more than the output of programs.
 PART_WEIGHTS: Mapping[PartKind, float] = {
     "title": 1.0,
     "inline_code": 0.6,
@@ -25,22 +25,23 @@ PART_WEIGHTS: Mapping[PartKind, float] = {
     "code": 0.25,
     "output": 0.2,
 }
-# Repetitions in one kind of part that count, by their square root.
+# Counted repetitions in one kind of part; they count by their square root.
 MAX_REPETITIONS = 3
-# Terms of a question, the heaviest: a term costs some ten microseconds at 100,000 chunks.
+# Terms of a question: those with the largest weights. At 100,000 chunks, a term costs some ten
+# microseconds.
 MAX_TERMS = 250
-MAX_NAME_WORDS = 40  # words that explain names of files
+MAX_NAME_WORDS = 40  # words that are matched with names of files
 MAX_IDENTIFIERS = 250
 
 
 def report_query_terms(
     report: Report, cache: TermCache, project: str = "", common: Collection[str] = ()
 ) -> QueryTerms:
-    """Return the terms of a report. `project` and `common` are as for `TermCache.make_query_terms`."""
-    pointed_out = without_addresses(
+    """Return the terms of a report. `TermCache.make_query_terms` explains `project` and `common`."""
+    author_text = without_addresses(
         " ".join(part.text for part in report.parts if part.kind in {"title", "inline_code"})
     )
-    base = cache.make_query_terms(pointed_out or report.title, project, common)
+    base = cache.make_query_terms(author_text or report.title, project, common)
     weights = _term_weights(report.parts, cache, STOP_WORDS.union(common))
     project_terms = {term for word in WORD.findall(project) for term in cache.split_word(word)}
     for term in project_terms & weights.keys():
@@ -60,7 +61,10 @@ def report_query_terms(
 def _term_weights(
     parts: Iterable[QuestionPart], cache: TermCache, stop_words: Collection[str]
 ) -> dict[str, float]:
-    """Return the weight of each term: over kinds of parts, the root of how often it is there."""
+    """Return the weight of each term.
+
+    It is the sum over the kinds of parts: weight of the kind x square root of the occurrences.
+    """
     counts = {kind: Counter[str]() for kind in PART_WEIGHTS}
     for part in parts:
         if part.kind in counts:
@@ -81,7 +85,7 @@ def _term_weights(
 def message_terms(
     report: Report, cache: TermCache, common: Collection[str] = ()
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the hashes of the terms of each quoted message, stop words left out."""
+    """Return the term hashes of each quoted message, without stop words."""
     stop_words = STOP_WORDS.union(common)
     return tuple(
         tuple(
@@ -97,7 +101,7 @@ def message_terms(
 
 
 def _identifiers(report: Report) -> tuple[str, ...]:
-    """Return the names of code that the parts mention, those of the title first."""
+    """Return the names of code that the parts mention. Names in the title come first."""
     names = dict.fromkeys(
         name
         for group in report.mentions.names.values()
