@@ -1,4 +1,4 @@
-"""The one path from a query to an answer, for plain queries and explained ones alike.
+"""The only path from a query to an answer. Plain and explained queries both take it.
 
 plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expand
 """
@@ -64,11 +64,11 @@ from cocosearchd.store.words.words_table import SplitTexts
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hits of one index, best first, from one generation of it.
+    """The hits of one index at one generation, best first.
 
-    `changed_paths` are files of hits that have changed since they were indexed; those hits are
-    marked `stale`. The answer's own `stale` says why all of it may be older than the index, None
-    when it is not.
+    `changed_paths` are files of hits that have changed since they were indexed; these hits are
+    marked `stale`. The answer's own `stale` is the reason why the whole answer may be older than
+    the index, or None.
     """
 
     index: str
@@ -86,7 +86,9 @@ FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
-    """Answers queries, with caches of answers and files. One per daemon, in its event loop."""
+    """Answers queries, with caches of answers and files. There is one per daemon, in its event
+    loop.
+    """
 
     def __init__(
         self,
@@ -100,10 +102,10 @@ class Pipeline:
     ) -> None:
         """Create a pipeline. Without `find_embedder`, `embedder` serves every index.
 
-        `find_lexical_index` returns the lexical index of an index by name; where it returns None,
-        PostgreSQL answers alone. `find_embedder` returns the embedder of an index by the pairs of
-        its fingerprint. `split` splits texts of chunks into words. `note_classic` is called with the
-        name of an index whose words `classic` searches.
+        `find_lexical_index` returns the lexical index of an index by name; if it returns None,
+        PostgreSQL alone answers. `find_embedder` returns the embedder for the pairs of an index's
+        fingerprint. `split` splits texts of chunks into words. `note_classic` is called with the
+        name of an index each time `classic` searches its words.
         """
         self._db = db
         self._split = split
@@ -125,8 +127,8 @@ class Pipeline:
     ) -> Answer:
         """Answer a query from the generation of `record` or a later one.
 
-        `overlay` is the client's unsaved text. Raises `InvalidInput`, `IdentityMismatch` and, with
-        nothing in the cache, `StoreUnavailable`.
+        `overlay` has the client's unsaved texts. Raises `InvalidInput`, `IdentityMismatch` and, if
+        the cache has no earlier answer, `StoreUnavailable`.
         """
         return await self.expand(await self.rank(record, query, trace, overlay=overlay), trace)
 
@@ -139,9 +141,10 @@ class Pipeline:
         embed: Embed | None = None,
         overlay: Overlay | None = None,
     ) -> RankedAnswer:
-        """Do all of `run` but adding context.
+        """Rank the hits of a query: all stages of `run` except adding context.
 
-        `embed` replaces the method `embed`, so that a question to several indexes is embedded once.
+        `embed` replaces the method `embed`, so that a question to several indexes is embedded only
+        once.
         """
         with trace.stage("plan"):
             prepared = self._prepare(record, query, overlay, SharedPlans(query, self._settings))
@@ -169,10 +172,10 @@ class Pipeline:
         embed: Embed,
         overlays: Mapping[str, Overlay],
     ) -> JointRanking:
-        """Begin a question to several indexes: rank those that are not small and warm.
+        """Begin a question to several indexes: rank each index that is not both small and warm.
 
-        The files of the others are scored together; `JointRanking.rank` ranks those that may add
-        hits.
+        The files of the small and warm indexes are scored together. `JointRanking.rank_scored`
+        later ranks those that may add hits.
         """
         plans = SharedPlans(query, self._settings)
 
@@ -207,16 +210,16 @@ class Pipeline:
             lexical_state = lexical.snapshot_count
         plan = plans.plan(
             where,
-            # warm and cold answers are cached apart
+            # warm and cold answers are cached separately
             is_lexical_warm=lexical is not None and lexical.warm,
             overlay=overlay.digest if overlay is not None else "",
         )
-        # the lines of a symbol say where its body is
+        # a listed symbol already has its own lines, so it needs no context
         view = replace(query.view, smart_context=False) if plan.listing else query.view
         return PreparedQuery(record, plan, view, overlay, (record.generation, lexical_state))
 
     async def expand(self, ranked: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
-        """Add context to the first `count` hits; None: to all.
+        """Add context to the first `count` hits, or to all hits with None.
 
         Context comes from files that are unchanged since they were indexed. Hits of other files
         show their stored text and are marked stale.
@@ -242,7 +245,9 @@ class Pipeline:
         return make_answer(ranked, expanded.hits, expanded.changed_paths, omitted)
 
     async def read_sources(self, ranked: RankedAnswer, trace: Trace, count: int) -> SourcedHits:
-        """Read the files of the first `count` hits, which `pack` shows with those of other indexes."""
+        """Read the files of the first `count` hits. `pack` later shows them with hits of other
+        indexes.
+        """
         hits = ranked.ranked_hits.hits[:count]
         if not hits:
             return SourcedHits((), ())
@@ -252,7 +257,7 @@ class Pipeline:
                 contents = await self._read_followed(ranked, count)
                 texts = {hit.path: contents.get(hit.path) for hit in hits}
                 sourced = add_sources(hits, {file.path: file for file in files}, texts, {})
-                return SourcedHits(hits, sourced.sources)  # none is stale
+                return SourcedHits(hits, sourced.sources)  # no hit is stale
             root, overlay = ranked.record.root, ranked.overlay
             read = partial(self._expander.read_sources, root, hits, files, overlay)
             return await self.disk.run_bounded(root, read) or self._expander.unsaved_sources(
@@ -260,11 +265,11 @@ class Pipeline:
             )
 
     async def pack(self, sourced: SourcedHits, view: ViewOptions) -> tuple[Hit, ...]:
-        """Pack the hits of a report into the budget of `view`; empty where no place fits."""
+        """Pack the hits of a report into the token budget of `view`; empty if no place fits."""
         return await anyio.to_thread.run_sync(self._expander.pack, sourced, view)
 
     async def _expand_followed(self, ranked: RankedAnswer, count: int | None) -> ExpandedHits:
-        """Add context from stored contents that are as the hits were ranked."""
+        """Add context from stored contents that are unchanged since the hits were ranked."""
         contents = await self._read_followed(ranked, count)
         ranked_hits = ranked.ranked_hits
         return await anyio.to_thread.run_sync(
@@ -279,22 +284,24 @@ class Pipeline:
     async def _read_followed(
         self, ranked: RankedAnswer, count: int | None
     ) -> dict[str, FileContents]:
-        """Read the stored contents of a followed index's files that are as the hits were ranked."""
+        """Read stored contents of a followed index that are unchanged since the hits were ranked."""
         paths = {hit.path for hit in ranked.ranked_hits.hits[:count]}
         hashes = {
             file.path: file.content_hash for file in ranked.ranked_hits.files if file.path in paths
         }
         stored: dict[str, StoredContents] = {}
-        with suppress(StoreUnavailable):  # an earlier answer: its hits have their own texts
+        with suppress(
+            StoreUnavailable
+        ):  # then this is an earlier, cached answer: its hits have their own texts
             stored = await self.stored_contents.read_versions(ranked.record, hashes)
         return {path: content.contents for path, content in stored.items() if content.has_places}
 
     async def embed(
         self, embedder_pairs: tuple[tuple[str, str], ...], text: str, trace: Trace
     ) -> QueryVector:
-        """Embed a question with the embedder that the pairs of a fingerprint name.
+        """Embed a question with the embedder that the pairs of a fingerprint identify.
 
-        An unavailable embedder is a warning and no error: search by words still works.
+        An unavailable embedder causes a warning, not an error: search by words still works.
         """
         try:
             with trace.stage("embed"):
@@ -308,21 +315,21 @@ class Pipeline:
         )
 
     def effective_limit(self, query: Query) -> int:
-        """Return the number of results that a query asks for, or the configured one."""
+        """Return the number of results that a query asks for, or the configured number."""
         return self._settings.limit if query.ranking.limit is None else query.ranking.limit
 
     @property
     def disk(self) -> VerifiedFiles:
-        """The verified reads of files, shared with everything else that shows files."""
+        """The verified reads of files; other parts that show files share them."""
         return self._expander.disk
 
     def configure(self, settings: SearchSettings) -> None:
-        """Use other defaults from now on. The sizes of the cache stay as they were."""
+        """Use other default settings from now on. The size of the cache does not change."""
         self._settings = settings
         self._expander = HitExpander(settings.context_lines, settings.line_width, self.disk)
 
     def cache_statistics(self) -> CacheStatistics:
-        """Return the statistics of the cache over all indexes."""
+        """Return the cache statistics for all indexes together."""
         return self._cache.statistics()
 
     def forget(self, record: IndexRecord) -> None:
@@ -337,7 +344,7 @@ class Pipeline:
     ) -> tuple[RankedHits, CacheUse]:
         """Return ranked hits of one generation, from the cache or from a new retrieval.
 
-        An explained run only records a cache hit, and retrieves anyway.
+        An explained run records whether the cache has an answer, but always retrieves.
         """
         record = prepared.record
         plan = prepared.plan
@@ -373,7 +380,7 @@ class Pipeline:
         state: State,
         trace: Trace,
     ) -> RankedHits:
-        """Retrieve and cache the hits of a plan, and record how they were ranked."""
+        """Retrieve, rank and cache the hits of a plan; record their ranking in the trace."""
         self._cache.count_miss()
         request = RetrievalRequest(plan, query_vector.vector, overlay)
         attempt = await self._retriever.retrieve(record, request, trace)
@@ -397,7 +404,7 @@ class Pipeline:
         return ranked_hits
 
     def _check_identity(self, record: IndexRecord) -> None:
-        """Raise `IdentityMismatch` if the index has vectors of another model.
+        """Raise `IdentityMismatch` if the vectors of the index are from another model.
 
         Vectors of different models are never compared.
         """
@@ -416,7 +423,7 @@ class Pipeline:
 def make_answer(
     ranked: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...], omitted: int
 ) -> Answer:
-    """Make the answer of one index with these of its hits."""
+    """Make the answer of one index from its ranked hits, with the shown `hits`."""
     ranked_hits = ranked.ranked_hits
     return Answer(
         index=ranked.record.name,

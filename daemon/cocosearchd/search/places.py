@@ -1,7 +1,7 @@
-"""Group scored candidates into results: the best place of a file, and its other places. Pure.
+"""Groups scored candidates into results: the best place of a file, and its other places. Pure.
 
-A place is a chunk that answers. Results keep the order of their files; the other places of a file
-are shown with it where they are among the best places of the whole answer.
+A place is a chunk that answers. Results keep the order of their files. Other places of a file are
+shown if they are among the best places of the whole answer.
 """
 
 from bisect import bisect_right
@@ -19,20 +19,21 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store.chunks.rows import Candidate
 
-# of one result, each a line: an answer of ten results has at most ten places of a file
+# Other places of one result, one line each: with the best place, a result has at most ten places.
 MAX_OTHER_PLACES = 9
-# Other places are those among the best of the answer, this share of its limit. Measured with
-# benchmarks.quality.legs: 0.5 to 1 differ by 0.03 of right places among the first ten.
+# Number of best places of an answer, as a share of its limit: other places are shown if they are
+# among these. Measured with benchmarks.quality.legs: between 0.5 and 1, the share of right places
+# among the first ten differs by only 0.03.
 BEST_SHARE = 1.0
-MAX_LINES = 500  # of a place that are looked at for the line to open; a chunk has fewer
-MAX_LINE_CHARACTERS = 400  # of a line
+MAX_LINES = 500  # lines of a place that are searched for the line to open; a chunk has fewer
+MAX_LINE_CHARACTERS = 400  # searched characters of a line
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredResult:
-    """A result: the best place of a file, its other places, and other files that are alike.
+    """A result: the best place of a file, its other places, and the paths of alike files.
 
-    `counterparts` are files that belong to it, as a source to its header.
+    `counterparts` are files that belong to the file, as a header belongs to its source.
     """
 
     best: ScoredCandidate
@@ -43,18 +44,18 @@ class ScoredResult:
 
 @dataclass(frozen=True, slots=True)
 class ChosenFile:
-    """A file that is a result, by its best place; other files that are alike."""
+    """A file that becomes a result: its best place, and the paths of alike files."""
 
     best: ScoredCandidate
     similar_paths: tuple[str, ...] = ()
 
 
 def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredResult, ...]:
-    """Select at most `plan.limit` results of relevant candidates.
+    """Select at most `plan.limit` results from the relevant candidates.
 
-    A file has one result with several places, and one of the files that are alike stands for all
-    of them. With `all_chunks`, each chunk is a result, the most relevant first. In a list of
-    symbols each symbol is a result.
+    A file has one result with several places. One file represents a group of alike files. With
+    `all_chunks`, each chunk is a result, the most relevant first. In a list of symbols, each symbol
+    is a result.
     """
     if plan.listing:
         return tuple(map(ScoredResult, _relevant(plan, scored)[: plan.limit]))
@@ -76,12 +77,12 @@ def _relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandi
 
 
 def _evidence(entry: ScoredCandidate) -> float:
-    """Return 1 for a chunk with every word of the query, otherwise its cosine, at least 0."""
+    """Return 1 for a chunk with every word of the query, else its cosine, but at least 0."""
     return 1.0 if entry.every_word else max(0.0, entry.cosine or 0.0)
 
 
 def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenFile, ...]:
-    """Choose the files of at most `plan.limit` results, one of those that are alike."""
+    """Choose the files of at most `plan.limit` results, one per group of alike files."""
     best_by_path = dict[str, ScoredCandidate]()
     for entry in _relevant(plan, scored):
         best_by_path.setdefault(entry.candidate.path, entry)
@@ -100,13 +101,12 @@ def make_results(
     files: Sequence[ChosenFile],
     shown_files: Sequence[ChosenFile],
 ) -> tuple[ScoredResult, ...]:
-    """Make the results of those of the chosen files that are shown, in their order.
+    """Make results for `shown_files`, which are some of the chosen `files`.
 
-    With `plan.collapse`, one place stands for all that are nearly equal in a file.
-
-    The other places of the chosen files are shown where they are among the best places of all of
-    them. Measured on sentences as questions: the right function is among the first ten places for
-    60 % instead of 40 % (benchmarks/README.md).
+    With `plan.collapse`, one place represents nearly equal places of a file. Other places of a file
+    are shown if they are among the best places of all chosen files. Measured with sentences as
+    questions: the right function is among the first ten places for 60 % of the questions, instead
+    of 40 % (benchmarks/README.md).
     """
     places_by_file = {file.best.candidate.path: list[ScoredCandidate]() for file in files}
     for entry in _relevant(plan, scored):
@@ -134,7 +134,7 @@ def _threshold(files: Iterable[Sequence[ScoredCandidate]], limit: int) -> float:
 
 
 def best_places_threshold(scores: Sequence[float], limit: int) -> float:
-    """Return the score from which a place is among the best of an answer of `limit` results."""
+    """Return the least score of a place that is among the best of an answer with `limit` results."""
     if not scores:
         return 0.0
     count = max(1, round(limit * BEST_SHARE))
@@ -155,7 +155,7 @@ def _make_result(
 
 
 def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
-    """Return the place that stands for a group, with the first lines of the others."""
+    """Return the place that represents a group, with the first lines of the other places."""
     lines = tuple(sorted(entry.candidate.start_line for entry in group.alternates))
     return replace(group.representative, similar_lines=lines) if lines else group.representative
 
@@ -164,8 +164,8 @@ def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
 class HeadingRules:
     """Rules that choose the line to open in a place, and the definition that names the place.
 
-    `words` are roots of the question's words. `passes` tests kind and qualified name of a symbol by the
-    filters of the question, if they are about symbols.
+    `words` are the roots of the question's words. If the question filters symbols, `passes` applies
+    the filter to the kind and the qualified name of a symbol.
     """
 
     words: frozenset[str] = frozenset()
@@ -178,7 +178,7 @@ def to_hit(
     rules: HeadingRules = HeadingRules(),
     symbols: PackedSymbols = NO_SYMBOLS,
 ) -> Hit:
-    """Convert a result into a hit, without context. `symbols` are those of its file."""
+    """Convert a result to a hit without context. `symbols` are the symbols of its file."""
     scored = result.best
     candidate = scored.candidate
     heading = _make_heading(candidate, rules, symbols)
@@ -237,7 +237,7 @@ def _to_place(entry: ScoredCandidate, rules: HeadingRules, symbols: PackedSymbol
 
 @dataclass(frozen=True, slots=True)
 class _Heading:
-    """The line to open in a chunk, from 1, its text, and the definition that names the place."""
+    """The line to open in a place (from 1), its text, and the definition that names the place."""
 
     line: int
     text: str
@@ -249,9 +249,9 @@ class _Heading:
 def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymbols) -> _Heading:
     """Choose the line to open in a chunk, and the definition that names the place.
 
-    A chunk packs small definitions together, and is named by one of them. Where the line to open
-    has words of the question and lies in another definition, that one names the place. With filters
-    on symbols, it is one that passes.
+    A chunk may contain several small definitions, and one of them names the chunk. If the line to
+    open has words of the question and is in another definition, the other definition names the
+    place. If the question filters symbols, the definition must pass the filter.
     """
     line = _line_to_open(candidate, rules.words, symbols)
     symbol = (
@@ -271,8 +271,8 @@ def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymb
 def _line_to_open(candidate: Candidate, words: frozenset[str], symbols: PackedSymbols) -> int:
     """Return the line of a chunk with the most words of the question.
 
-    Without any word, it is the first line of the definition that names the chunk, else the first
-    line with text.
+    Without any word, it is the first line of the definition that names the chunk. Without that, it
+    is the first line with text.
     """
     number = best_line(candidate.content, words)
     if number is not None:
@@ -289,9 +289,9 @@ def _line_to_open(candidate: Candidate, words: frozenset[str], symbols: PackedSy
 def _symbol_of_line(
     candidate: Candidate, line: int, words: frozenset[str], symbols: PackedSymbols
 ) -> Symbol | None:
-    """Return the definition of a line that has words of the question.
+    """Return the definition around a line, if the line has words of the question.
 
-    None: the definition that names the chunk names it better.
+    Return None if the definition that names the chunk is a better name for the place.
     """
     if not _packs_definitions(candidate) or not _has_word(_line_text(candidate, line), words):
         return None
@@ -310,9 +310,11 @@ def _passing_symbol(
     passes: Callable[[str, str], bool],
     symbols: PackedSymbols,
 ) -> Symbol | None:
-    """Return a definition of a chunk that passes a filter; None: the one that names the chunk does.
+    """Return a definition of a chunk that passes the filter.
 
-    The innermost one around the line comes first, then the first one that begins in the chunk.
+    The innermost passing definition around the line has priority. The next is the definition that
+    names the chunk: if it passes, the result is None. The last is the first passing definition that
+    begins in the chunk; None without one.
     """
     passing = [
         symbol
@@ -328,7 +330,7 @@ def _passing_symbol(
 
 
 def _symbols_in(candidate: Candidate, symbols: PackedSymbols) -> list[Symbol]:
-    """Return the definitions that begin in a chunk, in their order."""
+    """Return the definitions that begin in a chunk, in order."""
     lines = range(candidate.start_line, candidate.end_line + 1)
     return [
         symbol
@@ -338,16 +340,16 @@ def _symbols_in(candidate: Candidate, symbols: PackedSymbols) -> list[Symbol]:
 
 
 def _packs_definitions(candidate: Candidate) -> bool:
-    """Return True if definitions begin in a chunk beside the one that names it."""
+    """Return True if a chunk has other definitions than the one that names it."""
     own_name = (candidate.symbol_name or "").rpartition(".")[2]
     return any(name != own_name for name in candidate.definitions)
 
 
 def _names_place(around: Sequence[Symbol], chunk_symbol: str | None, words: frozenset[str]) -> bool:
-    """Return True if the innermost definition names a place better than the one of its chunk.
+    """Return True if the innermost definition is a better name for a place than that of its chunk.
 
-    A definition of one line within that of the chunk, as a field of a class, names it only where
-    the question has a word of its name.
+    A one-line definition within the chunk's definition (a field of a class, for example) is a
+    better name only if the question has a word of its name.
     """
     innermost = around[0]
     if innermost.start_line < innermost.end_line:
@@ -358,21 +360,21 @@ def _names_place(around: Sequence[Symbol], chunk_symbol: str | None, words: froz
 
 
 def _has_word(text: str, words: frozenset[str]) -> bool:
-    """Return True if a text has a word, also as a part of a longer one, as `best_line` counts."""
+    """Return True if a text contains one of the words, also within a longer word, like `best_line`."""
     lowered = text.lower()
     return any(word in lowered for word in words)
 
 
 def query_words(plan: Plan) -> frozenset[str]:
-    """Return the content words of a query and of its phrases, in lower case."""
+    """Return the content words of a query and its phrases, in lower case."""
     return content_words(" ".join((plan.text, *plan.where.phrases)))
 
 
 def word_roots(words: frozenset[str]) -> frozenset[str]:
-    """Return what all forms of the words contain: `redirect` for "redirects".
+    """Return the root of each word, which all its forms contain: `redirect` for "redirects".
 
-    It is the stem without a last "i": the stem of "queries" is "queri". A root of less than three
-    letters would match anywhere, so the word stays.
+    The root is the stem without a final "i": for example, the stem of "queries" is "queri". A root
+    of less than three letters would match anywhere, so then the word itself is used.
     """
     stem = Stemmer().stem
     roots = {word: stem(word).removesuffix("i") for word in words}
@@ -380,16 +382,17 @@ def word_roots(words: frozenset[str]) -> frozenset[str]:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text without stop words; all of them where it has no others."""
+    """Return the words of a text without stop words; a text of stop words alone keeps them."""
     words = frozenset(identifiers.split_text(text).split())
     return words - STOP_WORDS or words
 
 
 def best_line(content: str, words: frozenset[str]) -> int | None:
-    """Return the number, from 0, of the first line with the most of the words; None without any."""
+    """Return the number (from 0) of the first line with the most words; None without any word."""
     lines = [line[:MAX_LINE_CHARACTERS] for line in content.split("\n", MAX_LINES)[:MAX_LINES]]
     lowered = "\n".join(lines).lower()
-    # Parts of longer words count too: to split every line of every place costs a millisecond.
+    # Parts of longer words also count: splitting every line of every place would cost a
+    # millisecond.
     present_words = [word for word in words if word in lowered]
     if not present_words:
         return None

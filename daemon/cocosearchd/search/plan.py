@@ -1,7 +1,7 @@
-"""Analyse a query into a `Plan`: frozen, hashable, all that retrieval and ranking need. Pure.
+"""Analyses a query into a `Plan`: a frozen, hashable value for retrieval and ranking. Pure.
 
-A text and options become a `Query` once, however many indexes it goes to; each index makes its
-plan of it.
+A text and its options become one `Query`, whatever the number of indexes. Each index then has its
+own plan.
 """
 
 import hashlib
@@ -29,11 +29,13 @@ from cocosearchd.search.reports.question_parts import MIN_REPORT
 from cocosearchd.search.reports.report import Report, read_report
 
 MAX_LIMIT = 200
-RRF_DEPTH = 100  # most candidates of a retriever in `classic` (CocoSearch, retrieval.md)
-# CocoRAG, reranker-design.md: candidates fetched for each result when a reranker runs
+RRF_DEPTH = (
+    100  # largest number of candidates per retriever in `classic` (CocoSearch, retrieval.md)
+)
+# Candidates per result if a reranker runs (CocoRAG, reranker-design.md).
 CANDIDATE_MULTIPLIER = 8
 MAX_DEPTH = 800
-# candidates of each retriever in `code`; recall@100 is complete on the development corpora
+# Candidates per retriever in `code`; recall@100 is complete on the development corpora.
 CODE_DEPTH = 100
 
 # CocoSearch, retrieval.md, "Query Analysis": camelCase, PascalCase, snake_case.
@@ -43,12 +45,12 @@ _TOKEN = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class RankingOptions:
-    """Options of retrieval and ranking. `None` takes the configured default.
+    """Options of retrieval and ranking. `None` stands for the configured default.
 
     `min_relevance` is the least estimated probability, 0 to 1, that a hit answers the query.
-    `min_evidence` is for saved queries, which have no other hits to compare with: 1 for a chunk
-    that has every word of the query, otherwise its cosine similarity to the query. `collapse` shows
-    one of the results that are alike.
+    `min_evidence` is for saved queries, which have no other hits to compare with. The evidence of a
+    chunk is 1 if it has every word of the query, else its cosine similarity to the query. With
+    `collapse`, only one of a group of alike results is shown.
     """
 
     limit: int | None = None
@@ -64,7 +66,7 @@ class RankingOptions:
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """Options of how hits are shown. Not part of a plan: the cache stores hits without context."""
+    """Options for showing hits. They are not part of a plan: the cache stores hits without context."""
 
     lines_before: int | None = None
     lines_after: int | None = None
@@ -75,11 +77,11 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query to one or more indexes. `parse_query` makes it."""
+    """A parsed query to one or more indexes. Made by `parse_query`."""
 
-    words: str  # the text without filters, phrases included, with single blanks
+    words: str  # the text without filters but with phrases, with single blanks
     where: Filter = field(default_factory=Filter)
-    # indexes and topics that the text selects
+    # indexes and topics that inline filters select
     indexes: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     ranking: RankingOptions = field(default_factory=RankingOptions)
@@ -89,7 +91,7 @@ class Query:
     report: Report | None = None  # of a long question; `words` is its summary
 
 
-# Names of all options of a query, whatever group they are in, as search requests name them.
+# Names of all options of a query, from all groups, as in search requests.
 _RANKING = tuple(option.name for option in fields(RankingOptions))
 _VIEW = tuple(option.name for option in fields(ViewOptions))
 _FILTERS = tuple(row.name for row in FILTER_FIELDS if not row.is_quoted)
@@ -100,7 +102,7 @@ QUERY_OPTIONS = (*_FILTERS, *_RANKING, *_VIEW, "use_cache", "why_not")
 class Plan:
     """An analysed query. Everything that can change the hits or their order is a field."""
 
-    # the words without filters, with single blanks; for a declaration, the declared name
+    # words without filters, with single blanks; for a declaration, the declared name
     text: str
     where: Filter
     profile: Profile
@@ -111,26 +113,27 @@ class Plan:
     reranker: RerankerName
     min_relevance: float
     all_chunks: bool
-    listing: bool  # no words, only a symbol filter: list symbols
-    is_lexical_warm: bool = False  # the lexical index is warm, and answers
-    overlay: str = ""  # digest of the unsaved text that is searched in place of files on disk
+    listing: bool  # without words, only a symbol filter: lists symbols
+    is_lexical_warm: bool = False  # the lexical index is warm and answers
+    overlay: str = ""  # digest of the unsaved texts that are searched instead of files on disk
     min_evidence: float = 0.0
-    collapse: bool = False  # results that are alike are shown once
-    cursor: ListCursor | None = None  # a list of symbols continues after it
+    collapse: bool = False  # only one of a group of alike results is shown
+    cursor: ListCursor | None = None  # a list of symbols continues after this position
     report: Report | None = None  # of a long question; `text` is its summary
 
 
 def digest(plan: Plan) -> bytes:
-    """Return the SHA-256 over every field of a plan: `repr` covers new fields without more code."""
+    """Return the SHA-256 of all fields of a plan. `repr` automatically covers new fields."""
     return hashlib.sha256(repr(plan).encode("utf-8", "surrogatepass")).digest()
 
 
 def paraphrase_key(plan: Plan) -> Plan:
-    """Return the plan with its content words alone, as stems in alphabetical order.
+    """Return the plan with only its content words, as stems in alphabetical order.
 
-    Two questions must share this key before the hits of one may answer the other. To a vector,
-    long questions are nearly the same that differ in the one word they are about; so are
-    `getUserById` and `getUserByName`, which is why identifiers stay as well.
+    The hits of a question may answer another question only if both have the same key. Vectors alone
+    do not suffice: the vectors of two long questions are nearly equal if the questions differ only
+    in their most important word. The same holds for `getUserById` and `getUserByName`, so
+    identifiers are also part of the key.
     """
     stem = Stemmer().stem
     words = set(_TOKEN.findall(plan.text.lower()))
@@ -138,9 +141,9 @@ def paraphrase_key(plan: Plan) -> Plan:
 
 
 def parse_query(text: str, **options: Any) -> Query:
-    """Parse a question: its text with inline filters, and any of `QUERY_OPTIONS` beside it.
+    """Parse a question: its text with inline filters, and any `QUERY_OPTIONS` as `options`.
 
-    Raises `InvalidInput` for values outside of the documented ones, naming the nearest valid one.
+    Raises `InvalidInput` for an invalid value; the error names the nearest valid value.
     """
     check_question(text)
     inline, report = split_question(text)
@@ -165,12 +168,12 @@ def parse_query(text: str, **options: Any) -> Query:
 
 
 def split_question(text: str) -> tuple[InlineQuery, Report | None]:
-    """Read the text of a question: with filters and phrases inside of it, or as a report.
+    """Read the text of a question: with inline filters and phrases, or as a report.
 
-    A report is a long line, or several lines that are long or have no filters. Inside of several
-    lines nothing is a filter, because authors of reports do not mean any; a first line of nothing
-    but filters is. So quotation marks in several lines are no phrases, unless all line breaks are
-    within them.
+    A report is one long line, or several lines that are long or have no filters. Several lines of a
+    report have no inline filters, because authors of reports do not mean any. The exception is a
+    first line that has only filters. For the same reason, quotation marks in several lines make no
+    phrases, unless all line breaks are within them.
     """
     stripped = text.strip()
     if "\n" not in stripped or len(stripped) < MIN_REPORT:
@@ -193,14 +196,14 @@ def split_question(text: str) -> tuple[InlineQuery, Report | None]:
 
 
 def _take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Remove the named options and return them."""
+    """Remove the named options from `options`, and return them."""
     return {name: options.pop(name) for name in names if name in options}
 
 
 def fill_defaults(query: Query, settings: SearchSettings) -> Query:
-    """Fill the options of ranking that a query leaves open from settings.
+    """Fill the ranking options that a query leaves open with values of settings.
 
-    The settings of an index are filled in first, where one is asked, then those of the daemon.
+    If only one index is asked, its own settings are filled in first, then those of the daemon.
     """
     options = query.ranking
     ranking = replace(
@@ -213,9 +216,9 @@ def fill_defaults(query: Query, settings: SearchSettings) -> Query:
 
 
 def make_plan(query: Query, settings: SearchSettings) -> Plan:
-    """Analyse a query; open options are those of `settings`.
+    """Analyse a query. `settings` supply the open options.
 
-    Raises `InvalidInput` for invalid options of ranking.
+    Raises `InvalidInput` for invalid ranking options.
     """
     listing = not query.words
     if listing and not query.where.has_symbols:
@@ -285,9 +288,9 @@ def _check_view(view: ViewOptions) -> None:
 
 
 def has_identifier_pattern(text: str) -> bool:
-    """Return True for a text with a camelCase, PascalCase or snake_case part.
+    """Return True if a text has a camelCase, PascalCase or snake_case part.
 
-    `classic` searches such a text by keywords as well.
+    `classic` also searches such a text by keywords.
     """
     return _PATTERN.search(text) is not None
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from cocosearchd.errors import InvalidInput
 
-MAX_QUESTION = 200_000  # characters, inline filters included: a report with its logs
-MAX_FILTERS = 200  # over all kinds: each glob is compared with each path
-MAX_FILTER = 4_096  # characters: no path is longer (Linux, PATH_MAX)
+MAX_QUESTION = 200_000  # characters, including inline filters: enough for a report with its logs
+MAX_FILTERS = 200  # filters of all kinds together: each glob is compared with each path
+MAX_FILTER = 4_096  # characters of a filter: no path is longer (Linux, PATH_MAX)
 MAX_BUDGET = 100_000  # tokens: estimating so many takes a tenth of a second
 
 
@@ -32,6 +32,6 @@ def check_filters(filters: Sequence[str]) -> None:
 
 
 def check_budget(budget_tokens: int | None) -> None:
-    """Raise `InvalidInput` for a budget out of range."""
+    """Raise `InvalidInput` for a token budget out of range."""
     if budget_tokens is not None and not 1 <= budget_tokens <= MAX_BUDGET:
         raise InvalidInput(f"the budget is {budget_tokens} tokens", f"use 1 to {MAX_BUDGET:,}")

@@ -1,10 +1,10 @@
-"""Cached answers for equal and for nearly equal questions. Dropping one costs time, not answers.
+"""Caches answers to equal and nearly equal questions. Dropping an entry costs time, not answers.
 
-Level 1 is keyed by the digest of the whole plan. Level 2 is keyed by the query's vector, within
-equal filters, profile and content words. Both hold for one state of one index only, so a commit to
-one index costs the others nothing. A state is a generation and the number of changes to the lexical
-index, because memory may see commits in another order than they were made in. Values are frozen
-throughout, so no caller can change what another gets.
+Level 1 is keyed by the digest of the whole plan. Level 2 is keyed by the query's vector, among
+plans with equal filters, profile and content words. An entry of either level is valid only for one
+state of one index, so a commit to one index costs the others nothing. A state is a generation and
+the number of changes to the lexical index, because the lexical index may apply commits in another
+order. Values are deeply frozen, so no caller can change the answer of another caller.
 """
 
 import hashlib
@@ -27,30 +27,30 @@ Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
 State = tuple[int, int]  # (generation, snapshots of the lexical index)
 IndexKey = Hashable  # `IndexRecord.key`
-# Each index of a question, its state, and its plan, which has the digest of unsaved text.
+# Each index of a question, with its state and its plan (which has the digest of unsaved text).
 JointState = Sequence[tuple[IndexKey, State, Plan]]
 _Question = bytes  # digest of a joint state
 
-MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
+# Least cosine at which two questions count as the same (CocoSearch, retrieval.md).
+MIN_SIMILARITY = 0.95
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
 HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
 # sys.getsizeof: a number, its pair with a shared name, and its slot in the tuple
 SCORE_BYTES = 90
-MAX_JOINT = 32  # questions to several indexes
-JOINT_SHARE = 8  # such questions take at most this part of the cache
-_RECENT_PLANS = 16  # whose digests are kept
-PLACE_BYTES = 190  # the same: a ranked place, its four numbers, and its slot
+MAX_JOINT = 32  # cached questions to several indexes
+JOINT_SHARE = 8  # questions to several indexes take at most 1 / JOINT_SHARE of the cache
+_RECENT_PLANS = 16  # plans with cached digests
+PLACE_BYTES = 190  # sys.getsizeof: a ranked place, its four numbers, and its slot in the tuple
 
 
 @dataclass(frozen=True, slots=True)
 class RankedHits:
-    """Ranked hits of one generation, without context. `files` holds the states of their files in
-    it.
+    """Ranked hits of one generation, without context, with the states of their files.
 
-    `snapshot_count` is that of the lexical index when the question came, 0 without one: the hits
-    are of that state or a later one. `relevances` are those of all hits, where `hits` are only the
-    first ones; None: `hits` are all.
+    `snapshot_count` is the `snapshot_count` of the lexical index when the question arrived, or 0
+    without a lexical index: the hits are from that state or a later one. If `hits` are only the
+    first hits, `relevances` has the relevances of all hits; otherwise it is None.
     """
 
     generation: int
@@ -58,7 +58,7 @@ class RankedHits:
     files: tuple[FileState, ...]
     warnings: tuple[str, ...] = ()
     snapshot_count: int = 0
-    more: bool = False  # a list of symbols goes on
+    more: bool = False  # a list of symbols continues on a next page
     relevances: HitRelevances | None = None
 
     @property
@@ -68,20 +68,20 @@ class RankedHits:
 
     @property
     def state(self) -> State:
-        """The state of the index for which the hits hold."""
+        """The state of the index for which the hits are valid."""
         return self.generation, self.snapshot_count
 
 
 @dataclass(frozen=True, slots=True)
 class JointHits:
-    """Parts of an answer to a joint question: first hits of some indexes, none of skipped ones."""
+    """A cached answer to a joint question: the first hits of some indexes, and the skipped indexes."""
 
     first_hits: Mapping[IndexKey, RankedHits]
     skipped: frozenset[IndexKey]
 
     @property
     def indexes(self) -> frozenset[IndexKey]:
-        """All these indexes."""
+        """All indexes of this entry."""
         return self.skipped.union(self.first_hits)
 
 
@@ -97,7 +97,7 @@ class CacheStatistics:
 
 
 class _PlanKeys:
-    """Digests of a plan, each computed when it is needed."""
+    """The digests of a plan, each computed at its first use."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -115,7 +115,7 @@ class _PlanKeys:
 class _Entry:
     hits: RankedHits
     group: bytes
-    slot: int  # row in the group's matrix, -1 without a vector
+    slot: int  # row in the group's matrix; -1 without a vector
     size: int
     expires: float
 
@@ -129,11 +129,10 @@ class _JointEntry:
 
 
 class QueryCache:
-    """Both levels for all indexes, bounded in bytes; the least recently used answer is evicted
-    first.
+    """Both levels of the cache for all indexes. It is bounded in bytes, with LRU eviction.
 
-    `index` is an index's key, which is never reused, unlike its name. Not thread-safe: the cache
-    lives in the event loop.
+    The parameter `index` is the key of an index; unlike a name, a key is never reused. Not
+    thread-safe: the cache belongs to the event loop.
     """
 
     def __init__(
@@ -145,12 +144,14 @@ class QueryCache:
         self._entries: OrderedDict[tuple[IndexKey, bytes], _Entry] = OrderedDict()
         self._groups: dict[tuple[IndexKey, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
-        self._keys = OrderedDict[int, _PlanKeys]()  # by the id of the plan, which its value holds
+        self._keys = OrderedDict[
+            int, _PlanKeys
+        ]()  # by the id of the plan, which stays unique: the value refers to the plan
         self._joint = OrderedDict[_Question, _JointEntry]()
         self._joint_bytes = 0
 
     def exact(self, index: IndexKey, state: State, plan: Plan) -> RankedHits | None:
-        """Return the answer to this very plan in this state."""
+        """Return the cached answer to an equal plan in this state."""
         hits = self._valid((index, self._plan_keys(plan).digest), state)
         self._exact += hits is not None
         return hits
@@ -158,11 +159,11 @@ class QueryCache:
     def similar(
         self, index: IndexKey, state: State, plan: Plan, vector: Vector
     ) -> RankedHits | None:
-        """Return the answer to the most similar question with the same paraphrase key."""
+        """Return the cached answer to the most similar question with the same paraphrase key."""
         group = self._groups.get((index, state, self._plan_keys(plan).group))
         hits = None
         while group is not None and hits is None and (nearest := group.nearest(vector)) is not None:
-            # None: the entry had expired, and has been dropped
+            # `_valid` returns None if the entry had expired, and drops it
             hits = self._valid((index, nearest), state)
         self._semantic += hits is not None
         return hits
@@ -174,7 +175,7 @@ class QueryCache:
     def put(self, index: IndexKey, plan: Plan, vector: Vector | None, hits: RankedHits) -> None:
         """Store an answer, unless it would take more than an eighth of the cache.
 
-        Such an answer is not worth the others that it would evict.
+        A larger answer is not worth the entries that it would evict.
         """
         keys = self._plan_keys(plan)
         key = (index, keys.digest)
@@ -195,19 +196,21 @@ class QueryCache:
             self._drop(next(iter(self._entries)))
 
     def latest(self, index: IndexKey, plan: Plan) -> RankedHits | None:
-        """Return the answer to this plan at any generation, for when PostgreSQL is away. Counts
-        nothing.
+        """Return the answer to this plan at any generation, for use while PostgreSQL is
+        unavailable.
+
+        This does not change the statistics.
         """
         entry = self._entries.get((index, self._plan_keys(plan).digest))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
 
     def joint(self, state: JointState) -> JointHits | None:
-        """Return what is known of the answer to a question to several indexes in these states."""
+        """Return the cached answer to a question to several indexes in these states."""
         entry = self._joint.get(self._question(state))
         return None if entry is None or entry.expires <= self._clock() else entry.hits
 
     def put_joint(self, state: JointState, hits: JointHits) -> None:
-        """Store what several indexes add to an answer, unless it would take most of its share."""
+        """Store an answer to a joint question, unless it would take more than half of their share."""
         question = self._question(state)
         self._drop_joint(question)
         size = ENTRY_BYTES + sum(_entry_bytes(ranked, None) for ranked in hits.first_hits.values())
@@ -220,7 +223,7 @@ class QueryCache:
             self._drop_joint(next(iter(self._joint)))
 
     def latest_joint(self, index: IndexKey, plan: Plan) -> RankedHits | None:
-        """Return the first hits of an index for a question to several, at any generation."""
+        """Return the first hits of an index from a cached joint question, at any generation."""
         digest_of_plan = self._plan_keys(plan).digest
         for entry in reversed(self._joint.values()):
             hits = entry.hits.first_hits.get(index)
@@ -230,14 +233,14 @@ class QueryCache:
         return None
 
     def forget(self, index: IndexKey) -> None:
-        """Drop the answers of one index; those of the others stay."""
+        """Drop the answers of one index."""
         for key in [key for key in self._entries if key[0] == index]:
             self._drop(key)
         for question in [key for key, entry in self._joint.items() if index in entry.hits.indexes]:
             self._drop_joint(question)
 
     def statistics(self) -> CacheStatistics:
-        """Return the statistics over all indexes."""
+        """Return the statistics for all indexes together."""
         return CacheStatistics(
             len(self._entries) + len(self._joint),
             self._bytes + self._joint_bytes,
@@ -247,7 +250,9 @@ class QueryCache:
         )
 
     def _question(self, state: JointState) -> _Question:
-        """Return the digest of a question: a filter by path has each index its own plan."""
+        """Return the digest of a question, from all plans: with a filter by path, indexes have own
+        plans.
+        """
         parts = [(index, moment, self._plan_keys(plan).digest) for index, moment, plan in state]
         return hashlib.sha256(repr(parts).encode()).digest()
 
@@ -257,7 +262,7 @@ class QueryCache:
             self._joint_bytes -= entry.size
 
     def _plan_keys(self, plan: Plan) -> "_PlanKeys":
-        """Return the digests of a plan, which many indexes may share."""
+        """Return the digests of a plan; they are cached, because many indexes may share a plan."""
         keys = self._keys.get(id(plan))
         if keys is None:
             keys = self._keys[id(plan)] = _PlanKeys(plan)
@@ -268,7 +273,7 @@ class QueryCache:
     def _valid(self, key: tuple[IndexKey, bytes], state: State) -> RankedHits | None:
         entry = self._entries.get(key)
         if entry is None or entry.hits.state != state:
-            return None  # an entry of another state stays, for when PostgreSQL is away
+            return None  # an entry of another state stays, for use while PostgreSQL is unavailable
         if entry.expires <= self._clock():
             self._drop(key)
             return None
@@ -286,7 +291,7 @@ class QueryCache:
 
 
 class _VectorGroup:
-    """Vectors of questions with one paraphrase key, in a matrix that grows by doubling."""
+    """The vectors of questions with one paraphrase key, in a matrix that grows by doubling."""
 
     __slots__ = ("free", "keys", "matrix")
 
@@ -307,7 +312,7 @@ class _VectorGroup:
         return slot
 
     def remove(self, slot: int) -> bool:
-        """Clear a slot; return True when no vector is left."""
+        """Clear a slot; return True if no vector is left."""
         self.matrix[slot] = 0
         self.free.append(slot)
         return len(self.free) == len(self.keys)
@@ -322,7 +327,8 @@ class _VectorGroup:
 
 def _entry_bytes(cached: RankedHits, vector: Vector | None) -> int:
     texts = sum(len(hit.content) + len(hit.path) for hit in cached.hits)
-    # Python stores one, two or four bytes for each character of a text; code nearly always one.
+    # Python stores one, two or four bytes per character of a text; for code it is nearly always
+    # one.
     character_bytes = 1 if all(hit.content.isascii() for hit in cached.hits) else 4
     scopes = sum(len(file.scopes or b"") for file in cached.files)
     metadata = sum(map(_hit_bytes, cached.hits)) + (0 if vector is None else vector.nbytes)

@@ -1,9 +1,9 @@
-"""One retrieval without caches: retrieve -> rank -> rerank -> select, from one generation.
+"""Runs one retrieval without caches: retrieve -> rank -> rerank -> select, from one generation.
 
-Reads go over several connections and, in `code`, over memory, so a commit may fall between them.
-The last read returns the generation and the states of the shown files. If they contradict the
-earlier reads, everything is read again. The last attempt runs in one transaction: slower, because
-the retrievers then wait for each other, but certainly consistent.
+Reads use several connections and, in `code`, memory, so a commit may happen between them. The last
+read returns the generation and the states of the shown files. If these contradict the earlier
+reads, everything is read again. The last attempt runs in one transaction. It is slower, because the
+retrievers wait for each other, but always consistent.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,18 +46,19 @@ from cocosearchd.store.connection.read_snapshot import open_snapshot
 from cocosearchd.store.reads.file_states import FileState, FileStates, file_states
 from cocosearchd.store.words.words_table import SplitTexts
 
-# Attempts before a transaction is worth its price: a writer commits some ten times a second, an
-# attempt takes some milliseconds.
+# Attempts before the slow transaction. Few attempts fail: a writer commits some ten times a second,
+# and an attempt takes some milliseconds.
 ATTEMPTS = 2
-# Where the candidates of PostgreSQL leave too few results, so many times more are retrieved, once.
-# They come after the first ones, whose order is the documented one.
+# If the candidates of PostgreSQL give too few results, this many times more are retrieved, once.
+# They come after the first candidates, which keep the documented order.
 REFILL_FACTOR = 8
 
 COLD_WARNING = (
     "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
 )
 
-# The part that the lexical index had in an answer; "behind": it has not applied the latest commits.
+# The role of the lexical index in an answer. "behind" means that it has not applied the latest
+# commits.
 LexicalState = Literal["warm", "cold", "behind", "not used"]
 FindLexicalIndex = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]
@@ -65,7 +66,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRequest:
-    """A plan, the vector of its words if there is one, and the client's unsaved text."""
+    """A plan, the vector of its words if there is one, and the client's unsaved texts."""
 
     plan: Plan
     vector: Vector | None = None
@@ -74,17 +75,18 @@ class RetrievalRequest:
 
 @dataclass(frozen=True, slots=True)
 class GenerationMoved:
-    """The outcome of a retrieval during which the index moved on to another generation."""
+    """The outcome of a retrieval during which the index got another generation."""
 
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalAttempt:
-    """One consistent retrieval: all candidates, best first, and the selected ones.
+    """One consistent retrieval: all candidates, best first, and the selected results.
 
-    `files` holds the states of the selected ones' files. `retrieved` is None when the lexical index
-    answered. `cacheable` is False for an answer that is not worth caching; `warning` is for people.
+    `files` has the states of the files of the selected results. `retrieved` is None if the lexical
+    index answered. `cacheable` is False if the answer is not worth caching. `warning` is for
+    people.
     """
 
     retrieved: RetrievedCandidates | None
@@ -99,8 +101,8 @@ class RetrievalAttempt:
 class Retriever:
     """Retrieves candidates from an index.
 
-    `find_lexical_index` returns the lexical index of an index by name; with None, PostgreSQL
-    answers alone. `split` splits texts of chunks into words.
+    `find_lexical_index` returns the lexical index of an index by name; without it, PostgreSQL alone
+    answers. `split` splits texts of chunks into words.
     """
 
     def __init__(
@@ -118,9 +120,9 @@ class Retriever:
         self._rerankers = Rerankers()
 
     def find_lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
-        """Return the lexical index that answers a plan.
+        """Return the lexical index that answers a plan; None without one.
 
-        None also where another index has taken the name meanwhile.
+        The result is also None if another index has taken the name in the meantime.
         """
         index = (
             self._find_lexical_index(record.name)
@@ -132,7 +134,7 @@ class Retriever:
     async def retrieve(
         self, record: IndexRecord, request: RetrievalRequest, trace: Trace
     ) -> RetrievalAttempt:
-        """Retrieve from `record.generation` or later. Raises `StoreUnavailable`, `NotFound`."""
+        """Retrieve from `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
         generation = record.generation
         for _ in range(ATTEMPTS):
             ranked = await self._rank(record, request, generation, trace)
@@ -146,15 +148,15 @@ class Retriever:
             ranked = await self._retrieve_stored(connection, record, request, trace)
             outcome = await self._finish(connection, record, request, ranked, generation, trace)
         assert isinstance(outcome, RetrievalAttempt), "a snapshot agrees with itself"
-        # Where a lexical index exists, the same question gets other hits in a quieter moment.
+        # If a lexical index exists, the same question gets other hits when there are fewer commits.
         has_lexical = self.find_lexical(record, request.plan) is not None
         return replace(outcome, cacheable=False) if has_lexical else outcome
 
     def find_joint_index(self, record: IndexRecord, plan: Plan) -> JointIndex | None:
-        """Return an index as part of a joint question.
+        """Return an index as part of a joint question; None if it must be asked by itself.
 
-        None if it has to be asked by itself: it is large, empty, cold or behind its record, or the
-        plan needs more than the scores of files.
+        It must be asked by itself if it is large, empty, cold or behind its record, or if the plan
+        needs more than the scores of files.
         """
         lexical = self.find_lexical(record, plan) if is_joinable(plan) else None
         if lexical is None or lexical.generation < record.generation:
@@ -171,20 +173,23 @@ class Retriever:
         return await anyio.to_thread.run_sync(self._joint_scorer.score, indexes, vector)
 
     async def read_places(self, indexes: Sequence[ScoredIndex]) -> list[RankedIndex | None]:
-        """Read the best places of indexes whose files are scored, in one round trip to PostgreSQL.
+        """Read the best places of scored indexes in one round trip to PostgreSQL.
 
-        None for an index that has to be asked by itself, as something has changed meanwhile or a
-        read has failed. Where too many results are alike, more are ranked, in a second round trip.
+        The result is None for an index that must be asked by itself, because something has changed
+        in the meantime or a read has failed. If collapsing alike results leaves too few, more are
+        ranked, with a second round trip.
         """
         try:
             placed = [await self._with_places(index) for index in indexes]
             ranked = await read_scored(self._db, placed)
         except CocoSearchError:
-            return [None] * len(indexes)  # the error is that of each index that has it
+            return [None] * len(
+                indexes
+            )  # each index is then asked by itself, and reports its own error
         return [index if _is_unchanged(index) else None for index in ranked]
 
     async def _with_places(self, index: ScoredIndex) -> ScoredIndex:
-        """Add the places that a report names by lines."""
+        """Add the places that a report names by line."""
         if not index.is_named_by_line:
             return index
         code_query = index.code_query
@@ -206,7 +211,7 @@ class Retriever:
         generation: int,
         trace: Trace,
     ) -> RetrievalAttempt | GenerationMoved:
-        """Return the attempt if all of it is of one generation."""
+        """Rerank, select and verify: return the attempt if all reads belong to one generation."""
         scored = await self._rerank(request.plan, ranked.scored, trace)
         selected = ranked.selected
         if selected is None:
@@ -236,9 +241,9 @@ class Retriever:
     async def _rank(
         self, record: IndexRecord, request: RetrievalRequest, generation: int, trace: Trace
     ) -> RankedCandidates:
-        """Rank with the lexical index for `code`, if it is warm and at `generation`.
+        """Rank with the lexical index for `code`, if it is warm and has reached `generation`.
 
-        In all other cases, PostgreSQL's candidates are ranked.
+        In all other cases, candidates of PostgreSQL are ranked.
         """
         plan = request.plan
         vector = request.vector
@@ -274,11 +279,11 @@ class Retriever:
             with trace.stage("retrieve"):
                 listing = await list_stored_symbols(db, record, plan, request.overlay)
             return RankedCandidates(listing.scored, warning=listing.warning)
-        # Without a vector, only words can be searched, whatever the profile.
+        # Without a vector, only a search by words is possible, whatever the profile.
         plan = replace(plan, uses_keywords=plan.uses_keywords or request.vector is None)
         retrieved, scored = await self._retrieve_and_score(db, record, plan, request, trace)
         most = max(len(retrieved.vector), len(retrieved.keyword))
-        # Each file is one result, so the candidates of a few files may leave too few results.
+        # Each file is one result, so candidates from only a few files give too few results.
         if most >= plan.depth and len(select_results(plan, scored)) < plan.limit:
             deeper = replace(plan, depth=min(MAX_DEPTH, REFILL_FACTOR * plan.depth))
             _, more = await self._retrieve_and_score(db, record, deeper, request, trace)
@@ -296,7 +301,7 @@ class Retriever:
         request: RetrievalRequest,
         trace: Trace,
     ) -> tuple[RetrievedCandidates, list[ScoredCandidate]]:
-        """Return the candidates of each retriever of PostgreSQL, and all of them with scores."""
+        """Return the candidates of each retriever of PostgreSQL, and all candidates with scores."""
         with trace.stage("retrieve"):
             retrieved = await retrieve(
                 db,
@@ -322,7 +327,7 @@ class Retriever:
 
 
 def make_attempt(candidates: RankedCandidates) -> RetrievalAttempt:
-    """Make the attempt of candidates that a snapshot ranked, and whose files have not changed."""
+    """Make the attempt from candidates that a snapshot ranked. Their files have not changed."""
     states, selected, generation = candidates.states, candidates.selected, candidates.generation
     assert states is not None, "its rows are read"
     assert selected is not None, "its results are made"
@@ -340,7 +345,7 @@ def make_attempt(candidates: RankedCandidates) -> RetrievalAttempt:
 
 
 def _is_unchanged(ranked: RankedIndex) -> bool:
-    """Return True if the rows of an index are those of the snapshot that ranked them."""
+    """Return True if the rows of an index belong to the snapshot that ranked them."""
     candidates = ranked.candidates
     assert candidates.states is not None
     paths = [file.best.candidate.path for file in ranked.files]
@@ -355,10 +360,11 @@ def _select_files(paths: list[str], files: Mapping[str, FileState]) -> list[File
 def _is_consistent(
     ranked: RankedCandidates, states: FileStates, generation: int, paths: list[str]
 ) -> bool:
-    """Return True if everything that was read is of one generation.
+    """Return True if everything that was read belongs to one generation.
 
-    PostgreSQL's candidates are, if the index is still at `generation`. Candidates from memory are
-    of that memory's generation; so are their rows, if the files have not changed since.
+    This is true for candidates of PostgreSQL if the index is still at `generation`. Candidates from
+    the lexical index belong to its generation; their rows do too, if the files have not changed
+    since then.
     """
     if ranked.generation is None:
         return states.generation == generation
@@ -369,7 +375,7 @@ def _is_consistent(
 
 
 def _lexical_state(lexical: LexicalIndex, generation: int, *, is_used: bool) -> LexicalState:
-    """Describe the part that the lexical index had in the candidates of a generation."""
+    """Return the role of the lexical index in an answer from a generation."""
     if is_used:
         return "warm"
     if not lexical.warm:

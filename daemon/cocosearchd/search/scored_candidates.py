@@ -1,4 +1,4 @@
-"""Candidates with their scores: as both retrievers return them, and as a profile scores them. Pure."""
+"""Values for candidates: as the retrievers return them, and as a profile scores them. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from cocosearchd.store.chunks.rows import Candidate
 class RetrievedCandidates:
     """Candidates of each retriever, best first.
 
-    The first `every_word` of the keyword candidates have all words.
+    The first `every_word` keyword candidates have every word of the query.
     """
 
     vector: tuple[Candidate, ...] = ()
@@ -23,10 +23,10 @@ class RetrievedCandidates:
 class ScoredCandidate:
     """A candidate with its score and its rank from each retriever (from 1; 0: not retrieved).
 
-    `cosine` is None if unknown. `own_place_score` compares chunks of all files with each other
-    where `score` is the score of a file; None: `score` does. `similar_lines` are the first lines of
-    nearly equal chunks of the file, for which this one stands. `compared_places` are all compared places of
-    the file, best first, for a report.
+    `cosine` is None if unknown. If `score` is the score of a file, `own_place_score` compares the
+    chunks of all files with each other; otherwise it is None, and `score` compares them. This chunk
+    represents nearly equal chunks of its file: `similar_lines` are their first lines. For a report,
+    `compared_places` are all compared places of the file, best first.
     """
 
     candidate: Candidate
@@ -44,12 +44,12 @@ class ScoredCandidate:
 
     @property
     def place_score(self) -> float:
-        """The score of the chunk by itself, comparable within one answer."""
+        """The score of the chunk itself, comparable with all chunks of an answer."""
         return self.score if self.own_place_score is None else self.own_place_score
 
 
 def listed_candidate(candidate: Candidate, rank: int) -> ScoredCandidate:
-    """Make a candidate of a list of symbols: each is what was asked for."""
+    """Make a candidate for a symbol in a list. Each listed symbol is fully relevant."""
     return ScoredCandidate(
         candidate, 0.0, "keyword", keyword_rank=rank, every_word=True, relevance=1.0
     )
@@ -60,8 +60,8 @@ def with_score(
 ) -> ScoredCandidate:
     """Return the same candidate with another score, which compares chunks of all files.
 
-    So it is the score of the place, too. Every field is written out: `dataclasses.replace` is ten
-    times slower.
+    Therefore the score is also the place score. Every field is written out, because
+    `dataclasses.replace` is ten times slower.
     """
     return ScoredCandidate(
         candidate=scored.candidate,
@@ -78,9 +78,9 @@ def with_score(
 
 
 def sort_candidates(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
-    """Sort best first; ties prefer keyword matches, then the smaller key.
+    """Sort candidates, best first. Ties prefer keyword matches, then the smaller key.
 
-    The key makes equal inputs give equal orders.
+    The key makes the order deterministic.
     """
     return sorted(
         scored, key=lambda entry: (-entry.score, entry.keyword_rank == 0, entry.candidate.key)

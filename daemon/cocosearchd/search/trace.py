@@ -1,4 +1,4 @@
-"""The trace of one run, stage by stage: the times of every answer, and details for `explain`."""
+"""The trace of one run: times of stages for every answer, and details for `explain`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,10 @@ from cocosearch_ipc.spans import span
 
 
 class Trace:
-    """Collects times of stages always, details only for an explained run, as they cost time."""
+    """Collects the times of stages.
+
+    Details are collected only for an explained run, because they cost time.
+    """
 
     __slots__ = ("details", "explain", "timings_ms")
 
@@ -20,7 +23,7 @@ class Trace:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage. The times of a stage that runs more than once add up."""
+        """Measure the time of a stage. If a stage runs more than once, its times add up."""
         begin = perf_counter()
         try:
             with span(f"search.{name}"):
@@ -29,6 +32,6 @@ class Trace:
             self.timings_ms[name] = self.timings_ms.get(name, 0.0) + (perf_counter() - begin) * 1000
 
     def record(self, name: str, describe: Callable[[], Any]) -> None:
-        """Record a detail, JSON-able. `describe` is only called when the run is explained."""
+        """Record a JSON-able detail. `describe` is called only if the run is explained."""
         if self.explain:
             self.details[name] = describe()
