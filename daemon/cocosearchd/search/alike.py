@@ -24,9 +24,8 @@ SHINGLE_WORDS = 3
 SHORTER_SHARE = 0.5
 MAX_COMPARED_GROUPS = 40  # groups that each result is compared with: more than a page of results
 MAX_CHARACTERS = 8000  # compared characters of a text: a chunk has fewer
-CACHED_PARTS = (
-    4096  # path parts: repositories repeat their directories; a part has at most 255 bytes
-)
+# Path parts: repositories repeat their directories; a part has at most 255 bytes
+CACHED_PARTS = 4096
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[/.]")
 # ISO 639-1, with a region or script: en, pt-BR, zh-hant, zh_CN

@@ -290,9 +290,8 @@ class Pipeline:
             file.path: file.content_hash for file in ranked.ranked_hits.files if file.path in paths
         }
         stored: dict[str, StoredContents] = {}
-        with suppress(
-            StoreUnavailable
-        ):  # then this is an earlier, cached answer: its hits have their own texts
+        # Then this is an earlier, cached answer: its hits have their own texts
+        with suppress(StoreUnavailable):
             stored = await self.stored_contents.read_versions(ranked.record, hashes)
         return {path: content.contents for path, content in stored.items() if content.has_places}
 

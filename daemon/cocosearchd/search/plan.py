@@ -29,9 +29,8 @@ from cocosearchd.search.reports.question_parts import MIN_REPORT
 from cocosearchd.search.reports.report import Report, read_report
 
 MAX_LIMIT = 200
-RRF_DEPTH = (
-    100  # largest number of candidates per retriever in `classic` (CocoSearch, retrieval.md)
-)
+# Largest number of candidates per retriever in `classic` (CocoSearch, retrieval.md)
+RRF_DEPTH = 100
 # Candidates per result if a reranker runs (CocoRAG, reranker-design.md).
 CANDIDATE_MULTIPLIER = 8
 MAX_DEPTH = 800

@@ -144,9 +144,8 @@ class QueryCache:
         self._entries: OrderedDict[tuple[IndexKey, bytes], _Entry] = OrderedDict()
         self._groups: dict[tuple[IndexKey, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
-        self._keys = OrderedDict[
-            int, _PlanKeys
-        ]()  # by the id of the plan, which stays unique: the value refers to the plan
+        # By the id of the plan, which stays unique: the value refers to the plan
+        self._keys = OrderedDict[int, _PlanKeys]()
         self._joint = OrderedDict[_Question, _JointEntry]()
         self._joint_bytes = 0
 

@@ -183,9 +183,8 @@ class Retriever:
             placed = [await self._with_places(index) for index in indexes]
             ranked = await read_scored(self._db, placed)
         except CocoSearchError:
-            return [None] * len(
-                indexes
-            )  # each index is then asked by itself, and reports its own error
+            # Each index is then asked by itself, and reports its own error
+            return [None] * len(indexes)
         return [index if _is_unchanged(index) else None for index in ranked]
 
     async def _with_places(self, index: ScoredIndex) -> ScoredIndex:

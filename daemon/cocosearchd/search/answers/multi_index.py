@@ -28,9 +28,8 @@ from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import Query, ViewOptions
 from cocosearchd.search.trace import Trace
 
-COMPARED_FACTOR = (
-    3  # times the limit: number of hits of all indexes that are compared with each other
-)
+# Times the limit: number of hits of all indexes that are compared with each other
+COMPARED_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.reads.phrase_matches import Starts
 
 NO_FILE = "no file "  # start of a warning that explains why there are no results
-_START_BITS = (
-    40  # bits for the offset of a chunk; the upper 23 bits hold the file's number (< 2**23 files)
-)
+# Bits for the offset of a chunk; the upper 23 bits hold the file's number (< 2**23 files)
+_START_BITS = 40
 
 
 def restricts_files(where: Filter) -> bool:

@@ -17,9 +17,8 @@ from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.segments.live_documents import select_live
 
-MAX_BLOOM_BYTES = (
-    64 << 20
-)  # Bloom filters of one index: those of some 60,000 files of ten kilobytes
+# Bloom filters of one index: those of some 60,000 files of ten kilobytes
+MAX_BLOOM_BYTES = 64 << 20
 MAX_TRIGRAMS = 64  # compared trigrams of one literal: the first ones
 
 

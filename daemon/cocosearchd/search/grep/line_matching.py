@@ -73,9 +73,8 @@ class LineMatcher:
             return len(self._lines_with_literal.findall(content, position))
         count = 0
         size = len(content)
-        last_start = size - content.endswith(
-            b"\n"
-        )  # an empty match may begin after the last line end
+        # An empty match may begin after the last line end
+        last_start = size - content.endswith(b"\n")
         while position < size:
             first, last = self._search(content, position)
             if first < 0 or first > last_start:

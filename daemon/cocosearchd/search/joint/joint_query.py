@@ -159,9 +159,8 @@ class JointScorer:
         with self._lock:
             joined = self._corpora.pop(key, None)
         if joined is None:
-            joined = join_corpora(
-                corpora
-            )  # it refers to its parts, so Python cannot reuse their ids
+            # It refers to its parts, so Python cannot reuse their ids
+            joined = join_corpora(corpora)
         with self._lock:
             self._corpora[key] = joined
             while len(self._corpora) > CACHED_CORPORA:

@@ -153,9 +153,8 @@ class ChunkSignals:
     # (C,): best definition value for an identifier of the query, plus a bonus if the case is equal
     names: Floats
     defines: Mask  # (C,): a definition begins in the chunk
-    cosines: (
-        Floats | None
-    )  # (C,); NaN for a chunk without a vector; None if the query has no vector
+    # (C,); NaN for a chunk without a vector; None if the query has no vector
+    cosines: Floats | None
     nearest: Floats | None  # (F,): best cosine of the chunks of each file
     of_files: dict[str, Floats]  # chunk_words, mean_chunk_words, chunk_points: (F,)
 

@@ -17,9 +17,8 @@ from cocosearchd.search.lexical.groups import Groups, make_groups
 
 # summed best chunks of a file: a file with three matching chunks should beat a file with one
 TOP_CHUNKS = 3
-MIN_DEVIATION = (
-    0.03  # least deviation of cosines: the few files of a tiny index may be equal by chance
-)
+# Least deviation of cosines: the few files of a tiny index may be equal by chance
+MIN_DEVIATION = 0.03
 # Limit of the distance from the mean depth (levels) and from the mean size (deviations). Without
 # it, one unusual file would rank before an exact name.
 _MAX_DISTANCE = np.float32(4.0)

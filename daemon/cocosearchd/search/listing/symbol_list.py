@@ -29,9 +29,8 @@ from cocosearchd.store.reads.file_symbols import (
 
 # Listed files with a matching name: files with the name as written have priority.
 MAX_MATCHING_FILES = 20_000
-BATCH_FILES = (
-    50  # files that are read together: some kilobytes of symbols each, at most two megabytes
-)
+# Files that are read together: some kilobytes of symbols each, at most two megabytes
+BATCH_FILES = 50
 
 
 @dataclass(frozen=True, slots=True)

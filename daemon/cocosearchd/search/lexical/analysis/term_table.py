@@ -28,9 +28,8 @@ _WORDS = bytes(
     for byte in range(256)
 )
 LIMIT_WORDS = 400_000  # about 120 MB; no measured repository reaches it
-LIMIT_BYTES = (
-    32 << 20
-)  # total size of the words; matters for long words, such as data without blanks
+# Total size of the words; matters for long words, such as data without blanks
+LIMIT_BYTES = 32 << 20
 
 
 class WordTable:

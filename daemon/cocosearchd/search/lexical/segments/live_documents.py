@@ -88,9 +88,8 @@ class LiveDocuments:
         return [0, *self.ends.tolist()][: len(self.ends)]
 
 
-FileFilter = Callable[
-    [LiveDocuments], Mask | None
-]  # returns (F,): the files that may be shown; None for all
+# Returns (F,): the files that may be shown; None for all
+FileFilter = Callable[[LiveDocuments], Mask | None]
 
 
 def collect_live_documents(

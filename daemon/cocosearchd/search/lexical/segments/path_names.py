@@ -86,9 +86,8 @@ class PathNames:
     aside: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
     reexporter: Floats  # (F,) 0 or 1
-    path_hashes: NDArray[
-        np.float64
-    ]  # (F,) 0 to 1: a hash of each path; it does not depend on the index
+    # (F,) 0 to 1: a hash of each path; it does not depend on the index
+    path_hashes: NDArray[np.float64]
 
 
 def read_path_names(segment: Segment) -> PathNames:
