@@ -1,1 +1,1 @@
-"""Questions to the code graph: values in, values out, over the files of one moment."""
+"""Questions to the code graph: pure functions over the files of one moment."""

@@ -1,4 +1,4 @@
-"""Trees of calls: the callers of a function, or what it calls, level by level to a depth."""
+"""Trees of calls: the callers or the callees of a function, level by level to a depth."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,16 +25,16 @@ from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
 from cocosearchd.model import Symbol
 
-MAX_ENTRIES = 10_000  # of a tree
-MAX_SITES = 5  # call sites of an entry that are listed
-MAX_MEANINGS = 5  # definitions of one call that are followed
-MAX_EXTERNAL = 50  # names
+MAX_ENTRIES = 10_000  # entries of a tree
+MAX_SITES = 5  # listed call sites of an entry
+MAX_MEANINGS = 5  # followed definitions of one call
+MAX_EXTERNAL = 50  # names that are defined outside of the index
 NO_PARENT = -1
 _ROOT = NO_PARENT
 
 
 class CallResolver(Protocol):
-    """Finds what calls a definition, and what a call means."""
+    """Finds the uses of a definition, and the definitions of a use."""
 
     def resolve(self, file: CodeFile, use: Use) -> Resolution:
         """Return the definitions that a use may mean, best first."""
@@ -44,7 +44,7 @@ class CallResolver(Protocol):
 
 
 class CallPlace(NamedTuple):
-    """A call site: the file of the caller, line and column from 1, and the name that is called."""
+    """A call site: the file of the caller, line and column (from 1), and the called name."""
 
     path: str
     line: int
@@ -54,13 +54,14 @@ class CallPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """An entry of a tree: `parent` and `repeats` are positions in the list, -1 for none.
+    """An entry of a tree. `parent` and `repeats` are positions of entries in the list, or -1.
 
-    An entry with `repeats` is a definition that was listed before, and has its children there.
+    If a definition is already listed, `repeats` is the position of that entry, which has the
+    children.
     """
 
     key: DefinitionKey
-    symbol: Symbol | None  # None: the file outside of its definitions
+    symbol: Symbol | None  # None for the code of a file outside of its definitions
     language: str
     depth: int
     parent: int
@@ -74,7 +75,7 @@ class CallNode:
 
 @dataclass(frozen=True, slots=True)
 class CallQuery:
-    """The part of a tree that an answer has: its files, confidence, depth and page."""
+    """The filter and page of a tree: files, confidence, depth, limit and offset."""
 
     where: Filter = field(default_factory=Filter)
     min_confidence: Confidence = "possible"
@@ -85,7 +86,7 @@ class CallQuery:
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """A page of the entries of a tree, each after its parent.
+    """A page of the entries of a tree; each entry comes after its parent.
 
     `total` counts the entries up to the end of the page, and `is_last` is False if more follow.
     `external` are names that are called, and defined outside of the index. `other_uses` counts the
@@ -101,7 +102,7 @@ class CallTree:
 
 
 class _Edge(NamedTuple):
-    """A call between the definition of an entry and another one, its neighbour."""
+    """A call between the definition of an entry and another definition, its neighbour."""
 
     neighbour: DefinitionKey
     site: CallPlace
@@ -138,7 +139,9 @@ def find_callees(
     query: CallQuery,
     is_over: IsOver,
 ) -> CallTree:
-    """Find what a definition calls; a target that is a class calls what its members call."""
+    """Find the callees of a definition. If the target is a class, these include the callees of its
+    members.
+    """
     external = dict[str, None]()
 
     def edges(group: Sequence[DefinitionKey], is_target: bool) -> Iterator[_Edge]:
@@ -161,25 +164,28 @@ class _EdgeGroup:
     """The calls between an entry and one neighbour."""
 
     def __init__(self, edge: _Edge) -> None:
-        self.sites = dict[CallPlace, None]()  # a declaration and its definition share them
+        # Without repeats: a declaration and its definition share call sites
+        self.sites = dict[CallPlace, None]()
         self.resolution = edge.resolution
 
     def add(self, edge: _Edge) -> None:
-        """Add a call of the same two definitions."""
+        """Add a call between the same two definitions."""
         self.sites[edge.site] = None
         if WEAKNESS[edge.resolution.confidence] < WEAKNESS[self.resolution.confidence]:
             self.resolution = edge.resolution
 
 
 class _Edges(Protocol):
-    """The direction of a tree."""
+    """The direction of a tree: a function that yields the edges of a definition."""
 
     def __call__(self, group: Sequence[DefinitionKey], is_target: bool, /) -> Iterator[_Edge]:
         """Yield the calls of a definition with its overloads."""
 
 
 class _Walk:
-    """One walk through the calls, breadth first: each definition is followed where it is nearest."""
+    """A breadth-first walk through the calls: each definition is followed where it is first
+    reached.
+    """
 
     def __init__(
         self,
@@ -219,7 +225,7 @@ class _Walk:
         return 0 if position == _ROOT else self._nodes[position].depth
 
     def _expand(self, position: int, edges: Iterator[_Edge]) -> list[DefinitionKey]:
-        """Add the neighbours of an entry; returns those that are new."""
+        """Add the neighbours of an entry; return the neighbours that were not reached before."""
         groups = self._group(edges)
         ordered = sorted(groups, key=lambda key: (is_test(key.path), key))
         new_keys = list[DefinitionKey]()
@@ -243,7 +249,7 @@ class _Walk:
         return groups
 
     def _make_node(self, parent: int, key: DefinitionKey, group: _EdgeGroup) -> CallNode | None:
-        """Make an entry; None for a file that is left out, or gone."""
+        """Make an entry; None if its file is filtered out or gone."""
         file = self._files.load([key.path]).get(key.path)
         if file is None or not file_passes(self._query.where, file):
             return None
@@ -278,7 +284,7 @@ def _caller_edge(match: ResolvedUse) -> _Edge:
 
 
 def _with_classes(files: CodeFiles, group: Sequence[DefinitionKey]) -> list[DefinitionKey]:
-    """Return definitions with the classes that they construct."""
+    """Return definitions, and the classes that they construct."""
     keys = first_of_each_name(files, group)
     for key in tuple(keys):
         file = files.load([key.path])[key.path]
@@ -291,14 +297,17 @@ def _with_classes(files: CodeFiles, group: Sequence[DefinitionKey]) -> list[Defi
 def _calls_inside(file: CodeFile, key: DefinitionKey, *, is_target: bool) -> Iterator[Use]:
     """Yield the calls in the body of a definition.
 
-    A class has the calls of all its members if it is the target, else those of its constructors.
+    If a class is the target, these are the calls of all its members, else those of its
+    constructors.
     """
     inside = _body(file, key.position, is_target=is_target)
     return (use for use in file.facts.uses if use.kind == "call" and use.symbol in inside)
 
 
 def _body(file: CodeFile, position: int, *, is_target: bool) -> frozenset[int]:
-    """Return the positions of the definitions whose calls belong to one."""
+    """Return the positions of definitions whose calls count as calls of the definition at
+    `position`.
+    """
     if position == WHOLE_FILE:
         return frozenset({TOP_LEVEL})
     outer = file.symbols[position]

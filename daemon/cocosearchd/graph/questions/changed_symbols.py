@@ -1,4 +1,4 @@
-"""The definitions that changed lines are in, and the lines of one text in a later one. Pure."""
+"""Finds the definitions around changed lines, and maps lines of a text to a later text. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,10 @@ from cocosearchd.model import Symbol
 
 
 class Hunk(NamedTuple):
-    """A changed place of two texts, without context: `@@ -old +new @@`.
+    """A difference between two texts, without context: `@@ -old +new @@`.
 
-    Lines count from 1. A side without lines (its count is 0) names the line before the place.
+    Lines count from 1. If a side has no lines (its count is 0), its start is the line before the
+    place.
     """
 
     old_start: int
@@ -22,20 +23,20 @@ class Hunk(NamedTuple):
 
     @property
     def last_old(self) -> int:
-        """The last line of the place in the earlier text."""
+        """The last line of the hunk in the earlier text."""
         return self.old_start + max(self.old_count, 1) - 1
 
     @property
     def last_new(self) -> int:
-        """The last line of the place in the later text."""
+        """The last line of the hunk in the later text."""
         return self.new_start + max(self.new_count, 1) - 1
 
 
 def changed_symbols(file: CodeFile, hunks: Iterable[Hunk]) -> tuple[int, ...]:
     """Return the positions of the innermost definitions with changed lines, ascending.
 
-    `hunks` lead to the text of the file. Lines outside of all definitions give `WHOLE_FILE`. Lines
-    that are gone changed the innermost definition around the gap.
+    The later side of `hunks` is the text of the file. Lines outside of all definitions count as
+    `WHOLE_FILE`. Removed lines count as a change of the innermost definition around the gap.
     """
     owners = _LineOwners(file.symbols)
     positions = set[int]()
@@ -48,10 +49,10 @@ def changed_symbols(file: CodeFile, hunks: Iterable[Hunk]) -> tuple[int, ...]:
 
 
 def shift_hunks(hunks: Sequence[Hunk], later: Sequence[Hunk]) -> tuple[Hunk, ...]:
-    """Return hunks with the lines of a later text as their later side.
+    """Return hunks with their later side mapped to a later text.
 
-    `hunks` lead from a first text to a second, `later` from the second to a third; both ascend.
-    A line that the third text has changed again is the place of that change.
+    `hunks` lead from a first text to a second text, and `later` from the second to a third; both
+    ascend. If the third text has changed a line again, the line is mapped to that change.
     """
     lasts = [hunk.last_old for hunk in later]
     return tuple(_shift(hunk, later, lasts) for hunk in hunks)
@@ -75,12 +76,13 @@ def _shift_line(line: int, later: Sequence[Hunk], lasts: Sequence[int], *, at_en
 
 @dataclass(slots=True)
 class _LineOwners:
-    """The innermost definition of each line, as ranges of lines that have the same one."""
+    """The innermost definition of each line, as ranges of lines with the same innermost definition."""
 
     symbols: Sequence[Symbol]
     starts: list[int] = field(default_factory=list)  # first line of each range
-    owners: list[int] = field(default_factory=list)  # of each range, or `WHOLE_FILE`
-    outer: dict[int, int] = field(default_factory=dict)  # the definition around a definition
+    # Innermost definition of each range, or `WHOLE_FILE`
+    owners: list[int] = field(default_factory=list)
+    outer: dict[int, int] = field(default_factory=dict)  # definition -> definition around it
 
     def __post_init__(self) -> None:
         self._start_range(1, WHOLE_FILE)
@@ -93,12 +95,12 @@ class _LineOwners:
         self._close(around, None)
 
     def of_lines(self, first: int, last: int) -> set[int]:
-        """Return the owners of some lines."""
+        """Return the innermost definitions of lines `first` to `last`."""
         start = max(0, bisect_right(self.starts, first) - 1)
         return set(self.owners[start : bisect_right(self.starts, last)])
 
     def around_gap(self, line: int) -> int:
-        """Return the innermost definition that has both a line and the next."""
+        """Return the innermost definition that contains both `line` and the next line."""
         owner = self.owners[max(0, bisect_right(self.starts, line) - 1)]
         while owner != WHOLE_FILE and self.symbols[owner].end_line <= line:
             owner = self.outer[owner]
@@ -109,7 +111,7 @@ class _LineOwners:
         return symbol.start_line, -symbol.end_line, position
 
     def _close(self, around: list[int], line: int | None) -> None:
-        """End the definitions that end before a line, or all."""
+        """End the open definitions that end before a line; all with None."""
         while around and (line is None or self.symbols[around[-1]].end_line < line):
             end = self.symbols[around.pop()].end_line
             self._start_range(end + 1, around[-1] if around else WHOLE_FILE)

@@ -1,4 +1,4 @@
-"""Places in a file: the definitions around a line, and the uses and imports on it. Pure."""
+"""Finds the definitions around a line of a file, and the uses and imports on the line. Pure."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def starting_symbol(file: CodeFile, line: int) -> int:
 
 
 def uses_at(file: CodeFile, line: int, column: int = 0) -> Sequence[Use]:
-    """Return the uses on a line, or those whose name is at a column of it, in order."""
+    """Return the uses on a line, in order; with a column, only uses with their name at the column."""
     return [
         use
         for use in file.facts.uses
@@ -35,12 +35,12 @@ def uses_at(file: CodeFile, line: int, column: int = 0) -> Sequence[Use]:
 
 
 def imports_at(file: CodeFile, line: int) -> Sequence[Import]:
-    """Return the imports that are written on a line."""
+    """Return the imports on a line."""
     return [item for item in file.facts.imports if item.line == line]
 
 
 def near_symbols(file: CodeFile, line: int, limit: int) -> Sequence[int]:
-    """Return the positions of the definitions that begin nearest to a line, in order."""
+    """Return, in order, the positions of the definitions that begin nearest to a line."""
     nearest = sorted(range(len(file.symbols)), key=lambda i: abs(file.symbols[i].start_line - line))
     return sorted(nearest[:limit])
 

@@ -1,4 +1,4 @@
-"""Impact of a change: the definitions that use it, directly or through others, with their tests."""
+"""Finds the impact of a change: definitions that use it, directly or indirectly, and their tests."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,10 +21,10 @@ from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
-# Confidences by strength, the strongest first.
 MAX_AFFECTED = 5_000  # definitions
-MAX_USES = 100_000  # that are looked at
-# A change of these is a change for all that make an object of the class.
+MAX_USES = 100_000  # inspected uses
+# Names of constructors. A change of a constructor affects all code that makes an object of the
+# class.
 CONSTRUCTORS = frozenset(
     {"__init__", "__new__", "__post_init__", "constructor", "initialize", "__construct", "init"}
 )
@@ -34,14 +34,14 @@ class UseResolver(Protocol):
     """Finds the uses of a definition."""
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
-        """Yield the uses of a symbol, or the imports of a file."""
+        """Yield the uses of a symbol, or of a file as a whole."""
 
     def overriders_of(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
         """Yield the members of subclasses that override a member."""
 
 
 class UsePlace(NamedTuple):
-    """The place of a use, from 1."""
+    """The line and column of a use, from 1."""
 
     line: int
     column: int
@@ -49,15 +49,15 @@ class UsePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A definition, or the code of a file outside of all definitions, that uses what changes.
+    """An affected definition, or the affected code of a file outside of all definitions.
 
-    `confidence` is the weakest on the best way there. `via_name`, qualified or a path, is used or
-    overridden at `use_place`; it is itself what changes, or affected at one less in `distance`. With `is_broken` it
-    is gone.
+    It uses or overrides `via_name` (a qualified name or a path) at `use_place`. `via_name` is
+    itself changed, or is affected at a `distance` that is smaller by one. If `is_broken`,
+    `via_name` is gone. `confidence` is the weakest confidence on the best path to the change.
     """
 
     key: DefinitionKey
-    symbol: Symbol | None  # None: the file outside of its definitions
+    symbol: Symbol | None  # None for the code of a file outside of its definitions
     language: str
     distance: int
     confidence: Confidence
@@ -70,9 +70,9 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """All that a change affects, by distance, confidence and place.
+    """All definitions that a change affects, ordered by distance, confidence and place.
 
-    `complete` is False if a limit or the time ended the search.
+    `complete` is False if a limit or a timeout ended the search.
     """
 
     affected: tuple[Affected, ...]
@@ -86,7 +86,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True)
 class ImpactBounds:
-    """Limits of a search for the affected."""
+    """Limits of a search for affected definitions."""
 
     depth: int
     weakest: Confidence
@@ -104,9 +104,9 @@ def find_impact(
 ) -> Impact:
     """Follow uses backwards from changed and removed definitions, breadth first.
 
-    A changed class changes its members, a changed file its definitions. Code outside of all
-    definitions is affected, but leads no further. Members that override a changed one are affected
-    as well: they may have to change with it.
+    A changed class also changes its members, and a changed file its definitions. Code outside of
+    all definitions can be affected, but is not followed further. Members that override a changed
+    member are affected as well: they may have to change too.
     """
     starts = dict(sorted(_expand(files, changed)))
     search = _ImpactSearch(files, resolver, bounds, frozenset(starts), names=starts)
@@ -126,9 +126,9 @@ def weaker(first: Confidence, second: Confidence) -> Confidence:
 def _expand(
     files: CodeFiles, changed: Iterable[DefinitionKey]
 ) -> Iterator[tuple[DefinitionKey, str]]:
-    """Yield changed definitions with those inside them, and their names.
+    """Yield changed definitions, and the definitions inside them, with their names.
 
-    A constructor also changes its class.
+    A changed constructor also changes its class.
     """
     positions = dict[str, set[int]]()
     for key in changed:
@@ -149,7 +149,7 @@ def _name(file: CodeFile, position: int) -> str:
 
 
 def _inside(file: CodeFile, starts: set[int]) -> set[int]:
-    """Return positions of definitions, and of those inside them."""
+    """Return the positions `starts`, and of all definitions inside these."""
     end = -1
     members = set[int]()
     for position in sorted(range(len(file.symbols)), key=lambda i: file.symbols[i].start_byte):
@@ -162,7 +162,7 @@ def _inside(file: CodeFile, starts: set[int]) -> set[int]:
 
 
 def constructed_class(file: CodeFile, position: int) -> int | None:
-    """Return the position of the class whose constructor a definition is, None for no other."""
+    """Return the position of the class that a definition constructs; None if it is no constructor."""
     symbol = file.symbols[position]
     class_name = (symbol.parent or "").rpartition(".")[2]
     if symbol.parent is None or symbol.name not in {*CONSTRUCTORS, class_name}:
@@ -176,8 +176,8 @@ def constructed_class(file: CodeFile, position: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """The way to a user: the name of what it uses, its confidence and length."""
+class _UsePath:
+    """The path to a user: the name that it uses, the confidence of the path and its length."""
 
     via_name: str
     confidence: Confidence
@@ -193,7 +193,7 @@ class _ImpactSearch:
     resolver: UseResolver
     bounds: ImpactBounds
     changed: frozenset[DefinitionKey]
-    names: dict[DefinitionKey, str]  # of all definitions that were reached
+    names: dict[DefinitionKey, str]  # names of all reached definitions
     affected: dict[DefinitionKey, Affected] = field(default_factory=dict)
     use_count: int = 0
     complete: bool = True
@@ -204,31 +204,36 @@ class _ImpactSearch:
         distance: int,
         removed: Iterable[RemovedDefinition] = (),
     ) -> Mapping[DefinitionKey, Confidence]:
-        """Find what uses the definitions of a level; returns those to go on from.
+        """Find the users of the definitions of a level; return the definitions of the next level.
 
-        What uses a removed one needs a change itself, so it is affected even if it has changed.
+        A user of a removed definition needs a change itself, so it is affected even if it has
+        already changed.
         """
-        following = dict[DefinitionKey, Confidence]()
+        next_level = dict[DefinitionKey, Confidence]()
         try:
             if distance == 1:
-                self._follow_overriders(level, following)
+                self._follow_overriders(level, next_level)
             for item in removed:
                 for use in item.uses:
-                    way = _Way(item.name, use.resolution.confidence, distance, is_broken=True)
-                    self._follow(use, way, following)
+                    use_path = _UsePath(
+                        item.name, use.resolution.confidence, distance, is_broken=True
+                    )
+                    self._follow(use, use_path, next_level)
             for definition, confidence in level.items():
                 for use in self.resolver.uses_of(definition):
                     reached = weaker(confidence, use.resolution.confidence)
-                    self._follow(use, _Way(self.names[definition], reached, distance), following)
+                    self._follow(
+                        use, _UsePath(self.names[definition], reached, distance), next_level
+                    )
         except LimitReached:
             self.complete = False
             return {}
-        return {key: following[key] for key in sorted(following.keys() - self.changed)}
+        return {key: next_level[key] for key in sorted(next_level.keys() - self.changed)}
 
     def _follow_overriders(
-        self, changed: Iterable[DefinitionKey], following: dict[DefinitionKey, Confidence]
+        self, changed: Iterable[DefinitionKey], next_level: dict[DefinitionKey, Confidence]
     ) -> None:
-        """Record the members that override changed ones, and add them to those to go on from."""
+        """Record members that override changed members, and add them to the next level."""
         for definition in changed:
             for key in self.resolver.overriders_of(definition):
                 self._count_use()
@@ -247,15 +252,15 @@ class _ImpactSearch:
                 )
                 if self._record(item):
                     self.names[key] = symbol.qualified_name
-                    following[key] = item.confidence
+                    next_level[key] = item.confidence
 
     def _follow(
-        self, use: ResolvedUse, way: _Way, following: dict[DefinitionKey, Confidence]
+        self, use: ResolvedUse, use_path: _UsePath, next_level: dict[DefinitionKey, Confidence]
     ) -> None:
-        """Record the user of a definition, and add it to those to go on from."""
+        """Record the user of a definition, and add it to the next level."""
         self._count_use()
-        if self._record(_affected_by(use, way)):
-            following |= dict.fromkeys(self._leading_on(use), way.confidence)
+        if self._record(_affected_by(use, use_path)):
+            next_level |= dict.fromkeys(self._keys_to_follow(use), use_path.confidence)
 
     def _count_use(self) -> None:
         """Count a use. Raises `LimitReached` at a limit."""
@@ -268,7 +273,9 @@ class _ImpactSearch:
             raise LimitReached
 
     def _record(self, item: Affected) -> bool:
-        """Record an affected definition; returns False for one that is known at least as well."""
+        """Record an affected definition; return False if it is excluded or not better than a
+        recorded one.
+        """
         if WEAKNESS[item.confidence] > WEAKNESS[self.bounds.weakest]:
             return False
         if item.key in self.changed and not item.is_broken:
@@ -282,8 +289,8 @@ class _ImpactSearch:
         self.affected[item.key] = item
         return True
 
-    def _leading_on(self, use: ResolvedUse) -> Iterator[DefinitionKey]:
-        """Yield the definitions whose uses are affected by a use."""
+    def _keys_to_follow(self, use: ResolvedUse) -> Iterator[DefinitionKey]:
+        """Yield the definitions to follow from a use: the user and, for a constructor, its class."""
         if use.use.symbol == TOP_LEVEL:
             return
         owner = constructed_class(use.file, use.use.symbol)
@@ -293,25 +300,25 @@ class _ImpactSearch:
             yield key
 
 
-def _affected_by(use: ResolvedUse, way: _Way) -> Affected:
-    """Return the definition that a use is in, as affected by what it uses."""
+def _affected_by(use: ResolvedUse, use_path: _UsePath) -> Affected:
+    """Make the affected definition from the definition around a use."""
     user = _user(use)
     return Affected(
         key=user,
         symbol=use.file.symbols[user.position] if user.position != WHOLE_FILE else None,
         language=use.file.language,
-        distance=way.distance,
-        confidence=way.confidence,
+        distance=use_path.distance,
+        confidence=use_path.confidence,
         reason=use.resolution.reason,
-        via_name=way.via_name,
+        via_name=use_path.via_name,
         use_place=UsePlace(use.use.line, use.use.column),
         is_test=is_test(use.file.path),
-        is_broken=way.is_broken,
+        is_broken=use_path.is_broken,
     )
 
 
 def _user(use: ResolvedUse) -> DefinitionKey:
-    """Return the definition that a use is in, or its file."""
+    """Return the definition around a use, or its file."""
     position = use.use.symbol
     return DefinitionKey(use.file.path, WHOLE_FILE if position == TOP_LEVEL else position)
 

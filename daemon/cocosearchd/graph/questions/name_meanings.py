@@ -1,4 +1,4 @@
-"""Definitions of a name, or of the names that are used at a place; re-exports are followed."""
+"""Finds the definitions of a name, or of the names at a place. Re-exports are followed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,15 +21,18 @@ from cocosearchd.graph.questions.target_search import (
     unknown_name,
 )
 
-MAX_NAMES = 50  # that are resolved on a line
-MAX_DEFINITIONS = 50  # of one name
-# Reasons beside those of resolutions: the target is the definition.
+MAX_NAMES = 50  # names that are resolved on a line
+MAX_DEFINITIONS = 50  # definitions of one name
+# A reason in addition to those of resolutions: the target itself is the definition.
 NAMED = "named"
 
 
 @dataclass(frozen=True, slots=True)
 class NameMeaning:
-    """A name and the definitions that it may mean, best first. Line and column 0: no place."""
+    """A name and the definitions that it may mean, best first.
+
+    Line and column are 0 if the name has no place.
+    """
 
     name: str
     line: int
@@ -41,7 +44,7 @@ class NameMeaning:
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """The names of a target with their definitions. `path` is the file of a place, or ""."""
+    """The names of a target with their definitions. `path` is the file of the place, or ""."""
 
     path: str
     names: tuple[NameMeaning, ...]
@@ -76,7 +79,7 @@ def _find_at_place(resolver: NameResolver, file: CodeFile, target: Target) -> Me
 
 
 def _names_at(resolver: NameResolver, file: CodeFile, target: Target) -> Iterator[NameMeaning]:
-    """Yield the name at a column, or all names on a line: defined, used or imported there."""
+    """Yield the name at a column, or all names that are defined, used or imported on a line."""
     uses = uses_at(file, target.line, target.column)
     starting = starting_symbol(file, target.line)
     if starting != WHOLE_FILE and not (target.column and uses):

@@ -1,4 +1,4 @@
-"""Definitions by name: qualified or not, with the overloads of a name as one definition. Pure."""
+"""Finds definitions by qualified or unqualified name; overloads count as one definition. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from cocosearchd.graph.questions.target import split_name
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
-# Files with a name that are read for one target: 2,000 take about a second.
+# Files with a name that are read for one target: so many take about a second.
 MAX_LOOKUP_FILES = 2000
-# Files with a name that are all read: more are read only if they have its qualifier, as far as that
-# finds a definition.
+# If at most so many files have a name, all are read. Otherwise files with its qualifier are read
+# first; the others are read only if those have no definition.
 _FEW_FILES = 64
 _BATCH = 256
-# Stems of files that stand for their directory in the name of a module.
+# Stems of files that represent their directory in the name of a module.
 _INDEX_STEMS = frozenset({"__init__", "index", "mod", "lib"})
-# Languages that declare in one file what another one defines.
+# Languages in which one file may declare what another file defines.
 _DECLARING = frozenset({"c", "cpp", "objective_c", "cuda"})
 
 
 class NamedDefinition(NamedTuple):
-    """A definition with its overloads and declarations, the first of which is described."""
+    """A definition with its overloads and declarations. `symbol` is the first of them."""
 
     path: str
     symbol: Symbol
@@ -31,16 +31,16 @@ class NamedDefinition(NamedTuple):
 
     @property
     def location(self) -> str:
-        """Path and line, as a target."""
+        """Path and line, in the form of a target."""
         return f"{self.path}:{self.symbol.start_line}"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedDefinitions:
-    """The definitions that a name means, code before tests, then by path.
+    """The definitions that a name means: code before tests, then by path.
 
-    `similar` have the last part of the name, but other qualifiers. `complete` is False if the name
-    is in more files than are read.
+    `similar` definitions have the last part of the name, but other qualifiers. `complete` is False
+    if more files have the name than are read.
     """
 
     matches: tuple[NamedDefinition, ...]
@@ -49,7 +49,10 @@ class NamedDefinitions:
 
 
 class _Match(NamedTuple):
-    """A symbol with the last part of a name. `is_direct`: the qualifiers are next to each other."""
+    """A symbol with the last part of a name.
+
+    `is_direct` means that the qualifiers match without gaps between them.
+    """
 
     file: CodeFile
     position: int
@@ -58,9 +61,10 @@ class _Match(NamedTuple):
 
 
 def find_named(files: CodeFiles, parts: Sequence[str]) -> NamedDefinitions:
-    """Find the definitions of a qualified name. Leading underscores may be missing in its parts.
+    """Find the definitions of a qualified name.
 
-    Qualifiers are enclosing definitions, then parts of the path or of the package.
+    Leading underscores may be missing in its parts. Qualifiers are enclosing definitions, then
+    parts of the path or of the package.
     """
     *qualifiers, name = parts or [""]
     similar: tuple[NamedDefinition, ...] = ()
@@ -82,7 +86,7 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 
 def _select_best(matches: Sequence[_Match]) -> Sequence[_Match]:
-    """Return the matches with all qualifiers; without gaps between them, if there are some."""
+    """Return the matches with all qualifiers; if some have no gaps between them, only these."""
     qualified_matches = [match for match in matches if match.is_qualified]
     return [match for match in qualified_matches if match.is_direct] or qualified_matches
 
@@ -90,10 +94,11 @@ def _select_best(matches: Sequence[_Match]) -> Sequence[_Match]:
 def _split_paths(
     files: CodeFiles, name: str, qualifiers: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the files that define a name: first those with the last qualifier, then the others.
+    """Split the files that define a name: files with the last qualifier, and the others.
 
-    A file has a qualifier if it defines or uses it, or if it is a part of its path. A name such as
-    `__init__` is in most files, and few of them are read. Few files are not split.
+    A file has a qualifier if it defines or uses the qualifier, or if the qualifier is a part of its
+    path. A name such as `__init__` is in most files, and the split avoids reading most of them. If
+    there are few files, they are not split.
     """
     paths = files.files_defining(name)
     if not qualifiers or len(paths) <= _FEW_FILES:
@@ -106,7 +111,7 @@ def _split_paths(
 
 
 def _mentioning_paths(files: CodeFiles, name: str) -> set[str]:
-    """Return the files that define or use a name, with underscores in front of it or without."""
+    """Return the files that define or use a name, with or without leading underscores."""
     return {
         path
         for spelling in _spellings(name)
@@ -131,7 +136,7 @@ def _find_symbols(
 
 
 def _compare(file: CodeFile, symbol: Symbol, qualifiers: Sequence[str]) -> tuple[bool, bool]:
-    """Compare the qualifiers of a name with a symbol: are they all there, and without gaps."""
+    """Return whether a symbol has all qualifiers of a name, and whether it has them without gaps."""
     if not qualifiers:
         return True, True
     written = [_plain(part) for part in qualifiers]
@@ -162,7 +167,7 @@ def _stem(path: str) -> str:
 
 
 def _group(matches: Sequence[_Match]) -> tuple[NamedDefinition, ...]:
-    """Group overloads: symbols of one file with one name, and declarations with a definition."""
+    """Group overloads (symbols of one file with one name), and declarations with their definition."""
     groups = dict[tuple[str, str], list[_Match]]()
     for match in matches:
         symbol = match.file.symbols[match.position]
@@ -174,7 +179,7 @@ def _group(matches: Sequence[_Match]) -> tuple[NamedDefinition, ...]:
 def _join_declarations(
     groups: dict[tuple[str, str], list[_Match]],
 ) -> list[list[_Match]]:
-    """Add the declarations of C and its relatives to the one definition of their name."""
+    """Add declarations of C and related languages to the only definition with their name."""
     by_name = dict[str, list[list[_Match]]]()
     for (_, name), group in groups.items():
         by_name.setdefault(name, []).append(group)

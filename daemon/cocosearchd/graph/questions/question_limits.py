@@ -1,4 +1,4 @@
-"""Limits of questions: beyond them no more files are read, and the answer is partial."""
+"""Limits of questions: at a limit no more files are read, and the answer is partial."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -8,19 +8,20 @@ from cocosearchd.graph.code_files import CodeFile, CodeFiles, NameGraph
 T = TypeVar("T")
 
 IsOver = Callable[[], bool]
-STEP = 64  # values between two looks at the clock
-# Files that a question keeps: a hundred megabytes or two.
+STEP = 64  # values between two checks of the clock
+# Files that a question keeps in memory: one or two hundred megabytes.
 MAX_KEPT_FILES = 10_000
 
 
 class LimitReached(Exception):
-    """The time of a question is over, or another limit of it is reached."""
+    """The time of a question is over, or the question has reached another limit."""
 
 
 class TimedFiles:
-    """The files of a question, each read once, which raise `LimitReached` when its time is over.
+    """The files of a question: a load raises `LimitReached` when the time is over. Files are kept.
 
-    A search for uses may read a hundred thousand files before it finds one.
+    Loads check the time because a search for uses may read a hundred thousand files before it finds
+    a use.
     """
 
     def __init__(self, files: CodeFiles, is_over: IsOver) -> None:
@@ -55,7 +56,9 @@ class TimedFiles:
         return self._files.has_path(path)
 
     def paths_ending(self, suffix: str) -> Sequence[str]:
-        """Return the paths with this end. Imports of one module in many files look for the same."""
+        """Return the paths with this end. Cached, because imports of a module in many files look it
+        up.
+        """
         paths = self._endings.get(suffix)
         if paths is None:
             paths = self._endings[suffix] = self._files.paths_ending(suffix)
@@ -75,7 +78,7 @@ class TimedFiles:
 
 
 class TimedSearch:
-    """Yields what a search finds until the time is over; then `is_complete` is False."""
+    """Limits the results of a search by time. `is_complete` is False after a limit."""
 
     def __init__(self, is_over: IsOver) -> None:
         """`is_over` tells if the time is over."""
@@ -83,7 +86,7 @@ class TimedSearch:
         self.is_complete = True
 
     def limit(self, values: Iterable[T]) -> Iterator[T]:
-        """Yield values, which may raise `LimitReached`, as long as there is time."""
+        """Yield `values` until the time is over or they raise `LimitReached`."""
         try:
             for number, value in enumerate(values, 1):
                 yield value

@@ -1,7 +1,8 @@
-"""References: the uses of a definition, filtered, in the order of pages, and counted.
+"""Finds references: the uses of a definition, filtered, ordered by page, and counted.
 
-Files are read in the order of the list. A page needs no file behind it, but the counts do: once the
-page is full, more files are read only as far as `COUNTED_FILES`, and the page says how many are left.
+Files are read in the order of the list. A page does not need the files after it, but the counts do.
+Therefore, after the page is full, files are read only up to `COUNTED_FILES`, and the page says how
+many files are unread.
 """
 
 from collections import Counter
@@ -27,20 +28,20 @@ from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
 IMPORT = "import"
-# Files that are read for the counts of an answer, if its page needs fewer: some 30 ms.
+# Files that are read at least, for the counts of an answer: some 30 ms.
 COUNTED_FILES = 64
 _BATCH = 32  # files that are loaded at once
 KINDS = ("call", "type", "inherit", "name", IMPORT)
 
 
 class ReferenceResolver(Protocol):
-    """Finds what uses a definition, file by file."""
+    """Finds the uses and imports of a definition, file by file."""
 
     def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
         """Return the paths of all files that may use or import a definition."""
 
     def may_mention(self, definition: DefinitionKey, path: str) -> bool:
-        """Return False if a file is known to have no use of a definition, and no import of it."""
+        """Return False if a file is known to have neither a use nor an import of a definition."""
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file of a definition with its overloads."""
@@ -53,12 +54,12 @@ class ReferenceResolver(Protocol):
 
 
 class ReferencePosition(NamedTuple):
-    """The position of a reference in the list: code before tests, then by place."""
+    """The position of a reference in the list: code before tests, then path and place."""
 
     is_in_test: bool
     path: str
     line: int
-    column: int  # 0: that of an import is not known
+    column: int  # 0 for an import, whose column is unknown
     kind: str
     name: str
 
@@ -76,22 +77,22 @@ class FoundReference:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceQuery:
-    """The references that a page may have. `kinds` without entries are all of `KINDS`."""
+    """The filter and the page of references. Empty `kinds` stand for all of `KINDS`."""
 
     where: Filter = field(default_factory=Filter)
     kinds: frozenset[str] = frozenset()
     min_confidence: Confidence = "possible"
     limit: int = 100
-    counts_all: bool = False  # read all files, also those behind the page
+    counts_all: bool = False  # read all files, also those after the page
     after: ReferencePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencePage:
-    """A page of references, and the counts of all files that were read: by confidence, and by path.
+    """A page of references, with counts by confidence and by path for all files that were read.
 
-    `unread_files` are those behind the page that have the name, and were not read. `is_last` is
-    False if more references may follow. `is_complete` is False if the time was not enough.
+    `unread_files` counts files after the page that have the name but were not read. `is_last` is
+    False if more references may follow. `is_complete` is False after a timeout.
     """
 
     references: tuple[FoundReference, ...]
@@ -109,7 +110,7 @@ def find_references(
     query: ReferenceQuery,
     is_over: IsOver,
 ) -> ReferencePage:
-    """Find a page of the references of a definition with its overloads."""
+    """Find a page of references to a definition with its overloads."""
     timed = TimedSearch(is_over)
     search = _PageSearch(files, resolver, query)
     counts = Counter[Confidence]()
@@ -128,7 +129,7 @@ def find_references(
 
 
 def first_of_each_name(files: CodeFiles, keys: Iterable[DefinitionKey]) -> list[DefinitionKey]:
-    """Return one key of each group of overloads: a resolver knows the others."""
+    """Return one key per group of overloads: a resolver finds the others."""
     firsts = dict[tuple[str, str], DefinitionKey]()
     for key in keys:
         file = files.load([key.path]).get(key.path)
@@ -140,9 +141,9 @@ def first_of_each_name(files: CodeFiles, keys: Iterable[DefinitionKey]) -> list[
 
 
 class _PageSearch:
-    """One search for a page: yields all references of the files that it reads, in their order.
+    """A search for a page. It yields all references in the files that it reads, in order.
 
-    `page` has those of the page, with the one behind it.
+    `page` has the references of the page, and one more.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class _PageSearch:
         self._files = files
         self._resolver = resolver
         self._query = query
-        self._passes = _make_test(query)
+        self._passes = _make_predicate(query)
         self.page: list[FoundReference] = []
         self.unread_files = 0
 
@@ -173,7 +174,7 @@ class _PageSearch:
     def _load_users(
         self, firsts: Sequence[DefinitionKey], batch: Sequence[str]
     ) -> Mapping[str, CodeFile]:
-        """Load those of some files that are not known to have no reference."""
+        """Load those files of a batch that may have a reference."""
         paths = [path for path in batch if self._may_mention(firsts, path)]
         return self._files.load(paths) if paths else {}
 
@@ -184,21 +185,21 @@ class _PageSearch:
         return len(self.page) > self._query.limit and not self._query.counts_all
 
     def _sources(self, key: DefinitionKey) -> Iterable[str]:
-        """Return the paths of the files that may have references of a definition."""
+        """Return the paths of the files that may have references to a definition."""
         if key.position != WHOLE_FILE:
             return self._resolver.mentioning_paths(key)
         importers = (path for name in _module_names(key) for path in self._files.files_using(name))
         return {*self._resolver.mentioning_paths(key), *importers}
 
     def _page_order(self, paths: Iterable[str]) -> Sequence[str]:
-        """Sort paths as pages list them, without those that the query leaves out."""
+        """Filter paths by the query, and sort them in the order of pages."""
         where = replace(self._query.where, languages=())
         if where != Filter():
             paths = (path for path in paths if file_passes(where, PathAndLanguage(path, "")))
         return sorted(paths, key=lambda path: (is_test(path), path))
 
     def _in_file(self, firsts: Sequence[DefinitionKey], file: CodeFile) -> Iterator[FoundReference]:
-        """Yield the references in a file, in order; those of several definitions once."""
+        """Yield the references in a file, in order, without repeats."""
         references = dict[ReferencePosition, FoundReference]()
         for key in firsts:
             for reference in self._of_definition(key, file):
@@ -206,8 +207,8 @@ class _PageSearch:
                     references.setdefault(reference.position, reference)
         after = self._query.after
         for position in sorted(references):
-            is_behind = after is None or position > after
-            if is_behind and len(self.page) <= self._query.limit:
+            is_after = after is None or position > after
+            if is_after and len(self.page) <= self._query.limit:
                 self.page.append(references[position])
             yield references[position]
 
@@ -223,7 +224,7 @@ class _PageSearch:
             yield from map(_import_reference, self._resolver.imports_in(key, file))
 
     def _imports_of_file(self, key: DefinitionKey, file: CodeFile) -> Iterator[FoundReference]:
-        """Yield the imports that take another file, or names of it: one a line."""
+        """Yield the imports of another file or of its names, one per line."""
         if file.path == key.path:
             return
         by_line = {
@@ -236,20 +237,20 @@ class _PageSearch:
 
 
 def _module_names(key: DefinitionKey) -> set[str]:
-    """Return the names one of which every import of a file has: its own, or its directory's."""
+    """Return the stem and the directory of a file: every import of the file has one of these names."""
     directory, _, base = key.path.rpartition("/")
     return {base.partition(".")[0], directory.rpartition("/")[2]} - {""}
 
 
 def _near_imports(file: CodeFile, names: set[str]) -> Iterator[Import]:
-    """Yield the imports that name one of the names, or a module with it."""
+    """Yield the imports of one of the names, or of a module with one of them in its path."""
     for item in file.facts.imports:
         if item.name in names or any(name in item.module for name in names):
             yield item
 
 
-def _make_test(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
-    """Return a test of references by kind and confidence."""
+def _make_predicate(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
+    """Return a predicate that tests the kind and the confidence of references."""
     weakest = WEAKNESS[query.min_confidence]
 
     def passes(reference: FoundReference) -> bool:

@@ -1,4 +1,4 @@
-"""Definitions that a change removed, renamed or moved, other signatures, and the uses that are left."""
+"""Finds removed, renamed and moved definitions, changed signatures, and uses that are left. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
 
-MAX_REMOVED = 1_000  # definitions whose uses are looked for
-MAX_USES = 10_000  # that are left, of all removed definitions
+MAX_REMOVED = 1_000  # removed definitions whose uses are searched
+MAX_USES = 10_000  # uses that are left, of all removed definitions together
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedDefinition:
-    """A definition that its file no longer has, or the file itself.
+    """A definition that is gone from its file, or a file that is gone.
 
-    `key` is its position in the earlier version. `moved_to` is what it is now: a definition with
-    another name in its file, or with its name in another changed file, which had none before.
-    `uses` still mean the one that is gone.
+    `key` has the position in the earlier version. `moved_to` is the present definition, if there is
+    one: with another name in the same file, or with the same name in another changed file that did
+    not define the name before. `uses` still refer to the removed definition.
     """
 
     key: DefinitionKey
-    symbol: Symbol | None  # None: the file itself
+    symbol: Symbol | None  # None for the file itself
     language: str
     moved_to: DefinitionKey | None
     uses: tuple[ResolvedUse, ...]
@@ -47,14 +47,14 @@ class RemovedDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSignature:
-    """A definition with another signature than before."""
+    """A definition with a changed signature."""
 
     position: int  # of its symbol in the present file
     earlier_signature: str
 
 
 class UseFinder(Protocol):
-    """Finds uses of definitions, and definitions of uses, in some files."""
+    """Finds the uses of definitions, and the definitions of uses, in a set of files."""
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses of a definition with its overloads."""
@@ -66,20 +66,20 @@ class UseFinder(Protocol):
         """Return the definitions that a use may mean."""
 
     def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
-        """Return what an import means."""
+        """Return the definitions that an import may mean."""
 
 
 class MakeUseFinder(Protocol):
-    """Makes a finder for files: a resolver."""
+    """A factory of finders (resolvers) for files."""
 
     def __call__(self, files: CodeFiles) -> UseFinder:
         """Return a finder for these files."""
 
 
 def changed_signatures(earlier: CodeFile, present: CodeFile) -> tuple[ChangedSignature, ...]:
-    """Return the definitions whose signature is another one, by position in the present file.
+    """Return the definitions with changed signatures, by position in the present file.
 
-    Overloads are compared as a group: only signatures that are new are named.
+    Overloads are compared as a group: only new signatures are returned.
     """
     signatures = dict[str, list[str]]()
     for symbol in earlier.symbols:
@@ -92,7 +92,9 @@ def changed_signatures(earlier: CodeFile, present: CodeFile) -> tuple[ChangedSig
 
 
 class RemovalSearch:
-    """Finds what is gone from changed files, and who still uses it. For one question."""
+    """Finds definitions that are gone from changed files, and their remaining uses. For one
+    question.
+    """
 
     def __init__(
         self,
@@ -102,7 +104,9 @@ class RemovalSearch:
         earlier: Mapping[str, EarlierFile],
         changed: Collection[str],
     ) -> None:
-        """`earlier` are versions of changed files by path, `changed` the paths of all of them."""
+        """`earlier` maps paths to earlier versions of changed files. `changed` has all changed
+        paths.
+        """
         self._files = files
         self._finder = finder
         self._make_finder = make_finder
@@ -113,9 +117,9 @@ class RemovalSearch:
         self.is_complete = True
 
     def find(self, path: str) -> tuple[RemovedDefinition, ...]:
-        """Return the definitions that are gone from a changed file, in its earlier order.
+        """Return the definitions that are gone from a changed file, in their earlier order.
 
-        A file that is gone comes first. Raises what reading files raises.
+        If the file itself is gone, it comes first. Raises the errors of reading files.
         """
         earlier = self._earlier[path]
         present = self._files.load([path]).get(path)
@@ -143,19 +147,21 @@ class RemovalSearch:
     def _uses_left(
         self, finder: UseFinder, key: DefinitionKey, present: CodeFile | None
     ) -> Iterator[ResolvedUse]:
-        """Yield what meant a definition and means none now, in all files: imports come first."""
+        """Yield the uses in all files that meant a removed definition and now mean none; imports
+        first.
+        """
         yield from self._imports_left(finder, key)
         own_uses = set[tuple[str, str, str]]()
         for use in finder.uses_of(key):
             if use.file.path == key.path:
-                own_uses.add(_written(use.use))
+                own_uses.add(_use_text(use.use))
             elif _is_sure(use.resolution) and self._is_broken(use) and self._count():
                 yield use
         if present is not None and own_uses:
             yield from self._own_uses_left(present, own_uses)
 
     def _imports_left(self, finder: UseFinder, key: DefinitionKey) -> Iterator[ResolvedUse]:
-        """Yield the imports of other files that meant a definition and mean none now."""
+        """Yield the imports of other files that meant a removed definition and now mean none."""
         for match in finder.imports_of(key):
             if match.file.path != key.path and _is_sure(match.resolution):
                 resolution = self._finder.definitions_of_import(match.file, match.item)
@@ -165,25 +171,25 @@ class RemovalSearch:
     def _own_uses_left(
         self, present: CodeFile, written: Collection[tuple[str, str, str]]
     ) -> Iterator[ResolvedUse]:
-        """Yield the uses in the file itself that are written as the earlier ones were."""
+        """Yield the broken uses in the file itself that are written like earlier uses."""
         for use in present.facts.uses_named({name for name, _, _ in written}):
             match = ResolvedUse(present, use, Resolution((), "certain", "same_file"))
-            if _written(use) in written and self._is_broken(match) and self._count():
+            if _use_text(use) in written and self._is_broken(match) and self._count():
                 yield match
 
     def _is_broken(self, match: ResolvedUse) -> bool:
-        """Return True if a use means nothing now, or only something of the same name."""
+        """Return True if a use now has no definition, or only unsure ones by name alone."""
         resolution = self._finder.resolve(match.file, match.use)
         return not resolution.definitions or not _is_sure(resolution)
 
     def _count(self) -> bool:
-        """Count a use that is left; False if there are too many."""
+        """Count a remaining use; return False if there are too many."""
         self._use_count += 1
         self.is_complete = self.is_complete and self._use_count <= MAX_USES
         return self._use_count <= MAX_USES
 
     def _find_moved(self, path: str, symbol: Symbol) -> DefinitionKey | None:
-        """Return the definition of the same name and kind that another changed file has got."""
+        """Return a definition of the same name and kind that is new in another changed file."""
         paths = self._changed.intersection(self._files.files_defining(symbol.name)) - {path}
         for file in self._files.load(sorted(paths)).values():
             version = self._earlier.get(file.path)
@@ -198,7 +204,7 @@ class RemovalSearch:
 def removed_positions(earlier: CodeFile, present: CodeFile | None) -> Sequence[int]:
     """Return the positions of the definitions that are gone; the file itself comes first.
 
-    Definitions inside of functions are left out: nothing else can use them.
+    Definitions inside of functions are left out: code outside cannot use them.
     """
     names = set() if present is None else {symbol.qualified_name for symbol in present.symbols}
     kinds = {symbol.qualified_name: symbol.kind for symbol in earlier.symbols}
@@ -214,7 +220,7 @@ def removed_positions(earlier: CodeFile, present: CodeFile | None) -> Sequence[i
 def _find_renamed(
     earlier: CodeFile, present: CodeFile | None, positions: Sequence[int]
 ) -> Mapping[int, DefinitionKey]:
-    """Return the definitions that have another name in their file now, by earlier position."""
+    """Map positions of renamed definitions in the earlier file to present definitions."""
     if present is None:
         return {}
     renamed = renamed_definitions(earlier, present, positions)
@@ -225,13 +231,13 @@ def _is_sure(resolution: Resolution) -> bool:
     return resolution.confidence != "possible"
 
 
-def _written(use: Use) -> tuple[str, str, str]:
-    """Return a use without its place."""
+def _use_text(use: Use) -> tuple[str, str, str]:
+    """Return the text of a use, without its place."""
     return use.name, use.receiver, use.kind
 
 
 def _as_use(match: ResolvedImport) -> ResolvedUse:
-    """Return an import as a use of what it imports, at the begin of its line."""
+    """Convert an import to a use of the imported name, at the start of its line."""
     item = match.item
     symbol = enclosing_symbol(match.file, item.line)
     name = item.name if item.name not in ("", "*") else item.module

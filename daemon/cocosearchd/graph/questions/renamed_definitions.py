@@ -1,4 +1,4 @@
-"""Definitions that have another name than in an earlier version of their file. Pure."""
+"""Finds definitions that were renamed since an earlier version of their file. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,22 +12,22 @@ _TOKENS = re.compile(r"\w+|\W+")
 
 
 class _Shape(NamedTuple):
-    """A definition without its name: definitions of one shape may be the same one, renamed."""
+    """A definition without its name. A removed and a new definition of one shape may be a renaming."""
 
     kind: str
     parent: str  # qualified, by its present name
-    name: str  # where only the parent has another name
+    name: str  # set if only the parent was renamed
     signature: str
 
 
 def renamed_definitions(
     earlier: CodeFile, present: CodeFile, removed: Iterable[int]
 ) -> Mapping[int, int]:
-    """Return the positions of renamed definitions in the earlier file -> in the present one.
+    """Map positions of renamed definitions in the earlier file to their present positions.
 
-    `removed` are positions in the earlier file. A definition is renamed if it is the only one of
-    its shape that is gone, and one new definition has that shape. Members of a renamed class go
-    with it.
+    `removed` are positions in the earlier file. A definition counts as renamed if it is the only
+    removed definition of its shape, and exactly one new definition has this shape. Members of a
+    renamed class follow the class.
     """
     earlier_names = {symbol.qualified_name for symbol in earlier.symbols}
     added = [
@@ -43,16 +43,16 @@ def renamed_definitions(
 
 
 class _Renames:
-    """Pairs of a definition that is gone with a new one, found level by level."""
+    """Pairs of removed and new definitions, found level by level."""
 
     def __init__(self, earlier: Sequence[Symbol], present: Sequence[Symbol]) -> None:
         self._earlier = earlier
         self._present = present
-        self._present_names = dict[str, str]()  # by earlier name, both qualified
+        self._present_names = dict[str, str]()  # earlier qualified name -> present qualified name
         self.pairs = dict[int, int]()
 
     def pair(self, removed: Sequence[int], added: Sequence[int]) -> None:
-        """Pair the definitions of one level: first members by name, then by signature."""
+        """Pair the definitions of one level: first members by name, then definitions by signature."""
         for make_shape in (_member_shape, _signature_shape):
             paired = set(self.pairs.values())
             gone = [position for position in removed if position not in self.pairs]
@@ -68,7 +68,7 @@ class _Renames:
 
 
 def _by_depth(symbols: Sequence[Symbol], positions: Iterable[int]) -> Mapping[int, Sequence[int]]:
-    """Return positions by the number of definitions around: members are deeper than parents."""
+    """Group positions by nesting depth: members are deeper than their parents."""
     groups = dict[int, list[int]]()
     for position in positions:
         groups.setdefault(symbols[position].qualified_name.count("."), []).append(position)
@@ -91,7 +91,7 @@ def _group(
 def _pair(
     gone: Mapping[_Shape, Sequence[int]], new: Mapping[_Shape, Sequence[int]]
 ) -> Mapping[int, int]:
-    """Return the pairs of definitions that are the only ones of a shape on both sides."""
+    """Pair definitions that are the only ones of their shape on both sides."""
     return {
         positions[0]: new[shape][0]
         for shape, positions in gone.items()
@@ -100,7 +100,7 @@ def _pair(
 
 
 def _member_shape(symbol: Symbol, present_names: Mapping[str, str]) -> _Shape | None:
-    """Return the shape by which a member follows its class; None for what is no member."""
+    """Return the shape that pairs a member by name; None for a definition that is no member."""
     if not symbol.parent:
         return None
     parent = present_names.get(symbol.parent, symbol.parent)
@@ -108,7 +108,7 @@ def _member_shape(symbol: Symbol, present_names: Mapping[str, str]) -> _Shape | 
 
 
 def _signature_shape(symbol: Symbol, present_names: Mapping[str, str]) -> _Shape | None:
-    """Return the shape without the name; None for a signature that does not have it."""
+    """Return the shape by signature, without the name; None if the signature lacks the name."""
     tokens = _TOKENS.findall(symbol.signature)
     if symbol.name not in tokens:
         return None

@@ -1,4 +1,4 @@
-"""Targets of questions as people write them: a name, a place in a file, or a path. Pure."""
+"""Parses targets of questions as people write them: a name, a place in a file, or a path. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cocosearchd.errors import InvalidInput
 
 MAX_TARGET = 4096  # characters
-MAX_NUMBER = 1 << 31  # of a line or a column
+MAX_NUMBER = 1 << 31  # lines and columns are smaller
 
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>[0-9]{1,10})(?::(?P<column>[0-9]{1,10}))?:?")
 _SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
@@ -16,8 +16,8 @@ _SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
 class Target:
     """A target as written.
 
-    `paths` are the files that it may name: relative to the root first, then to the user's
-    directory. Line and column are from 1, 0 if they are not written.
+    `paths` are the files that the target may mean: first relative to the root, then relative to the
+    user's directory. Line and column count from 1; 0 if they are not given.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Target:
 
     @property
     def is_path(self) -> bool:
-        """True if it can only be a path; a name without slashes may be one as well."""
+        """True if the target must be a path. A name without slashes may also be a path."""
         return self.is_location or "/" in self.path
 
     @property
@@ -43,7 +43,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Parse a target; "" is no target. Raises `InvalidInput`."""
+    """Parse a target. "" stands for no target. Raises `InvalidInput`."""
     text = text.strip()
     if len(text) > MAX_TARGET:
         raise InvalidInput(
@@ -61,7 +61,7 @@ def parse_target(text: str) -> Target:
 
 
 def require_target(target: Target) -> None:
-    """Check that there is a target. Raises `InvalidInput`."""
+    """Raise `InvalidInput` if the target is empty."""
     if not target.text:
         raise InvalidInput(
             "the target is empty", "give a name, as in Client.retry, or a place, as in src/a.py:12"

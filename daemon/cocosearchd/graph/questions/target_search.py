@@ -1,4 +1,6 @@
-"""From targets to definitions: by name, at a place, or a file as a whole. Never a silent guess."""
+"""Finds the definitions of targets: by name, at a place, or a whole file. It never guesses
+silently.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.patterns.path_roles import is_test
 
 MAX_SUGGESTIONS = 8
-_NEAR = 3  # definitions that are named for a place without any
+_NEAR = 3  # suggestions in a message: definitions near a place without any, and similar paths
 
 
 class NameResolver(Protocol):
@@ -48,7 +50,7 @@ class UnknownName(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class TargetDefinitions:
-    """The definition that a target means, with its overloads. `notes` say what was assumed."""
+    """The definition that a target means, with its overloads. `notes` state the assumptions."""
 
     keys: tuple[DefinitionKey, ...]
     notes: tuple[str, ...] = ()
@@ -62,9 +64,10 @@ def find_file(files: CodeFiles, target: Target) -> str | None:
 def find_target_definitions(
     files: CodeFiles, resolver: NameResolver, target: Target
 ) -> TargetDefinitions:
-    """Find what a target means: a definition, or a file as a whole.
+    """Find the meaning of a target: a definition or a whole file.
 
-    Raises `NotFound` with the nearest names, `InvalidInput` for a name of several definitions.
+    Raises `NotFound` with the nearest names, and `InvalidInput` if several definitions have the
+    name.
     """
     require_target(target)
     path = find_file(files, target)
@@ -77,7 +80,7 @@ def find_target_definitions(
 
 
 def find_by_name(files: CodeFiles, target: Target) -> TargetDefinitions:
-    """Find the one definition with a name. Raises like `find_target_definitions`."""
+    """Find the only definition with a name. Raises like `find_target_definitions`."""
     definitions = find_named(files, target.name_parts)
     if not definitions.matches:
         raise unknown_name(files, target, definitions.similar)
@@ -104,14 +107,14 @@ def load_file(files: CodeFiles, target: Target) -> CodeFile:
 
 
 def missing_file(files: CodeFiles, target: Target) -> NotFound:
-    """Return the error for a path that is not indexed, with files of the same name."""
+    """Make the error for a path that is not indexed; its hint names similar paths."""
     similar = files.paths_ending(target.path.rpartition("/")[2])[:_NEAR]
     hint = f"did you mean {' or '.join(similar)}?" if similar else "`cocosearchctl files` lists all"
     return NotFound(f"the index has no file {target.path}", hint)
 
 
 def unknown_name(files: CodeFiles, target: Target, similar: Sequence[NamedDefinition]) -> NotFound:
-    """Return the error for a name without a definition, with similar ones."""
+    """Make the error for a name without a definition; its hint names similar definitions."""
     if "/" in target.path and not similar:
         return missing_file(files, target)
     name = (target.name_parts or [""])[-1]
@@ -132,7 +135,7 @@ def describe_key(file: CodeFile, key: DefinitionKey) -> str:
 
 
 def nothing_at(file: CodeFile, target: Target, problem: str) -> NotFound:
-    """Return the error for a place without what is asked, with what is near it."""
+    """Make the error for a place without a definition or use; its hint names definitions nearby."""
     near = near_symbols(file, target.line, _NEAR)
     names = ", ".join(describe_key(file, DefinitionKey(file.path, position)) for position in near)
     hint = f"near it: {names}" if names else f"{file.path} has no definitions"
@@ -191,7 +194,7 @@ def _find_used(
 
 
 def _find_imported(resolver: NameResolver, file: CodeFile, line: int) -> TargetDefinitions | None:
-    """Return what the only import on a line means; None without one that is in the index."""
+    """Return the definition that the imports on a line mean; None if it is not exactly one."""
     items = imports_at(file, line)
     keys = {key for item in items for key in resolver.definitions_of_import(file, item).definitions}
     return TargetDefinitions(tuple(keys)) if len(keys) == 1 else None
