@@ -1,1 +1,3 @@
-"""Resolution: from a use of a name to the definitions that it may mean, and back. Pure."""
+"""Resolution finds the definitions that a use of a name may mean, and the uses of a definition.
+Pure.
+"""

@@ -1,4 +1,4 @@
-"""Bindings of the variables of closures and blocks in one file, by name and line. Pure."""
+"""Finds bindings of variables, closures and blocks included, by name and line of a file. Pure."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from cocosearchd.languages.code_facts import Binding, FactGroups
 
-# Regions of a name: the first line of the innermost block that binds it, or these.
-ANYWHERE = 0  # no block binds the name, or the place is not known
-OUTSIDE = -1  # outside of all blocks that bind the name
-# Blocks deeper than this in each other are generated.
+# The region of a line for a name is the first line of the innermost block that binds the name, or
+# one of these.
+ANYWHERE = 0  # no block binds the name, or the place is unknown
+OUTSIDE = -1  # the line is outside of all blocks that bind the name
+# Code with deeper nesting of blocks is generated.
 _MAX_NESTING = 1000
 
 _Block = tuple[int, int]  # first and last line
@@ -17,13 +18,13 @@ _WHOLE_SYMBOL: _Block = (0, 0)
 
 
 class BlockBindings:
-    """Finds what a name is bound to at a line: in the innermost block around it first.
+    """Finds the bindings of a name at a line; the innermost block around the line has priority.
 
-    The bindings of a name are arranged when it is first looked up.
+    The bindings of a name are arranged at its first lookup.
     """
 
     def __init__(self, bindings: FactGroups[Binding]) -> None:
-        """`bindings` are those of a file by name."""
+        """`bindings` are the bindings of a file, grouped by name."""
         self._bindings = bindings
         self._names: dict[str, _NameBindings] = {}
 
@@ -32,14 +33,15 @@ class BlockBindings:
         return self._bindings.find(name)
 
     def region(self, name: str, line: int) -> int:
-        """Return the region of a line: in all its lines the name is bound to the same."""
+        """Return the region of a line. All lines of a region have the same bindings of the name."""
         blocks = self._arrange(name).blocks
         return ANYWHERE if blocks is None or not line else blocks.region(blocks.innermost(line))
 
     def region_of_value(self, item: Binding, first_name: str) -> int:
-        """Return the region where the text of a binding is evaluated that begins with a name.
+        """Return the region in which the value of a binding is evaluated.
 
-        `x := x.next()` in a block begins with the variable outside of it.
+        `first_name` is the first name of the value. In a block, the value of `x := x.next()` begins
+        with the variable `x` outside of the block.
         """
         blocks = self._arrange(first_name).blocks
         if first_name != item.name or not item.last_line or blocks is None:
@@ -47,7 +49,7 @@ class BlockBindings:
         return blocks.region(blocks.outer(blocks.innermost(item.first_line)))
 
     def find(self, position: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
-        """Return the bindings of a name in a symbol that hold in a region."""
+        """Return the bindings of a name in a symbol that are valid in a region."""
         return self._arrange(name).find(position, region)
 
     def _arrange(self, name: str) -> "_NameBindings":
@@ -74,7 +76,7 @@ class _NameBindings:
                 self._of_block[item.symbol, lines].append(item)
 
     def find(self, position: int, region: int) -> Sequence[Binding]:
-        """Return the bindings in a symbol that hold in a region."""
+        """Return the bindings in a symbol that are valid in a region."""
         if self.blocks is None or region == ANYWHERE:
             return self._of_symbol.get(position, ())
         number = self.blocks.innermost(region)
@@ -89,7 +91,7 @@ class _NameBindings:
 
 
 class _NestedBlocks:
-    """The blocks of one name, outer before inner. Blocks nest, or are apart from each other."""
+    """The blocks that bind one name, outer before inner. Two blocks are nested or disjoint."""
 
     def __init__(self, blocks: Iterable[_Block]) -> None:
         self.lines = sorted(blocks, key=lambda block: (block[0], -block[1]))
@@ -115,7 +117,7 @@ class _NestedBlocks:
         return self._outer[number] if number >= 0 else number
 
     def region(self, number: int) -> int:
-        """Return the region of the lines of a block; -1 is outside of all."""
+        """Return the region of the lines of a block; -1 stands for outside of all blocks."""
         return self.lines[number][0] if number >= 0 else OUTSIDE
 
 

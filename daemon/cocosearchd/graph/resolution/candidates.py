@@ -1,4 +1,4 @@
-"""Definitions that a use may mean by its name alone, for receivers that are not known."""
+"""Finds definitions that a use may mean by its name alone, for unknown receivers."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,12 +11,12 @@ from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.languages.code_facts import Use, UseKind
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 
-# Definitions of a resolution, and files that are read for them.
+# Limits of definitions per resolution, and of files that are read for it.
 MAX_CANDIDATES = 20
 _MAX_FILES = 200
 
 _CALLABLE_KINDS = FUNCTION_KINDS | TYPE_KINDS | MINOR_KINDS
-# The kinds of definitions that a use of a kind can mean; a "name" can mean anything.
+# Kind of use -> kinds of definitions that it can mean; a "name" can mean any definition.
 _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
     "call": _CALLABLE_KINDS,
     "type": TYPE_KINDS | {"namespace", "concept"},
@@ -25,7 +25,10 @@ _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
 
 
 class _PossibleKeys:
-    """Definitions that a name may mean, in order. `is_one`: one definition with its overloads."""
+    """The definitions that a name may mean, in order.
+
+    `is_one` means that all are one definition with its overloads.
+    """
 
     def __init__(self, keys: Sequence[DefinitionKey], *, is_one: bool) -> None:
         self.keys = keys
@@ -34,20 +37,20 @@ class _PossibleKeys:
         for key in keys:
             self._by_path.setdefault(key.path, []).append(key)
         self._paths = list(self._by_path)
-        # characters that a path has in common with the next one
+        # length of the common prefix of each path and the next one
         self._shared = [_shared_prefix(*pair) for pair in pairwise(self._paths)]
 
     def nearest_to(self, path: str) -> Iterator[DefinitionKey]:
-        """Yield the definitions whose paths begin with most characters of a path, then by key."""
+        """Yield the definitions by descending length of the common prefix of their path and `path`."""
         lengths = self._shared_with(path)
         nearest = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
         for number in nearest:
             yield from self._by_path[self._paths[number]]
 
     def _shared_with(self, path: str) -> list[int]:
-        """Return how many characters each of the paths begins with alike with a path.
+        """Return for each path the length of its common prefix with `path`.
 
-        What sorted paths share with one falls in both directions from its place among them.
+        Paths are sorted, so these lengths fall in both directions from the place of `path`.
         """
         paths, shared = self._paths, self._shared
         start = bisect_left(paths, path)
@@ -58,18 +61,18 @@ class _PossibleKeys:
 
 
 class NameCandidates:
-    """Finds definitions by name, once a name for one question."""
+    """Finds definitions by name, with a cache for one question."""
 
     def __init__(self, names: NameLookup) -> None:
         self._names = names
         self._keys: dict[tuple[str, str], tuple[DefinitionKey, ...]] = {}
-        # by family, name, kind of use, and if there is a receiver
+        # keyed by family, name, kind of use, and whether there is a receiver
         self._possible: dict[tuple[str, str, UseKind, bool], _PossibleKeys] = {}
-        # the same for the uses in a file, by its path
+        # keyed by path, name, kind of use, and whether there is a receiver
         self._resolutions: dict[tuple[str, str, UseKind, bool], Resolution] = {}
 
     def find(self, path: str, use: Use) -> Resolution:
-        """Return the definitions with the name of a use, the nearest first."""
+        """Return the definitions with the name of a use, nearest first."""
         look_up = path, use.name, use.kind, bool(use.receiver)
         if look_up not in self._resolutions:
             self._resolutions[look_up] = self._resolve(path, use)
@@ -106,7 +109,7 @@ class NameCandidates:
             names = self._names.file_names(path)
             if names is not None and rules_of(names.file.language).family == family:
                 for position in names.named(name):
-                    # a function of a function is not seen from elsewhere
+                    # a function inside of a function is not visible elsewhere
                     outer = names.parents[position]
                     if outer < 0 or names.kinds[outer] not in FUNCTION_KINDS:
                         yield DefinitionKey(path, position)
@@ -119,7 +122,7 @@ class NameCandidates:
         allowed = _KINDS_OF_USE.get(use.kind)
         if allowed is not None and symbol.kind not in allowed:
             return False
-        # a receiver that is not known is an object: it has members
+        # an unknown receiver is an object, so the definition must be a member
         return not use.receiver or symbol.parent is not None
 
     def _qualified(self, key: DefinitionKey) -> str:
@@ -128,12 +131,12 @@ class NameCandidates:
 
 
 def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:
-    """Return a resolution with the confidence of its reason."""
+    """Make a resolution with the confidence of its reason."""
     return Resolution(tuple(keys), REASONS[reason].confidence, reason)
 
 
 def _shared_prefix(first: str, second: str) -> int:
-    """Return the number of characters that two paths begin with alike."""
+    """Return the length of the common prefix of two paths."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2

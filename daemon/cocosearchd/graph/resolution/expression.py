@@ -1,11 +1,11 @@
-"""Parse the text of a receiver into steps: names, calls and indices. Pure, linear in the text."""
+"""Parses the text of a receiver into steps: names, calls, indices. Pure, linear in the text."""
 
 import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 StepKind = Literal["name", "call", "index", "type"]
-# Longer texts are no chains that people write.
+# People do not write longer chains.
 MAX_TEXT = 400
 
 _NAME = re.compile(r"[@$#]*[^\W\d][\w$]*[?!]?(?!\w)|[@$#]+[^\W\d][\w$]*")
@@ -17,7 +17,7 @@ _QUOTES = "\"'`"
 
 
 class ExpressionStep(NamedTuple):
-    """A step of an expression: a name, a call or index of what precedes it, or a written type."""
+    """A step of an expression: a name, a call or index of the previous steps, or a written type."""
 
     kind: StepKind
     text: str = ""
@@ -28,9 +28,9 @@ _BRACKET_STEPS = {"(": (ExpressionStep("call"),), "[": (ExpressionStep("index"),
 
 @lru_cache(4096)
 def parse_expression(text: str) -> tuple[ExpressionStep, ...]:
-    """Return the steps of an expression; none if it is no chain of names, calls and indices.
+    """Return the steps of an expression; empty if it is no chain of names, calls and indices.
 
-    `self.items[0].run()` is name self, name items, index, name run, call.
+    For example, `self.items[0].run()` has the steps name self, name items, index, name run, call.
     """
     if len(text) > MAX_TEXT:
         return ()
@@ -52,7 +52,9 @@ def parse_expression(text: str) -> tuple[ExpressionStep, ...]:
 
 
 def find_closing(text: str, start: int) -> int:
-    """Return where the bracket at `start` is closed, -1 if it is not. Strings are skipped."""
+    """Return the position of the bracket that closes the one at `start`, or -1. Strings are
+    skipped.
+    """
     stack: list[str] = []
     quote = ""
     for position in range(start, len(text)):
@@ -95,7 +97,7 @@ def _parse_head(text: str) -> list[ExpressionStep]:
 
 
 def _parse_postfix(text: str) -> list[ExpressionStep] | None:
-    """Return the steps after the first; None if something else follows."""
+    """Return the steps after the first name; None if the text has anything else."""
     steps: list[ExpressionStep] = []
     position = 0
     while position < len(text):

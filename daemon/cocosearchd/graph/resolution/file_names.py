@@ -1,4 +1,4 @@
-"""The symbols, imports and bindings of one file by name, arranged at first use. Pure."""
+"""Looks up the symbols, imports and bindings of one file by name; arranged at first use. Pure."""
 
 import re
 from bisect import bisect_left
@@ -21,13 +21,14 @@ from cocosearchd.languages.symbol_table import values_of as symbol_values
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
 from cocosearchd.model import Symbol
 
-# Symbols that hold the names of a namespace. A module is a type as well, as in Ruby.
+# Kinds of symbols that contain the names of a namespace. A module is also a type, as in Ruby.
 CONTAINER_KINDS = frozenset({"namespace", "module"})
 _CALLABLE_KINDS = FUNCTION_KINDS | {"prototype"}
 VALUE_KINDS = frozenset({"constant", "variable"})
-# Lines between two definitions of one thing: a line break and a branch, such as `else:`.
+# Largest distance in lines between two definitions of one thing: a line break and a branch, such as
+# `else:`.
 _ADJACENT_LINES = 2
-# Bytes of a line that a signature leaves out: indentation, `export`, a semicolon.
+# Bytes per line that a signature leaves out: indentation, `export`, a semicolon.
 _SIGNATURE_MARGIN = 16
 _VARIABLE = re.compile(r"(?:export )?(?:const|let|var) ")
 _DEFAULT = "default"
@@ -35,14 +36,14 @@ _MODULE = Import._fields.index("module")
 _TAKEN_NAME = Import._fields.index("name")
 _LOCAL_NAME = Import._fields.index("local")
 _BINDING_NAME = Binding._fields.index("name")
-# Definitions deeper than this in each other are generated.
+# Code with deeper nesting of definitions is generated.
 _MAX_NESTING = 1000
 
 
 class FileNames:
     """Looks up names in one file. Symbols are positions in `file.symbols`.
 
-    Each part is arranged at its first use.
+    Each table is made at its first use.
     """
 
     def __init__(self, file: CodeFile) -> None:
@@ -50,7 +51,7 @@ class FileNames:
 
     @cached_property
     def parents(self) -> Sequence[int]:
-        """The position of the symbol around each symbol, or `TOP_LEVEL`."""
+        """For each symbol, the position of the symbol around it, or `TOP_LEVEL`."""
         return tuple(_parents(self.file.symbols))
 
     @cached_property
@@ -64,7 +65,7 @@ class FileNames:
 
     @cached_property
     def dotted_imports(self) -> frozenset[str]:
-        """The first names of imported modules with dots: `import a.b` binds `a` too."""
+        """The first parts of imported dotted modules: `import a.b` also binds `a`."""
         return frozenset(local.partition(".")[0] for local in self._imports if "." in local)
 
     @cached_property
@@ -74,7 +75,7 @@ class FileNames:
 
     @cached_property
     def blocks(self) -> BlockBindings:
-        """The bindings of the variables of the file, with those of closures and blocks."""
+        """The bindings of variables in the file, including closures and blocks."""
         return BlockBindings(FactGroups(self.file.facts.bindings, _BINDING_NAME))
 
     @cached_property
@@ -98,25 +99,28 @@ class FileNames:
         return siblings
 
     def imports(self, name: str) -> Sequence[Import]:
-        """Return the imports for which the file uses a name."""
+        """Return the imports that bind a local name."""
         return self._imports.find(name)
 
     def nested(self, position: int, name: str) -> Sequence[int]:
-        """Return the definitions with a name directly inside of a symbol, or at the top level."""
+        """Return the definitions with a name that are directly inside of a symbol or at the top
+        level.
+        """
         return self._symbols.arranged(name).nested.get((position, name), ())
 
     def members(self, qualified_name: str, name: str) -> Sequence[int]:
-        """Return the members with a name of the type with a qualified name ("": the file)."""
+        """Return the members called `name` of the type `qualified_name`; "" stands for the file."""
         return self._symbols.arranged(name).members.get((qualified_name, name), ())
 
     def named(self, name: str) -> Sequence[int]:
-        """Return all definitions with a name, wherever they are in the file."""
+        """Return all definitions with a name in the file, at any depth."""
         return tuple(self._symbols.positions.find(name))
 
     def same_definition(self, position: int) -> Sequence[int]:
-        """Return a definition with its overloads: those that follow each other with its name.
+        """Return a definition with its overloads: adjacent definitions with its name.
 
-        Equal names apart from each other, such as those of two callbacks, are different things.
+        Definitions of equal name that are not adjacent, such as two callbacks, are different
+        things.
         """
         symbols = self.file.symbols
         symbol = symbols[position]
@@ -143,7 +147,7 @@ class FileNames:
     def bindings(self, position: int, name: str, region: int = ANYWHERE) -> Sequence[Binding]:
         """Return the bindings of a name that are valid in the body of a symbol itself.
 
-        `region` is one of `BlockBindings`; without it, bindings of all blocks are returned.
+        `region` comes from `BlockBindings`; without it, bindings of all blocks are returned.
         """
         return self.blocks.find(position, name, region)
 
@@ -156,7 +160,7 @@ class FileNames:
             position = self.parents[position]
 
     def enclosing_type(self, position: int) -> int | None:
-        """Return the innermost class, or object with methods, around a symbol or that symbol."""
+        """Return the innermost class, or object with methods, that is or contains a symbol."""
         for outer in self.enclosing(position):
             kind = self.kinds[outer]
             if kind in TYPE_KINDS or kind == "impl" or (kind in VALUE_KINDS and outer != position):
@@ -165,14 +169,14 @@ class FileNames:
 
 
 def names_of(file: CodeFile) -> FileNames:
-    """Return the names of a file, the same object as long as the file is in memory."""
+    """Return the `FileNames` of a file; cached as long as the file is in memory."""
     return file.derived.get(FileNames, file)
 
 
 class _SymbolNames:
-    """The symbols of one file by name, and by what is around them: those that others can name.
+    """The symbols of one file that other code can name, by name and by their surroundings.
 
-    The symbols of a name are arranged when it is first looked up.
+    The symbols of a name are arranged at its first lookup.
     """
 
     def __init__(self, symbols: Sequence[Symbol], parents: Sequence[int]) -> None:
@@ -185,7 +189,7 @@ class _SymbolNames:
         self._arranged = set[str]()
 
     def arranged(self, name: str) -> "_SymbolNames":
-        """Return these names, with the symbols of a name arranged. Two threads may do it twice."""
+        """Arrange the symbols of a name, and return `self`. Two threads may do this twice."""
         if name not in self._arranged and name in self.positions:
             nested = defaultdict[tuple[int, str], list[int]](list)
             members = defaultdict[tuple[str, str], list[int]](list)
@@ -208,7 +212,9 @@ class _SymbolNames:
         return TOP_LEVEL if self._symbols[position].parent is None else self._parents[position]
 
     def _can_be_named(self, position: int) -> bool:
-        """Return False for a constructor with the name of its class: the name is the class."""
+        """Return False for a constructor with the name of its class: there, the name means the
+        class.
+        """
         symbol = self._symbols[position]
         owner = symbol.parent
         if owner is None or symbol.kind not in _CALLABLE_KINDS or not owner.endswith(symbol.name):
@@ -216,9 +222,9 @@ class _SymbolNames:
         return owner.rpartition(".")[2] != symbol.name
 
     def _is_inside(self, position: int) -> bool:
-        """Return False for a function that is not written inside of its owner.
+        """Return False for a function that is written outside of its owner.
 
-        A method outside of its class is no name of the file.
+        A method that is defined outside of its class is no name of the file.
         """
         symbol = self._symbols[position]
         outer = self._outer(position)
@@ -227,7 +233,7 @@ class _SymbolNames:
 
 
 class ImportMentions:
-    """The imports of one file by the names that they mention."""
+    """The imports of one file, by the names that they mention."""
 
     def __init__(self, file: CodeFile) -> None:
         self._imports = file.facts.imports
@@ -243,18 +249,20 @@ class ImportMentions:
                 self._default_numbers.append(number)
 
     def find(self, names: Iterable[str]) -> Iterator[Import]:
-        """Yield the imports with one of some names, and those of default exports, in order."""
+        """Yield, in order, the imports that mention one of the names, and imports of default
+        exports.
+        """
         numbers = {number for name in names for number in self._numbers.get(name, ())}
         return (self._imports[number] for number in sorted(numbers.union(self._default_numbers)))
 
 
 def mentions_of(file: CodeFile) -> ImportMentions:
-    """Return the mentions of the imports of a file, the same object as `names_of` does."""
+    """Return the `ImportMentions` of a file; cached like the result of `names_of`."""
     return file.derived.get(ImportMentions, file)
 
 
 def _last_part(module: str) -> str:
-    """Return the last part of the path of a module, without the ending of a file."""
+    """Return the last part of a module path, without a file extension."""
     parts = [part for part in module.replace("::", "/").replace("\\", "/").split("/") if part]
     last = parts[-1] if parts else ""
     head, dot, tail = last.rpartition(".")
@@ -263,7 +271,7 @@ def _last_part(module: str) -> str:
 
 
 def _parents(symbols: Sequence[Symbol]) -> Iterator[int]:
-    """Yield the position of the symbol around each symbol, or `TOP_LEVEL`."""
+    """Yield for each symbol the position of the symbol around it, or `TOP_LEVEL`."""
     open_symbols: list[int] = []
     ends = symbol_values(symbols, "end_byte")
     for position, start in enumerate(symbol_values(symbols, "start_byte")):
@@ -274,10 +282,11 @@ def _parents(symbols: Sequence[Symbol]) -> Iterator[int]:
 
 
 def _are_overloads(earlier: Symbol, later: Symbol) -> bool:
-    """Return True if two definitions that follow each other define one thing.
+    """Return True if two consecutive definitions of one name define one thing.
 
-    They are members of one class, or stand beside each other, or the earlier has no body: then its
-    text is hardly longer than its signature, which has no line breaks and indentation.
+    This is so in three cases: they are methods of one class; they are adjacent; or the earlier one
+    has no body. Without a body, its text is hardly longer than its signature, which has no line
+    breaks and indentation.
     """
     if earlier.qualified_name != later.qualified_name:
         return False

@@ -1,4 +1,4 @@
-"""Values of expressions as far as they are known: modules, definitions, and objects of types."""
+"""Inferred values of expressions: modules, definitions, and objects of types."""
 
 from typing import Literal, NamedTuple
 
@@ -8,7 +8,7 @@ ValueKind = Literal["module", "definition", "instance", "foreign", "unknown"]
 
 
 class WrittenType(NamedTuple):
-    """A type as it is written, and the position of the symbol in whose body its names are looked up."""
+    """A type as written in code, and the symbol in whose body its names are looked up."""
 
     text: str
     path: str
@@ -16,28 +16,30 @@ class WrittenType(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of an expression.
+    """The value of an expression, by kind.
 
-    A module has `paths`; a "definition" is a class, function or constant itself; an "instance" is
-    an object of one of the classes `definitions`. "foreign" comes from outside of the index.
+    A "module" has `paths`. A "definition" is a class, function or constant itself. An "instance" is
+    an object of one of the classes in `definitions`. "foreign" is a value from outside of the
+    index.
     """
 
     kind: ValueKind
     definitions: tuple[DefinitionKey, ...] = ()
-    reason: str = "same_file"  # code of `reasons`: how the definitions were found
+    reason: str = "same_file"  # code in `reasons`: how the definitions were found
     paths: tuple[str, ...] = ()
-    # of generic containers: the types in brackets
+    # the type arguments of a generic container
     arguments: tuple[WrittenType, ...] = ()
-    # the classes of the object whose member this is: the meaning of `Self` and `this`
+    # for a member: the classes of its object, which `Self` and `this` mean
     owners: tuple[DefinitionKey, ...] = ()
-    # some step was a guess
+    # True if a step of the inference was a guess
     is_inferred: bool = False
-    # of a member: what a variable holds, which has no definition of its own
+    # for a member: True if the value is the content of a variable, which has no definition of its
+    # own
     is_content: bool = False
 
     @property
     def is_usable(self) -> bool:
-        """Return True if the value can have members that the index defines."""
+        """True if the value can have members that the index defines."""
         return self.kind not in ("foreign", "unknown")
 
     def because(self, reason: str) -> "Value":
@@ -50,7 +52,7 @@ FOREIGN = Value("foreign", reason="foreign")
 
 
 def merge(values: list[Value]) -> Value:
-    """Return the value that may be any of some values."""
+    """Combine alternative values into one value."""
     usable = [value for value in values if value.is_usable]
     if not usable:
         return FOREIGN if values and all(v.kind == "foreign" for v in values) else UNKNOWN

@@ -1,4 +1,4 @@
-"""Looks up names: in enclosing definitions, the file, its imports and its package; and exports."""
+"""Looks up names in enclosing definitions, the file, its imports and its package; follows exports."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +12,11 @@ from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.symbols import TYPE_KINDS
 
-# Steps from export to export, and files behind wildcards, that one name is followed through.
+# Limit of re-exports, and of files behind wildcards, that are followed for one name.
 MAX_EXPORTS = 1000
-# A module of more files is asked for its definitions by name, without its re-exports.
+# In a module with more files, only definitions are searched by name; re-exports are not followed.
 _MAX_MODULE_FILES = 4
-# Files with a name that are looked at for a package.
+# Files with a name that are searched for one package.
 _MAX_PACKAGE_FILES = 200
 
 
@@ -39,13 +39,13 @@ class NameLookup:
         self._neighbours: dict[str, Sequence[str]] = {}
 
     def file_names(self, path: str) -> FileNames | None:
-        """Return the names of a file, None if it is not indexed."""
+        """Return the names of a file; None if it is not indexed."""
         if path not in self._file_names:
             self.load([path])
         return self._file_names[path]
 
     def load(self, paths: Iterable[str]) -> None:
-        """Load several files at once, which costs less."""
+        """Load several files at once, which costs less than one by one."""
         missing = [path for path in paths if path not in self._file_names]
         code_files = self.files.load(missing) if missing else {}
         for path in missing:
@@ -68,21 +68,21 @@ class NameLookup:
         return rules_of("" if names is None else names.file.language)
 
     def find_name(self, path: str, position: int, name: str) -> Value:
-        """Return what a name without receiver means in the body of a symbol of a file."""
+        """Return the meaning of a name without receiver in the body of a symbol of a file."""
         key = (path, position, name)
         if key not in self._names:
             self._names[key] = self._find_name(path, position, name)
         return self._names[key]
 
     def find_module(self, file: CodeFile, module: str) -> tuple[str, ...]:
-        """Return the files that a module means as it is written in a file."""
+        """Return the files that a module, as written in a file, means."""
         key = (file.path, module)
         if key not in self._modules:
             self._modules[key] = rules_of(file.language).find_module(self.files, file, module)
         return self._modules[key]
 
     def find_import(self, path: str, item: Import) -> Value:
-        """Return what an import means."""
+        """Return the value of an import."""
         names = self.file_names(path)
         if names is None:
             return UNKNOWN
@@ -100,20 +100,20 @@ class NameLookup:
         return self.find_export(rules, paths, item.name)
 
     def find_export(self, rules: ModuleRules, paths: Sequence[str], name: str) -> Value:
-        """Return what a name means that is taken from a module."""
+        """Return the meaning of a name that is imported from a module."""
         key = (tuple(paths), name)
         if key not in self._exports:
-            self._exports[key] = UNKNOWN  # for circles of imports
+            self._exports[key] = UNKNOWN  # ends circular imports
             self._exports[key] = self._find_export(rules, paths, name)
         return self._exports[key]
 
     def find_visible(self, path: str, name: str) -> Value:
-        """Return what a name means in the other files that a file sees."""
+        """Return the meaning of a name in other files that are visible in a file."""
         names = self.file_names(path)
         return UNKNOWN if names is None else self._find_visible(names, name)
 
     def neighbours(self, file: CodeFile) -> Sequence[str]:
-        """Return the files whose names are visible in a file without an import."""
+        """Return the other files with names that are visible in a file without an import."""
         if file.path not in self._neighbours:
             find = rules_of(file.language).find_neighbours
             self._neighbours[file.path] = find(self.files, file)
@@ -144,7 +144,7 @@ class NameLookup:
         return self._find_visible(names, name)
 
     def _find_enclosing(self, names: FileNames, position: int, name: str) -> Value | None:
-        """Return what a name means in the definitions around a symbol, None if nothing."""
+        """Return the meaning of a name in the definitions around a symbol; None without one."""
         rules = rules_of(names.file.language)
         for outer in names.enclosing(position):
             kind = names.kinds[outer]
@@ -157,7 +157,9 @@ class NameLookup:
         return None
 
     def _find_visible(self, names: FileNames, name: str) -> Value:
-        """Return what a name means in the other files that are visible: of the package, by `*`."""
+        """Return the meaning of a name in visible other files: in the package, or by wildcard
+        imports.
+        """
         rules = rules_of(names.file.language)
         if rules.has_packages:
             return self._find_in_packages(names, rules, name)
@@ -174,7 +176,7 @@ class NameLookup:
         return FOREIGN if rules.needs_import and not is_open else UNKNOWN
 
     def definitions_of(self, family: str, name: str, limit: int) -> list[DefinitionKey]:
-        """Return the definitions with a name in the first files, up to a limit of files."""
+        """Return the definitions with a name in at most `limit` files."""
         keys: list[DefinitionKey] = []
         paths = self.files.files_defining(name)[:limit]
         self.load(paths)
@@ -185,10 +187,10 @@ class NameLookup:
         return keys
 
     def find_in_package(self, family: str, package: str, name: str) -> Value:
-        """Return what a name means in a package, or in a class that is named by its package."""
+        """Return the meaning of a name in a package, or in a class that `package` names."""
         key = (family, package, name)
         if key not in self._packages:
-            self._packages[key] = FOREIGN  # for circles
+            self._packages[key] = FOREIGN  # ends circles
             self._packages[key] = self._search_package(family, package, name)
         return self._packages[key]
 
@@ -222,7 +224,9 @@ class NameLookup:
         return Value("definition", tuple(keys), "import") if keys else FOREIGN
 
     def _find_in_packages(self, names: FileNames, rules: ModuleRules, name: str) -> Value:
-        """Return what a name means in the own package, and in those that are imported whole."""
+        """Return the meaning of a name in the file's own package, or in packages that it imports
+        whole.
+        """
         package = names.file.facts.package
         own_packages = [package]
         while rules.has_outer_packages and "." in package:
@@ -239,7 +243,7 @@ class NameLookup:
         return FOREIGN if rules.needs_import else UNKNOWN
 
     def _sources(self, names: FileNames, name: str) -> Iterator[Import]:
-        """Yield the imports from which a file exports a name, with its local exports followed."""
+        """Yield the imports that a file re-exports under a name; local exports are followed."""
         for item in names.imports(name):
             if not item.module:
                 yield from (source for source in names.imports(item.name) if source.module)
@@ -261,18 +265,18 @@ class NameLookup:
             value = self._read_export(names, export) or UNKNOWN
             if value.is_usable:
                 return value
-            following = self._following_by_key(names, export)
-            waiting.extend(item for key, item in following.items() if key not in visited)
-            visited |= dict.fromkeys(following)
+            next_exports = self._next_exports_by_key(names, export)
+            waiting.extend(item for key, item in next_exports.items() if key not in visited)
+            visited |= dict.fromkeys(next_exports)
         return self._find_submodule(rules, visited)
 
-    def _following_by_key(
+    def _next_exports_by_key(
         self, names: FileNames, export: _Export
     ) -> dict[tuple[str, str], _Export]:
-        return {(item.path, item.name): item for item in self._following(names, export)}
+        return {(item.path, item.name): item for item in self._next_exports(names, export)}
 
     def _read_export(self, names: FileNames, export: _Export) -> Value | None:
-        """Return what a file itself exports under a name, None if nothing."""
+        """Return the value that a file itself exports under a name; None without one."""
         path = names.file.path
         local_symbols = names.nested(TOP_LEVEL, export.name) or names.contained(export.name)
         if local_symbols:
@@ -286,8 +290,8 @@ class NameLookup:
                 return Value("module", paths=paths, reason="import") if paths else FOREIGN
         return None
 
-    def _following(self, names: FileNames, export: _Export) -> Iterable[_Export]:
-        """Yield where a file takes the names from that it passes on."""
+    def _next_exports(self, names: FileNames, export: _Export) -> Iterable[_Export]:
+        """Yield the exports of other files that a file re-exports under a name."""
         wildcards = (item for item in names.wildcards if self._is_exported(names, item))
         for item in (*self._sources(names, export.name), *wildcards):
             is_wildcard = item.name == "*"
@@ -310,7 +314,9 @@ class NameLookup:
         return UNKNOWN
 
     def _find_defined(self, paths: Sequence[str], name: str) -> Value:
-        """Return the definitions with a name at the top level of some files."""
+        """Return the definitions with a name at the top level of some files, or in their
+        namespaces.
+        """
         keys: list[DefinitionKey] = []
         defining = self._defining(paths, name)
         self.load(defining)
@@ -329,7 +335,7 @@ class NameLookup:
 
 
 def _bound_module(item: Import) -> str:
-    """Return the module that the local name means: `import a.b` binds `a`."""
+    """Return the module that an import binds to its local name: `import a.b` binds `a`."""
     first, dot, _ = item.module.partition(".")
     return first if dot and not item.name and item.local == first else item.module
 

@@ -1,4 +1,4 @@
-"""Overridden members: a call through a base class may run the member of a subclass."""
+"""Finds overridden members: a call through a base class may run the member of a subclass."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,9 +14,9 @@ from cocosearchd.languages.references.chain_text import first_name
 
 
 class OverriddenMembers(NamedTuple):
-    """The members of base classes that a member overrides, and these base classes.
+    """The members of base classes that a member overrides, and all base classes.
 
-    A base class without the member is among `classes`, as it inherits it.
+    `classes` also has base classes that only inherit the member.
     """
 
     members: frozenset[DefinitionKey] = frozenset()
@@ -30,7 +30,7 @@ UsesOf = Callable[[DefinitionKey], Iterable[ResolvedUse]]
 
 
 class OverrideLookup:
-    """Finds what members override, for one question. The base classes of a class are found once."""
+    """Finds overridden and overriding members, for one question. It caches base classes."""
 
     def __init__(self, names: NameLookup, types: TypeInference) -> None:
         self._names = names
@@ -38,7 +38,7 @@ class OverrideLookup:
         self._base_classes: dict[DefinitionKey, tuple[DefinitionKey, ...]] = {}
 
     def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
-        """Return what a member overrides; nothing for constructors and for what is no member."""
+        """Return the members that a member overrides; none for constructors and non-members."""
         classes = frozenset(
             base for owner in self._classes_of(key) for base in self._find_base_classes(owner)
         )
@@ -46,7 +46,8 @@ class OverrideLookup:
         return OverriddenMembers(members, classes) if members else NOTHING_OVERRIDDEN
 
     def overriders_of(self, key: DefinitionKey, uses_of: UsesOf) -> Iterator[DefinitionKey]:
-        """Yield the members that override one, in subclasses and in those of these, nearest first.
+        """Yield the members of direct and indirect subclasses that override a member, nearest
+        first.
 
         `uses_of` yields the uses of a class.
         """
@@ -65,8 +66,9 @@ class OverrideLookup:
     ) -> tuple[DefinitionKey, ...]:
         """Return the classes of the object whose member a use means.
 
-        None for a member of a class itself and for one of the base class (`super().close()`): such
-        a use runs no other member. `region`: the block of the receiver's first variable.
+        The result is empty if the receiver is a class itself or the base class (`super().close()`):
+        such a use runs no overriding member. `region` is the block of the receiver's first
+        variable.
         """
         rules = rules_of(file.language)
         if not use.receiver:
@@ -78,7 +80,7 @@ class OverrideLookup:
         return value.definitions if value.kind == "instance" else ()
 
     def _classes_of(self, key: DefinitionKey) -> tuple[DefinitionKey, ...]:
-        """Return the class of a member that another may override; none for constructors."""
+        """Return the classes of a member that can be overridden; empty for constructors."""
         symbol = self._types.symbol(key)
         if symbol is None or not self._names.is_method(key):
             return ()
@@ -87,7 +89,7 @@ class OverrideLookup:
         return self._types.classes_around(key.path, key.position)
 
     def _same_member(self, key: DefinitionKey, owner: DefinitionKey) -> tuple[DefinitionKey, ...]:
-        """Return the member of a class that has the name of another member."""
+        """Return the member of a class with the same name as another member."""
         symbol = self._types.symbol(key)
         return () if symbol is None else self._types.own_members(owner, symbol.name)
 
@@ -97,7 +99,7 @@ class OverrideLookup:
         return self._base_classes[key]
 
     def _walk_base_classes(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
-        """Yield the base classes of a class, and those of these, nearest first."""
+        """Yield the direct and indirect base classes of a class, nearest first."""
         visited = {key}
         waiting = deque([key])
         while waiting and len(visited) <= MAX_CLASSES:
@@ -110,7 +112,7 @@ class OverrideLookup:
 
 
 def _subclasses(uses: Iterable[ResolvedUse]) -> Iterator[DefinitionKey]:
-    """Yield the classes that name a class as their base."""
+    """Yield the direct subclasses of a class, from its uses."""
     for match in uses:
         if match.use.kind == "inherit" and match.use.symbol != TOP_LEVEL:
             yield DefinitionKey(match.file.path, match.use.symbol)

@@ -1,4 +1,4 @@
-"""Resolutions that a precise index gave: they hold while both files are as they were."""
+"""Resolutions from a precise index. They are valid as long as both files are unchanged."""
 
 from cocosearchd.graph.code_files import (
     CodeFile,
@@ -12,16 +12,17 @@ from cocosearchd.languages.code_facts import Use
 
 
 class PreciseResolver:
-    """Resolves the uses that a precise index has. Make one for a question."""
+    """Resolves uses by a precise index. Create one per question."""
 
     def __init__(self, files: CodeFiles) -> None:
         self._files = files
         self._keys = dict[PreciseTarget, DefinitionKey | None]()
 
     def resolve(self, file: CodeFile, use: Use) -> Resolution | None:
-        """Return the definitions of a use; None if the index is silent or no longer right.
+        """Return the definitions of a use; None if the precise index has no valid answer.
 
-        None as well if a file of a definition has changed: it may define something else by now.
+        An answer is invalid if the file of a definition has changed: it may now define something
+        else.
         """
         precise_uses = file.precise_uses or {}
         targets = precise_uses.get((use.line, use.column))

@@ -1,21 +1,21 @@
-"""Reasons of resolutions: one table of codes, each with its confidence and a sentence for people."""
+"""The table of reasons of resolutions: each code has a confidence and a sentence for people."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, get_args
 
 from cocosearchd.graph.code_files import Confidence
 
-CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)  # best first
+CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)  # strongest first
 
 
 class Reason(NamedTuple):
-    """A rule of resolution: how sure it is, and why it holds."""
+    """A rule of resolution: its confidence, and a sentence that explains it."""
 
     confidence: Confidence
     sentence: str
 
 
-# The reason of a definition that is affected without a use.
+# The reason of a definition that a change affects without a use.
 OVERRIDES = "overrides"
 
 REASONS: Mapping[str, Reason] = {
@@ -43,5 +43,5 @@ REASONS: Mapping[str, Reason] = {
 
 
 def weakest(*reasons: str) -> Confidence:
-    """Return the lowest confidence of some reasons."""
+    """Return the weakest confidence of some reasons."""
     return max((REASONS[reason].confidence for reason in reasons), key=CONFIDENCES.index)

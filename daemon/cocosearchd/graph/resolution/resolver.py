@@ -1,4 +1,4 @@
-"""Resolves uses to definitions, layer by layer, each with a reason; never a silent guess."""
+"""Resolves uses to definitions, layer by layer, with a reason each. It never guesses silently."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,15 +27,15 @@ from cocosearchd.languages.symbols import TYPE_KINDS
 
 _TYPE_USES = frozenset({"type", "inherit"})
 _SCOPE_REASONS = frozenset({"same_scope", "same_file"})
-# Objects of several classes: more are no answer.
+# Classes of one object that are compared: more are no answer.
 _MAX_CLASSES = 8
 
 
 class Resolver:
-    """Resolves uses of one moment. Make one for a question: it keeps what it has looked up."""
+    """Resolves uses at one moment. Create one per question: it caches all look-ups."""
 
     def __init__(self, files: CodeFiles, cache: UseCache | None = None) -> None:
-        """`cache` is of the moment of the files; None to start without resolved uses."""
+        """`cache` must be from the same moment as the files; with None, it starts empty."""
         self._precise = PreciseResolver(files)
         self._names = NameLookup(files)
         self._types = TypeInference(self._names)
@@ -56,7 +56,7 @@ class Resolver:
         return self._nearest(file, use, self._resolutions[key])
 
     def imported_files(self, file: CodeFile, item: Import) -> tuple[str, ...]:
-        """Return the indexed files that the module of an import means; none if it is external."""
+        """Return the indexed files that the module of an import means; empty if it is external."""
         if not item.module:
             return ()
         if rules_of(file.language).has_packages and item.name not in ("", "*"):
@@ -71,7 +71,7 @@ class Resolver:
         return tuple(path for path in paths if not path.endswith("/"))
 
     def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
-        """Return what an import means: definitions, or files as a whole."""
+        """Return the definitions, or the whole files, that an import means."""
         value = self._names.find_import(file.path, item)
         if value.kind == "module":
             return self._module_resolution(value)
@@ -86,13 +86,14 @@ class Resolver:
         return self._overrides.overriders_of(key, self._search.uses_of)
 
     def classes_of_receiver(self, file: CodeFile, use: Use) -> tuple[DefinitionKey, ...]:
-        """Return the classes of the object whose member a use means; none if that is not known."""
+        """Return the classes of the object whose member a use means; empty if unknown."""
         return self._overrides.classes_of_receiver(file, use, self._region(file, use))
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
-        """Yield the uses that mean a definition, by path, as they are found.
+        """Yield the uses that mean a definition, by path, lazily.
 
-        Calls through a base class, whose member the definition overrides, are `possible` ones.
+        If the definition overrides a member of a base class, calls through the base class are
+        included with the confidence `possible`.
         """
         return self._search.uses_of(definition)
 
@@ -101,7 +102,7 @@ class Resolver:
         return self._search.mentioning_paths(definition)
 
     def may_mention(self, definition: DefinitionKey, path: str) -> bool:
-        """Return False if a file is known to have no use of a definition, and no import of it."""
+        """Return False if a file is known to have neither a use nor an import of a definition."""
         return self._search.may_mention(definition, path)
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
@@ -117,7 +118,7 @@ class Resolver:
         return self._search.imports_of(definition)
 
     def _region(self, file: CodeFile, use: Use) -> int:
-        """Return the block of the variable that the receiver of a use begins with."""
+        """Return the region of the first variable in the receiver of a use."""
         names = self._names.file_names(file.path) if use.receiver else None
         if names is None:
             return ANYWHERE
@@ -147,9 +148,9 @@ class Resolver:
         return self._candidates.find(file.path, use)
 
     def _nearest(self, file: CodeFile, use: Use, resolved: Resolution) -> Resolution:
-        """Return the definitions that are nearest before a use, of several in its own scope.
+        """Select, from several definitions in the use's own scope, the nearest one before the use.
 
-        Callbacks without a name may each define the same name.
+        This is needed because several unnamed callbacks may each define the same name.
         """
         keys = resolved.definitions
         names = self._names.file_names(file.path)
@@ -167,14 +168,14 @@ class Resolver:
             return self._module_resolution(member)
         if member.kind == "definition" and not member.is_content:
             return self._choose(member, use.kind, self._member_reason(value, member))
-        if member.is_usable:  # an attribute without a definition of its own
+        if member.is_usable:  # a known attribute without a definition of its own
             return resolution((), "unresolved")
         if member.kind == "foreign" or value.kind in ("module", "foreign"):
             return resolution((), "foreign")
         return self._resolve_by_name(file, use, value)
 
     def _resolve_by_name(self, file: CodeFile, use: Use, value: Value) -> Resolution:
-        """Return the definitions with the name, unless the language has no others than found."""
+        """Resolve by name alone, unless the language declares all members of the known type."""
         rules = rules_of(file.language)
         is_path = value.kind == "definition" and rules.has_static_paths
         if value.is_usable and (rules.is_static or is_path):
@@ -188,7 +189,7 @@ class Resolver:
         return "inferred_member" if member.is_inferred else member.reason
 
     def _choose(self, value: Value, kind: str, reason: str) -> Resolution:
-        """Return the definitions of a value that fit the kind of use."""
+        """Return the definitions of a value that fit the kind of use: types or values."""
         keys = value.definitions
         types = [key for key in keys if self._is_type(key)]
         values = [key for key in keys if not self._is_type(key)]

@@ -1,4 +1,4 @@
-"""Infers values of expressions: receivers, variables with written types, results, members."""
+"""Infers values of expressions: receivers, typed variables, results of calls, members."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +16,19 @@ from cocosearchd.languages.references.chain_text import first_name
 from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
 from cocosearchd.model import Symbol
 
-# Values that depend on each other: more are a circle or generated code.
+# Largest depth of values that depend on each other: deeper ones are circles or generated code.
 MAX_DEPTH = 24
-# Classes that one member is looked for in, through base classes.
+# Classes, including base classes, that are searched for one member.
 MAX_CLASSES = 200
-# Values of one name that are looked at.
+# Bindings of one name that are evaluated.
 _MAX_BINDINGS = 6
-# Files with the name of a class that are looked at.
+# Files that are searched for a class by name.
 _MAX_DEFINING = 50
 _SELF_TYPES = frozenset({"Self", "this", "self", "static"})
 
 
 class TypeInference:
-    """Infers values for one question. Each expression of a scope is evaluated once."""
+    """Infers values for one question, with caches: each expression of a scope is evaluated once."""
 
     def __init__(self, names: NameLookup) -> None:
         self._names = names
@@ -41,19 +41,19 @@ class TypeInference:
     ) -> Value:
         """Return the value of an expression in the body of a symbol.
 
-        `is_local`: it begins with a variable of a function, which is no name of the file. `region`:
-        the block of that variable, see `BlockBindings`.
+        `is_local` means that the expression begins with a variable of a function, not with a name
+        of the file. `region` is the block of that variable: see `BlockBindings`.
         """
         key = (path, position, text, is_local, region)
         if key not in self._values:
-            self._values[key] = UNKNOWN  # for circles
+            self._values[key] = UNKNOWN  # ends circles
             self._values[key] = self._within_depth(
                 lambda: self._evaluate(path, position, text, is_local, region)
             )
         return self._values[key]
 
     def member(self, value: Value, name: str) -> Value:
-        """Return the member with a name of a value."""
+        """Return the member of a value by name."""
         if value.kind == "module":
             rules = self._names.rules(value.paths[0])
             member = self._names.find_export(rules, value.paths, name)
@@ -72,7 +72,7 @@ class TypeInference:
     def _member_of_definitions(self, value: Value, name: str) -> Value:
         key = (value.definitions, name)
         if key not in self._members:
-            self._members[key] = UNKNOWN  # for circles
+            self._members[key] = UNKNOWN  # ends circles
             self._members[key] = self._within_depth(
                 lambda: self._find_member(value.definitions, name)
             )
@@ -84,7 +84,7 @@ class TypeInference:
         return member
 
     def _member_of_namespace(self, value: Value, name: str) -> Value | None:
-        """Return what a namespace has in the other files that are visible, None if nothing."""
+        """Return the member of a namespace that visible other files define; None without one."""
         key = value.definitions[0]
         symbol = self.symbol(key)
         if symbol is None or symbol.kind not in CONTAINER_KINDS:
@@ -96,12 +96,12 @@ class TypeInference:
         return member if member.is_usable else None
 
     def _names_itself(self, value: Value, name: str) -> bool:
-        """Return True for the object of an outer class: `Outer.this`."""
+        """Return True if a name means the object of an outer class: `Outer.this`."""
         rules = self._names.rules(value.definitions[0].path) if value.definitions else None
         return rules is not None and name in rules.instance_names
 
     def member_of_scope(self, path: str, position: int, name: str) -> Value:
-        """Return the member that a name without receiver means, of the class around a symbol."""
+        """Return the member of a class around a symbol that a name without receiver means."""
         names = self._names.file_names(path)
         if names is None or position == TOP_LEVEL:
             return UNKNOWN
@@ -115,28 +115,28 @@ class TypeInference:
         return member
 
     def classes_around(self, path: str, position: int) -> tuple[DefinitionKey, ...]:
-        """Return the class around a symbol, with its parts elsewhere; none outside of a class."""
+        """Return the class around a symbol, with its parts elsewhere; empty outside of a class."""
         names = self._names.file_names(path)
         if names is None or position == TOP_LEVEL:
             return ()
         return self._enclosing_object(names, position).definitions
 
     def own_members(self, key: DefinitionKey, name: str) -> tuple[DefinitionKey, ...]:
-        """Return the definitions of a member that a class itself has, not those of its bases."""
+        """Return the definitions of a member in a class itself, without its base classes."""
         value = self._own_member(key, name)
         return () if value.is_content or value.kind != "definition" else value.definitions
 
     def symbol(self, key: DefinitionKey) -> Symbol | None:
-        """Return the symbol of a definition, None for a file or an unknown one."""
+        """Return the symbol of a definition; None for a file or an unknown definition."""
         names = self._names.file_names(key.path)
         if names is None or not 0 <= key.position < len(names.file.symbols):
             return None
         return names.file.symbols[key.position]
 
     def _within_depth(self, infer: Callable[[], Value]) -> Value:
-        """Return an inferred value; unknown if too many values wait for it.
+        """Run an inference; return `UNKNOWN` if the recursion is too deep.
 
-        All inference comes through here before it comes to itself again.
+        Every recursive inference passes through this method.
         """
         if self._depth >= MAX_DEPTH:
             return UNKNOWN
@@ -168,7 +168,7 @@ class TypeInference:
         is_local: bool,
         region: int,
     ) -> tuple[Value, int]:
-        """Return the value that an expression begins with, and how many steps it takes."""
+        """Return the value of the first steps of an expression, and the number of these steps."""
         names = self._names.file_names(path)
         if names is None:
             return UNKNOWN, 1
@@ -191,7 +191,7 @@ class TypeInference:
     def _reserved_value(
         self, names: FileNames, position: int, steps: Sequence[ExpressionStep]
     ) -> tuple[Value, int] | None:
-        """Return the value of a written type, or of a word of the language such as `self`."""
+        """Return the value of a written type, or of a reserved word such as `self`; else None."""
         rules = rules_of(names.file.language)
         name = steps[0].text
         if steps[0].kind == "type":
@@ -209,7 +209,7 @@ class TypeInference:
     def _variable_around(
         self, names: FileNames, position: int, steps: Sequence[ExpressionStep], region: int
     ) -> tuple[Value, int] | None:
-        """Return the value of a variable of the enclosing definitions; None if there is none."""
+        """Return the value of a variable in the enclosing definitions; None without one."""
         for outer in (*names.enclosing(position), TOP_LEVEL):
             is_type = outer != TOP_LEVEL and names.kinds[outer] in TYPE_KINDS
             if is_type and outer != position:
@@ -217,7 +217,8 @@ class TypeInference:
             bindings = names.bindings(outer, steps[0].text, region)
             if bindings:
                 value = self._bound_value(names, bindings)
-                # a class or function that is also assigned to keeps its definition
+                # at the top level, a name without a usable value may be a class or function that is
+                # reassigned
                 if value.is_usable or outer != TOP_LEVEL:
                     return value, 1
         return None
@@ -225,9 +226,10 @@ class TypeInference:
     def _same_named_variable(
         self, names: FileNames, position: int, steps: Sequence[ExpressionStep], region: int
     ) -> Value:
-        """Return the value that a variable of the same name has in other blocks around a symbol.
+        """Return the value of a variable with the same name in other blocks, as a guess.
 
-        Callbacks often have the same parameters, and the type is written in one of them.
+        Several callbacks often have the same parameters, and the type is written in only one of
+        them.
         """
         if region == ANYWHERE:
             return UNKNOWN
@@ -237,7 +239,7 @@ class TypeInference:
     def _imported_value(
         self, names: FileNames, position: int, steps: Sequence[ExpressionStep]
     ) -> tuple[Value, int]:
-        """Return the value of the longest dotted name that is imported, or of the first name."""
+        """Return the value of the longest imported dotted name, else of the first name."""
         for count, item in _dotted_imports(names, steps):
             value = self._names.find_import(names.file.path, item)
             if value.is_usable:
@@ -247,7 +249,7 @@ class TypeInference:
         if not value.is_usable and rules_of(names.file.language).modules_visible:
             paths = self._names.find_module(names.file, name)
             value = Value("module", paths=paths) if paths else value
-        # a namespace has what this file sees of it
+        # the members of a namespace are those that are visible in this file
         return value._replace(paths=value.paths or (names.file.path,)), 1
 
     def _enclosing_object(self, names: FileNames, position: int) -> Value:
@@ -267,17 +269,19 @@ class TypeInference:
         return symbol is not None and symbol.kind in TYPE_KINDS - {"extension"}
 
     def _type_elsewhere(self, name: str, path: str) -> Value:
-        """Return an object of a class that a file names by its qualified name, or its last part."""
+        """Return an object of a class by the qualified name in a file, else by the name's last
+        part.
+        """
         value = self.instance_of(WrittenType(name, path, TOP_LEVEL))
         if value.is_usable or "." not in name:
             return value
         return self.instance_of(WrittenType(name.rpartition(".")[2], path, TOP_LEVEL))
 
     def _owner_elsewhere(self, names: FileNames, position: int) -> Value:
-        """Return an object of the class that a method names that is written outside of it."""
+        """Return an object of the class of a method that is written outside of its class."""
         for outer in names.enclosing(position):
             for item in names.bindings(outer, names.file.symbols[outer].name):
-                if item.kind == "type":  # a test, which is a method of its fixture
+                if item.kind == "type":  # a test is a method of its fixture
                     return self.instance_of(WrittenType(item.text, names.file.path, TOP_LEVEL))
             parent = names.file.symbols[outer].parent
             if parent and names.kinds[outer] in FUNCTION_KINDS:
@@ -292,12 +296,12 @@ class TypeInference:
         return Value("instance", tuple(keys), "inherited_member") if keys else FOREIGN
 
     def _same_definitions(self, names: FileNames, position: int) -> Iterator[DefinitionKey]:
-        """Yield a definition and those of its file with the same qualified name."""
+        """Yield a definition and its overloads in the same file."""
         for item in names.same_definition(position):
             yield DefinitionKey(names.file.path, item)
 
     def _bound_value(self, names: FileNames, bindings: Sequence[Binding]) -> Value:
-        """Return the value of a variable: of its written type, or of what is assigned to it."""
+        """Return the value of a variable by its written type, else by the assigned values."""
         written = [item for item in bindings if item.kind == "type"]
         items = (written or bindings)[:_MAX_BINDINGS]
         return merge([self._value_of_binding(names, item) for item in items])
@@ -306,7 +310,7 @@ class TypeInference:
         path = names.file.path
         if item.kind in ("type", "return"):
             return self.instance_of(WrittenType(item.text, path, item.symbol))
-        # `x = x.strip()` says nothing of x
+        # such an assignment gives no information about the variable
         if item.text == item.name:
             return UNKNOWN
         value = self._value_of_text(names, item)
@@ -317,7 +321,7 @@ class TypeInference:
         return value
 
     def _value_of_text(self, names: FileNames, item: Binding) -> Value:
-        """Return the value of what is assigned: of an attribute, first in the constructor."""
+        """Evaluate the assigned text. For an attribute, evaluate it first in the constructor."""
         path = names.file.path
         if "." in item.name and item.symbol != TOP_LEVEL:
             owner = names.file.symbols[item.symbol]
@@ -352,7 +356,7 @@ class TypeInference:
         return value._replace(kind="instance", arguments=arguments)
 
     def _named_type(self, name: str, written: WrittenType) -> Value:
-        """Return the definitions of a type's name, with aliases followed."""
+        """Return the definitions of a type name; aliases are followed."""
         steps = parse_expression(name)
         names = self._names.file_names(written.path)
         if not steps or names is None:
@@ -374,7 +378,9 @@ class TypeInference:
         return value
 
     def _unique_type(self, family: str, name: str) -> Value:
-        """Return the only class with a name: headers often declare a class that they do not see."""
+        """Return the only class with a name: headers often use a class without including its
+        header.
+        """
         keys = self._names.definitions_of(family, name, _MAX_DEFINING)
         types = {key: self.symbol(key) for key in keys if self._is_type(key)}
         if len({symbol.qualified_name for symbol in types.values() if symbol is not None}) != 1:
@@ -382,7 +388,7 @@ class TypeInference:
         return Value("definition", tuple(types), "unique_name", is_inferred=True)
 
     def _bound_type(self, names: FileNames, position: int, name: str) -> Binding | None:
-        """Return the bound of a type parameter, or the type that an alias inside stands for."""
+        """Return the binding of a type parameter's bound, or of a local type alias; else None."""
         for outer in names.enclosing(position):
             for item in names.bindings(outer, name):
                 if item.kind == "value" and item.text != name:
@@ -390,7 +396,7 @@ class TypeInference:
         return None
 
     def _call(self, value: Value) -> Value:
-        """Return the result of a call of a value."""
+        """Return the value of a call."""
         if value.kind != "definition":
             return UNKNOWN
         results = [self._result(key, value) for key in value.definitions[:_MAX_BINDINGS]]
@@ -421,13 +427,13 @@ class TypeInference:
         return self.instance_of(written, value.owners)
 
     def _element(self, value: Value) -> Value:
-        """Return an element of a container: of its last type in brackets."""
+        """Return an element of a container: an object of its last type argument."""
         if not value.arguments:
             return UNKNOWN
         return self.instance_of(value.arguments[-1])
 
     def _find_member(self, keys: Sequence[DefinitionKey], name: str) -> Value:
-        """Return a member of classes or of their base classes, nearest first."""
+        """Return the first member with a name in classes and their base classes, nearest first."""
         waiting = deque((key, False) for key in keys)
         visited = set(keys)
         is_open = False
@@ -443,7 +449,7 @@ class TypeInference:
         return FOREIGN if is_open else UNKNOWN
 
     def _own_member(self, key: DefinitionKey, name: str) -> Value:
-        """Return a member that a class itself defines: a definition, or a variable's value."""
+        """Return a member that a class itself has: a definition, or the value of an attribute."""
         names = self._names.file_names(key.path)
         symbol = self.symbol(key)
         if names is None or symbol is None:
@@ -460,20 +466,20 @@ class TypeInference:
         return self._member_elsewhere(names, symbol, name)
 
     def _holds_call_result(self, names: FileNames, position: int) -> bool:
-        """Return True for a variable that holds a result: functions in it are arguments."""
+        """Return True for a variable with the result of a call: functions inside it are arguments."""
         symbol = names.file.symbols[position]
         bindings = names.bindings(names.parents[position], symbol.name)
         return symbol.kind in VALUE_KINDS and any(item.kind == "call" for item in bindings)
 
     def _attributes(self, names: FileNames, owner: int, name: str) -> Iterator[Binding]:
-        """Yield the assignments of an attribute in a class and its methods."""
+        """Yield the assignments to an attribute in a class and its methods."""
         yield from names.bindings(owner, name)
         for item in names.blocks.of_name(name):
             if item.symbol != owner and names.enclosing_type(item.symbol) == owner:
                 yield item
 
     def _member_elsewhere(self, names: FileNames, owner: Symbol, name: str) -> Value:
-        """Return a member that is written outside of the file of its class."""
+        """Return a member that another file of the package defines."""
         neighbours = set(self._names.neighbours(names.file))
         keys: list[DefinitionKey] = []
         if neighbours:
@@ -487,7 +493,7 @@ class TypeInference:
         return Value("definition", tuple(keys), "class_member") if keys else UNKNOWN
 
     def bases(self, key: DefinitionKey) -> list[DefinitionKey]:
-        """Return the base classes of a class that the index defines, in their order."""
+        """Return the base classes of a class that are in the index, in order."""
         names = self._names.file_names(key.path)
         if names is None:
             return []
@@ -505,7 +511,7 @@ class TypeInference:
         return list(keys)
 
     def _base_uses(self, names: FileNames, key: DefinitionKey) -> list[Use]:
-        """Return the uses that name bases: of a class, and of its parts in the same file."""
+        """Return the uses that name base classes of a class, including its parts in the same file."""
         if key.position < 0:
             return []
         parts = self._same_definitions(names, key.position)
@@ -516,7 +522,7 @@ class TypeInference:
         return names is not None and len(self._base_uses(names, key)) > len(bases)
 
     def _member_of_content(self, value: Value, name: str) -> Value:
-        """Return a member of what a definition stands for: a variable's value, a result."""
+        """Return a member of the value behind a definition: of a variable's value, or of a result."""
         for key in value.definitions[:_MAX_BINDINGS]:
             content = self._value_behind(key, value)
             if content.is_usable and content.definitions != value.definitions:
@@ -528,7 +534,7 @@ class TypeInference:
         return UNKNOWN
 
     def _value_behind(self, key: DefinitionKey, value: Value) -> Value:
-        """Return what a variable, an alias or a property stands for."""
+        """Return the value behind a variable, an alias or a property."""
         symbol = self.symbol(key)
         names = self._names.file_names(key.path)
         if symbol is None or names is None:
@@ -547,7 +553,9 @@ class TypeInference:
 def _dotted_imports(
     names: FileNames, steps: Sequence[ExpressionStep]
 ) -> Iterator[tuple[int, Import]]:
-    """Yield the imports under dotted names that an expression begins with, the longest first."""
+    """Yield imports of dotted names at the start of an expression, longest first, with their
+    lengths.
+    """
     width = next((i for i, step in enumerate(steps) if step.kind != "name"), len(steps))
     for count in range(min(width, 8), 1, -1):
         dotted = ".".join(step.text for step in steps[:count])

@@ -1,4 +1,4 @@
-"""Parse written types into the names that they are about. Pure, linear in the text."""
+"""Parses written types into type names. Pure, linear in the text."""
 
 import re
 from functools import lru_cache
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 from cocosearchd.graph.resolution.expression import MAX_TEXT, find_closing
 
-# Alternatives of one type that are looked at.
+# Alternatives of one type that are returned.
 MAX_ALTERNATIVES = 8
-# Wrappers in each other that are taken off.
+# Nested wrappers that are removed.
 _MAX_WRAPPERS = 8
 
-# Generic types whose members are, for a reader, those of their first argument.
+# Generic types that are replaced by their first argument, because readers mean its members.
 _WRAPPER_NAMES = (
     "Optional Promise PromiseLike Awaitable Annotated ClassVar Final Required NotRequired ReadOnly "
     "Readonly Partial NonNullable Awaited NoInfer Omit Pick Rc Arc Box RefCell Mutex RwLock Pin Cow "
     "shared_ptr unique_ptr weak_ptr Future Ref Union Option Result Nullable Lazy"
 )
 _WRAPPERS = frozenset(_WRAPPER_NAMES.split())
-_LAST_WRAPPERS = frozenset({"Coroutine"})  # of their last argument
-_CLASS_WRAPPERS = frozenset({"type", "Type"})  # the class itself, no instance
+_LAST_WRAPPERS = frozenset({"Coroutine"})  # replaced by their last argument
+_CLASS_WRAPPERS = frozenset({"type", "Type"})  # the class itself, not an instance
 _NOTHING = frozenset({"None", "null", "undefined", "void", "never", "Any", "any", "unknown", ""})
 _PREFIX = re.compile(
     r"(?:const|readonly|final|mut|dyn|impl|struct|class|enum|typename|volatile|static|abstract"
@@ -33,8 +33,8 @@ _QUALIFIER = re.compile(r"\.|::|\\")
 class TypeName(NamedTuple):
     """A named type: `a.B[C]` has the name "a.B" and the argument "C".
 
-    `is_class` if the value is the type itself; `is_value` if the name is of a value that has the
-    type (`typeof x`).
+    `is_class` means that the value is the type itself. `is_value` means that the name belongs to a
+    value with this type (`typeof x`).
     """
 
     name: str

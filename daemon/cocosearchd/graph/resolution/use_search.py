@@ -1,4 +1,4 @@
-"""The reverse direction: from a definition to its uses, by its name and its aliases, lazily."""
+"""Searches the uses of a definition, by its name and its aliases, lazily."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -22,44 +22,44 @@ from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
 
-# Names under which one definition is imported; more are generated.
+# Names under which one definition is imported; only generated code has more.
 MAX_ALIASES = 100
-# Files with a name that are looked at for its declaration and its definitions.
+# Files with a name that are searched for its declaration and its definitions.
 _MAX_DECLARING = 200
-# Bytes of resolved uses and imports that a question remembers.
+# Bytes of resolved uses and imports that a question caches.
 MAX_REMEMBERED = 100 << 20
 _IMPORT_BYTES = 300
-# Files that are loaded at once: one exchange with the store, and some 40 ms of unpacking.
+# Files that are loaded at once: one round trip to the store, and some 40 ms of unpacking.
 _BATCH = 256
-# Names of files that stand for their directory.
+# Names of files that represent their directory.
 _INDEX_STEMS = frozenset({"index", "__init__", "mod", "lib", "main"})
 _DEFAULT = "default"
 
 
 class ForwardResolver(Protocol):
-    """The forward direction, which decides each candidate."""
+    """Resolves uses to definitions: the search asks it about each candidate."""
 
     def resolve(self, file: CodeFile, use: Use) -> Resolution:
         """Return the definitions that a use may mean."""
 
     def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
-        """Return what an import means."""
+        """Return the definitions that an import may mean."""
 
     def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
         """Return the members of base classes that a member overrides."""
 
     def classes_of_receiver(self, file: CodeFile, use: Use) -> Sequence[DefinitionKey]:
-        """Return the classes of the object whose member a use means; none if not known."""
+        """Return the classes of the object whose member a use means; empty if unknown."""
 
 
 class _UseTarget(NamedTuple):
-    """A definition whose uses are searched: with its overloads, and the names that it is used by."""
+    """A definition whose uses are searched, with its overloads and the names of its uses."""
 
     meanings: frozenset[DefinitionKey]
     overridden: OverriddenMembers
     names: frozenset[str]
-    is_imported: bool  # some import may mean it
-    is_local: bool  # a function of a function: nothing outside of its file can use it
+    is_imported: bool  # an import may mean it
+    is_local: bool  # a function inside of a function: code outside of its file cannot use it
 
     @property
     def candidates(self) -> frozenset[DefinitionKey]:
@@ -68,16 +68,16 @@ class _UseTarget(NamedTuple):
 
 
 class UseSearch:
-    """Searches files that mention a definition's names, and resolves each mention there."""
+    """Searches files that mention the names of a definition, and resolves each mention."""
 
     def __init__(self, files: CodeFiles, resolver: ForwardResolver, cache: UseCache) -> None:
-        """`cache` is of the moment of the files."""
+        """`cache` must be from the same moment as the files."""
         self._files = files
         self._resolver = resolver
         self._cache = cache
         # Definitions often share their names: the uses of each set of names are resolved once.
         self._uses: dict[frozenset[str], NameUses] = {}
-        self._imports: dict[str, list[ResolvedImport]] = {}  # that mention a name
+        self._imports: dict[str, list[ResolvedImport]] = {}  # name -> imports that mention it
         self._remembered = 0  # bytes
         self._targets: dict[DefinitionKey, _UseTarget] = {}
 
@@ -87,7 +87,7 @@ class UseSearch:
         return [definition.path] if target.is_local else self._mentioning_paths(target.names)
 
     def may_mention(self, definition: DefinitionKey, path: str) -> bool:
-        """Return False if a file is known to have no use of a definition, and no import of it."""
+        """Return False if a file is known to have neither a use nor an import of a definition."""
         target = self._make_target(definition)
         uses = self._uses_of(target.names)
         return target.is_imported or path not in uses or bool(uses.find(path, target.candidates))
@@ -104,7 +104,7 @@ class UseSearch:
                 )
 
     def _may_run_override(self, target: _UseTarget, file: CodeFile, use: Use) -> bool:
-        """Return True for a use of an overridden member by a receiver of one of its base classes."""
+        """Return True if the receiver of a use has a base class whose member the target overrides."""
         classes = self._resolver.classes_of_receiver(file, use)
         return not target.overridden.classes.isdisjoint(classes)
 
@@ -126,9 +126,10 @@ class UseSearch:
                 yield from self.uses_in(definition, file)
 
     def _load_users(self, batch: Sequence[str], target: _UseTarget) -> Iterator[CodeFile]:
-        """Yield those of some files that are not known to have no use of a target, in order."""
+        """Yield, in order, the files of a batch that may have a use of a target."""
         uses = self._uses_of(target.names)
-        # Before the users are read: what another question adds meanwhile is among them.
+        # This comes before the next line reads the users: otherwise files that another question
+        # adds in between would be in neither set.
         unknown = {path for path in batch if path not in uses}
         users = uses.using_paths(target.candidates) | unknown
         paths = [path for path in batch if path in users]
@@ -142,7 +143,7 @@ class UseSearch:
             yield from self.imports_in(definition, file)
 
     def _uses_of(self, names: frozenset[str]) -> NameUses:
-        """Return the uses of some names that this question and earlier ones have resolved."""
+        """Return the uses of some names that are already resolved, by any question."""
         uses = self._uses.get(names)
         if uses is None:
             uses = self._uses[names] = self._cache.of_names(names)
@@ -151,7 +152,7 @@ class UseSearch:
     def _find_uses(
         self, file: CodeFile, names: frozenset[str], definitions: frozenset[DefinitionKey]
     ) -> Iterable[UseMeaning]:
-        """Return the uses of some names in a file that may mean one of some definitions."""
+        """Return the uses of `names` in a file that may mean one of `definitions`."""
         uses = self._uses_of(names)
         if file.path in uses:
             return uses.find(file.path, definitions)
@@ -159,7 +160,8 @@ class UseSearch:
             UseMeaning(use, self._resolver.resolve(file, use))
             for use in file.facts.uses_named(names)
         ]
-        # Raises if the time is over: what the resolver has looked up since then is not complete.
+        # An empty load raises `LimitReached` if the time is over: then the resolver's results may
+        # be incomplete and must not be cached.
         self._files.load(())
         if self._remembered < MAX_REMEMBERED:
             self._remembered += self._cache.add(names, uses, file.path, meanings)
@@ -182,7 +184,7 @@ class UseSearch:
         return self._targets[definition]
 
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:
-        """Return a definition with its overloads: those of its file with its qualified name."""
+        """Return a definition with its overloads and, in C and C++, its declarations."""
         file = self._files.load([definition.path]).get(definition.path)
         if file is None or definition.position == WHOLE_FILE:
             return frozenset({definition})
@@ -192,7 +194,7 @@ class UseSearch:
         return self._declarations(definition, file.symbols[definition.position])
 
     def _declarations(self, definition: DefinitionKey, symbol: Symbol) -> frozenset[DefinitionKey]:
-        """Return a definition with its overloads, and with the declarations in other files."""
+        """Return a definition with its overloads and its declarations in other files."""
         paths = [definition.path, *self._files.files_defining(symbol.name)[:_MAX_DECLARING]]
         keys = {
             DefinitionKey(path, position): item.kind
@@ -200,7 +202,7 @@ class UseSearch:
             for position, item in enumerate(code_file.symbols)
             if item.qualified_name == symbol.qualified_name
         }
-        # definitions of several files are one only if it is declared
+        # definitions in several files count as one only if there is a declaration
         if "prototype" not in keys.values():
             return frozenset(key for key in keys if key.path == definition.path)
         return frozenset(keys)
@@ -208,7 +210,7 @@ class UseSearch:
     def _names_of(
         self, definition: DefinitionKey, meanings: frozenset[DefinitionKey], *, is_imported: bool
     ) -> set[str]:
-        """Return the names that a definition is used by: its own, and those of its imports."""
+        """Return the names under which a definition is used: its own, and its import aliases."""
         file = self._files.load([definition.path]).get(definition.path)
         if file is None:
             return set()
@@ -217,7 +219,7 @@ class UseSearch:
         names = {stem} if is_file else {file.symbols[definition.position].name}
         if not is_imported:
             return names
-        # a default export is imported under any name, by files that name the module
+        # a default export may be imported under any name, but the import names the module
         if any(item.local == _DEFAULT and not item.module for item in file.facts.imports):
             return self._with_aliases(names, {*names, stem}, meanings)
         return self._with_aliases(names, names, meanings)
@@ -225,7 +227,7 @@ class UseSearch:
     def _with_aliases(
         self, own_names: set[str], imported_names: set[str], meanings: frozenset[DefinitionKey]
     ) -> set[str]:
-        """Return names with the aliases under which they are imported, and the aliases of these."""
+        """Return names with their import aliases, followed transitively."""
         names = set(own_names)
         waiting = [*imported_names]
         while waiting and len(names) < MAX_ALIASES:
@@ -235,7 +237,7 @@ class UseSearch:
         return names
 
     def _can_be_imported(self, keys: Sequence[DefinitionKey]) -> bool:
-        """Return False for definitions of one name and file that no import can mean: methods."""
+        """Return False for definitions (of one name and file) that no import can mean: methods."""
         path, symbol = keys[0]
         file = self._files.load([path]).get(path)
         if file is None or symbol == WHOLE_FILE or rules_of(file.language).has_packages:
@@ -255,14 +257,14 @@ class UseSearch:
         return names.kinds[outer] in FUNCTION_KINDS
 
     def _aliases(self, name: str, meanings: frozenset[DefinitionKey]) -> Iterator[str]:
-        """Yield the names by which files import what they know by a name."""
+        """Yield the aliases under which files import a definition by a name."""
         for match in self._imports_named(name):
             is_alias = match.item.local and match.item.local != _DEFAULT
             if is_alias and not meanings.isdisjoint(match.resolution.definitions):
                 yield match.item.local
 
     def _imports_named(self, name: str) -> Iterable[ResolvedImport]:
-        """Return the imports that mention a name, resolved once."""
+        """Return the imports that mention a name, resolved and cached."""
         imports = self._imports.get(name)
         if imports is not None:
             return imports
@@ -277,7 +279,7 @@ class UseSearch:
         return imports
 
     def _mentioning(self, names: Iterable[str]) -> Iterator[CodeFile]:
-        """Yield the files that use, import or export a name, by path."""
+        """Yield the files that use, import or export one of the names, by path."""
         for batch in _batches(self._mentioning_paths(names)):
             code_files = self._files.load(batch)
             yield from (code_files[path] for path in batch if path in code_files)
@@ -287,7 +289,7 @@ class UseSearch:
 
 
 def _by_path(keys: Iterable[DefinitionKey]) -> Iterable[Sequence[DefinitionKey]]:
-    """Return keys in groups of one file."""
+    """Group keys by file."""
     groups: dict[str, list[DefinitionKey]] = {}
     for key in keys:
         groups.setdefault(key.path, []).append(key)
@@ -295,7 +297,7 @@ def _by_path(keys: Iterable[DefinitionKey]) -> Iterable[Sequence[DefinitionKey]]
 
 
 def module_name(path: str) -> str:
-    """Return the name that imports use for a file: its stem, or its directory's."""
+    """Return the name that imports use for a file: its stem, or the name of its directory."""
     parts = path.split("/")
     stem = parts[-1].partition(".")[0]
     return parts[-2] if stem in _INDEX_STEMS and len(parts) > 1 else stem

@@ -1,1 +1,1 @@
-"""Module rules: one module a language says how it finds modules and names objects."""
+"""Module rules: for each language family, one Python module with its rules for modules and names."""

@@ -1,4 +1,4 @@
-"""Module rules of C and C++: included files, with all that they include."""
+"""Module rules of C and C++: included files, and all files that these include."""
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.resolution.modules.base import ModuleRules
@@ -12,7 +12,9 @@ _BUILTIN_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the included file: beside the file, or the nearest with the path as its end."""
+    """Return the included file: relative to the file, else the nearest file whose path ends with
+    it.
+    """
     base = join(directory_of(file.path), module)
     if base and files.has_path(base):
         return (base,)

@@ -1,4 +1,4 @@
-"""Module rules of Go: a directory is a package, its path begins with the path of a module."""
+"""Module rules of Go: a directory is a package, and its import path begins with that of a module."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from cocosearchd.graph.resolution.modules.module_paths import (
 from cocosearchd.languages.references.import_trees import last_part
 
 _MANIFEST = "go.mod"
-# Directories of modules that are looked at for one import.
+# Directories of modules that are searched for one import.
 _MAX_MODULES = 50
 _BUILTIN_MEMBERS = (
     "Error String Read Write Close Len Less Swap Add Done Wait Lock Unlock Get Set Put Next Name "
@@ -22,7 +22,7 @@ _BUILTIN_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the files of the package with a path; none for the standard library."""
+    """Return the files of the package with an import path; empty for the standard library."""
     parts = [part for part in module.split("/") if part]
     if not parts:
         return ()
@@ -39,19 +39,19 @@ def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...
 
 
 def _first_package(files: CodeFiles, root: str, package_tails: Sequence[str]) -> tuple[str, ...]:
-    """Return the sources of the first path below a module that is a package."""
+    """Return the sources of the first of `package_tails` that is a package below a module."""
     candidates = (_sources(files, f"{root}/{tail}" if root else tail) for tail in package_tails)
     return next(filter(None, candidates), ())
 
 
 def find_neighbours(files: CodeFiles, file: CodeFile) -> Sequence[str]:
-    """Return the other files of the package: those of the directory."""
+    """Return the other files of the package: the Go files of the directory."""
     paths = files_with_suffix(files, directory_of(file.path), ".go")
     return [path for path in paths if path != file.path]
 
 
 def _manifests(files: CodeFiles, path: str) -> Sequence[str]:
-    """Return the manifests of modules, those near a file first."""
+    """Return the manifests of modules, the nearest to a file first."""
     manifests = files.paths_ending(_MANIFEST)
     near = nearest(manifests, path)
     return [*near, *(item for item in manifests if item not in near)][:_MAX_MODULES]
@@ -63,7 +63,7 @@ def _sources(files: CodeFiles, directory: str) -> tuple[str, ...]:
 
 
 def _has_package(files: CodeFiles, directory: str, name: str) -> bool:
-    """Return True if a directory has the package with a name."""
+    """Return True if a directory has a package with a name."""
     paths = _sources(files, directory)[:1]
     return any(file.facts.package == name for file in files.load(paths).values())
 

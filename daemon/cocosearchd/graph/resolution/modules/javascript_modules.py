@@ -13,20 +13,20 @@ from cocosearchd.graph.resolution.modules.module_paths import (
 from cocosearchd.languages.code_facts import Import
 
 EXTENSIONS = (".ts", ".tsx", ".mts", ".cts", ".d.ts", ".js", ".jsx", ".mjs", ".cjs")
-# Extensions as they are written -> the sources that they may be compiled from.
+# Extension in an import -> extensions of the sources that it may be compiled from.
 _COMPILED = {
     ".js": (".ts", ".tsx", ".d.ts", ".jsx"),
     ".jsx": (".tsx",),
     ".mjs": (".mts", ".d.mts"),
     ".cjs": (".cts", ".d.cts"),
 }
-# Where the sources of a package usually are, in its directory.
+# Usual directories of sources within the directory of a package.
 _SOURCE_FOLDERS = ("src", "", "source", "lib")
 # Prefixes that projects map to their own source folder.
 _ROOT_ALIASES = ("@/", "~/", "#/", "$lib/")
-# Files that map names of modules to paths. Editors read the first two, builds any.
+# Files that map module names to paths. Editors read the first two; builds read all.
 _SETTINGS = ("tsconfig.json", "jsconfig.json", "tsconfig.base.json", "package.json")
-# Settings that extend each other.
+# Length of a chain of settings files that extend each other.
 _MAX_EXTENDED = 8
 # Members of arrays, promises, maps, strings, functions and DOM nodes.
 _BUILTIN_MEMBERS = (
@@ -44,7 +44,9 @@ _BUILTIN_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the file of a module: relative, or a package of the repository by its directory."""
+    """Return the file of a module: by relative path, by settings, or in a package of the
+    repository.
+    """
     if module.startswith("."):
         base = join(directory_of(file.path), module)
         return () if base is None else first_indexed(files, _candidates(base))
@@ -55,7 +57,7 @@ def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...
 
 
 def _candidates(base: str) -> Iterator[str]:
-    """Yield the paths that a path of a module may mean, best first."""
+    """Yield the file paths that a module path may mean, best first."""
     if not base:
         yield from (f"index{extension}" for extension in EXTENSIONS)
         return
@@ -68,7 +70,7 @@ def _candidates(base: str) -> Iterator[str]:
 
 
 def _find_from_root(files: CodeFiles, path: str, tail: str) -> tuple[str, ...]:
-    """Return the file with a path below the nearest source folder."""
+    """Return the file with the path `tail` below the nearest source folder."""
     directory = path
     while directory:
         directory = directory_of(directory)
@@ -80,7 +82,7 @@ def _find_from_root(files: CodeFiles, path: str, tail: str) -> tuple[str, ...]:
 
 
 def _find_by_settings(files: CodeFiles, path: str, module: str) -> tuple[str, ...]:
-    """Return a module whose name the nearest settings map to a path."""
+    """Return the file of a module that the nearest settings map to a path."""
     for settings in _settings_above(files, path):
         for manifest, item in _mapped_names(files, settings):
             target = _map_name(item, module)
@@ -91,7 +93,7 @@ def _find_by_settings(files: CodeFiles, path: str, module: str) -> tuple[str, ..
 
 
 def _settings_above(files: CodeFiles, path: str) -> Iterator[str]:
-    """Yield the settings of the directories of a file, the nearest first."""
+    """Yield the settings files in the directories of a file, nearest first."""
     directory = path
     while directory:
         directory = directory_of(directory)
@@ -102,7 +104,7 @@ def _settings_above(files: CodeFiles, path: str) -> Iterator[str]:
 
 
 def _mapped_names(files: CodeFiles, manifest: str) -> Iterator[tuple[str, Import]]:
-    """Yield the names that settings, and those that they extend, map to paths."""
+    """Yield the mappings of names to paths in a settings file and in those that it extends."""
     waiting = [manifest]
     visited = {manifest}
     while waiting and len(visited) <= _MAX_EXTENDED:
@@ -120,7 +122,7 @@ def _mapped_names(files: CodeFiles, manifest: str) -> Iterator[tuple[str, Import
 
 
 def _map_name(item: Import, module: str) -> str | None:
-    """Return the path that a name stands for by a pattern such as `@/*`, None if it is another."""
+    """Return the path of a module by a mapping such as `@/*`; None if the mapping does not match."""
     prefix, star, suffix = item.local.partition("*")
     if not star:
         return item.module if module == item.local else None
@@ -131,7 +133,7 @@ def _map_name(item: Import, module: str) -> str | None:
 
 
 def _find_package(files: CodeFiles, path: str, module: str) -> tuple[str, ...]:
-    """Return a module of a package of the repository: by its name, or by its directory's."""
+    """Return a file of a package in the repository, found by the package's name or directory."""
     parts = module.split("/")
     width = 2 if module.startswith("@") else 1
     if len(parts) < width:

@@ -1,4 +1,4 @@
-"""Paths of modules: joined, normalised and compared as strings, for all languages. Pure."""
+"""Joins, normalises and compares paths of modules as strings, for all languages. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,12 +6,12 @@ from cocosearchd.graph.code_files import CodeFiles
 
 
 def directory_of(path: str) -> str:
-    """Return the directory of a path, "" for the root; of "a/b/" it is "a/b" itself."""
+    """Return the directory of a path; "" is the root. For "a/b/", it is "a/b"."""
     return path.rpartition("/")[0]
 
 
 def join(directory: str, path: str) -> str | None:
-    """Return a relative path with its "." and ".." resolved, None if it leaves the root."""
+    """Join paths, with "." and ".." resolved; None if the result is outside of the root."""
     parts = directory.split("/") if directory else []
     for part in path.split("/"):
         if part == "..":
@@ -24,7 +24,7 @@ def join(directory: str, path: str) -> str | None:
 
 
 def first_indexed(files: CodeFiles, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the first path that is indexed, as a tuple; empty if none is."""
+    """Return the first indexed path, as a tuple; empty without one."""
     return next(((path,) for path in paths if files.has_path(path)), ())
 
 
@@ -46,7 +46,7 @@ def _shared_directories(first: str, second: str) -> int:
 
 
 def directories_above(path: str) -> Iterator[str]:
-    """Yield the directory of a path and those around it, innermost first; "" is the last one."""
+    """Yield the directories that contain a path, innermost first; the last one is ""."""
     directory = directory_of(path)
     while directory:
         yield directory
@@ -60,7 +60,7 @@ def files_with_suffix(files: CodeFiles, directory: str, suffix: str) -> tuple[st
 
 
 def nearest_file(files: CodeFiles, path: str, name: str) -> str | None:
-    """Return the directory at or above a path that has a file with a name, None without one."""
+    """Return the nearest directory above a path that has a file called `name`; None without one."""
     for directory in directories_above(path):
         if files.has_path(f"{directory}/{name}" if directory else name):
             return directory
@@ -68,6 +68,6 @@ def nearest_file(files: CodeFiles, path: str, name: str) -> str | None:
 
 
 def tails(parts: Sequence[str]) -> Iterator[str]:
-    """Yield the ends of a path, longest first, without the empty one."""
+    """Yield the non-empty ends of a path, longest first."""
     for start in range(len(parts)):
         yield "/".join(parts[start:])

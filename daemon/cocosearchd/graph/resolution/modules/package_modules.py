@@ -1,4 +1,4 @@
-"""Module rules of Java, Kotlin, Scala, C# and PHP: names belong to the declared package."""
+"""Module rules of Java, Kotlin, Scala, C# and PHP: names belong to the declared packages."""
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.resolution.modules.base import ModuleRules
@@ -22,7 +22,7 @@ _DOTNET_MEMBERS = (
 
 
 def find_included_file(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the file that a script includes by its path; packages are found by their names."""
+    """Return the file that a PHP script includes by path; packages are found by name elsewhere."""
     if not module.endswith((".php", ".inc")):
         return ()
     base = join(directory_of(file.path), module.lstrip("/"))

@@ -13,7 +13,7 @@ from cocosearchd.graph.resolution.modules.module_paths import (
     nearest,
 )
 
-# Directories at the top of a repository that hold packages and are none.
+# Top directories of a repository that contain packages but are no packages.
 SOURCE_DIRECTORIES = frozenset({"", "src", "lib", "python"})
 _BUILTIN_TYPES = (str, bytes, list, dict, set, tuple, int, float, Exception, TextIOWrapper, BytesIO)
 # Names of members of paths, processes, threads, locks, matches and mocks in the standard library.
@@ -27,7 +27,9 @@ _LIBRARY_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the file of a module, or its directory with a final "/" without an `__init__.py`."""
+    """Return the file of a module; for a directory without `__init__.py`, its path with a final
+    "/".
+    """
     if module.startswith("."):
         return _find_relative(files, file.path, module)
     return _find_absolute(files, file.path, module)
@@ -51,7 +53,7 @@ def _find_relative(files: CodeFiles, path: str, module: str) -> tuple[str, ...]:
 
 
 def _find_at(files: CodeFiles, base: str) -> tuple[str, ...]:
-    """Return the module with a path without its extension."""
+    """Return the module with the path `base`, which has no extension."""
     package = f"{base}/" if base else ""
     names = [f"{package}__init__.py", f"{base}.py", f"{package}__init__.pyi", f"{base}.pyi"]
     module_files = first_indexed(files, names)
@@ -75,10 +77,10 @@ def _find_absolute(files: CodeFiles, path: str, module: str) -> tuple[str, ...]:
 
 
 def _is_root(files: CodeFiles, root: str, path: str, module: str) -> bool:
-    """Return True if Python may look for the modules of a file in a directory.
+    """Return True if Python may search a directory for the modules that a file imports.
 
-    The directory of a package is none. A name of the standard library means that library, except
-    for a module beside the file.
+    The directory of a package is never searched. A name of the standard library means that library,
+    unless the module is beside the file.
     """
     if root and files.has_path(f"{root}/__init__.py"):
         return False

@@ -1,4 +1,4 @@
-"""The table of module rules: a row for each language that has some."""
+"""The table of module rules, one row per language that has rules."""
 
 from collections.abc import Mapping
 
@@ -32,5 +32,5 @@ RULES: Mapping[str, ModuleRules] = {
 
 
 def rules_of(language: str) -> ModuleRules:
-    """Return the rules of a language; without a row: names alone, within the language."""
+    """Return the rules of a language; without a row, rules that use only names within the language."""
     return RULES.get(language) or ModuleRules(family=language)

@@ -1,4 +1,4 @@
-"""Module rules of Rust: paths from the crate, the module or another crate of the workspace."""
+"""Module rules of Rust: paths that begin with the crate, a module or a crate of the workspace."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,9 +13,9 @@ from cocosearchd.graph.resolution.modules.module_paths import (
 )
 
 _MANIFEST = "Cargo.toml"
-# Files that are the root of a crate, in its directory of sources.
+# Root files of a crate, in its directory of sources.
 _ROOTS = ("lib.rs", "main.rs")
-# Crates of a workspace that are looked at for one name.
+# Crates of a workspace that are searched for one name.
 _MAX_CRATES = 200
 _BUILTIN_MEMBERS = (
     "new next iter into_iter map unwrap expect clone into from len push pop get insert remove "
@@ -28,9 +28,10 @@ _BUILTIN_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the files of the longest path of modules that a path begins with.
+    """Return the files of the longest module path that is a prefix of `module`.
 
-    `super` in a module that has no file of its own is the file itself: both come back.
+    In an inline module, which has no file of its own, `super` means the file itself. Therefore the
+    result has both the file and the parent module.
     """
     head, *tail = module.split("::")
     paths: tuple[str, ...]
@@ -70,7 +71,7 @@ def _module_files(directory: str, name: str) -> Iterator[str]:
 
 
 def _child_directories(path: str) -> Iterator[str]:
-    """Yield the directories where the modules of a file may be."""
+    """Yield the directories that may contain the submodules of a file."""
     directory = directory_of(path)
     stem = path.rpartition("/")[2].removesuffix(".rs")
     if stem not in ("mod", "lib", "main"):
@@ -92,7 +93,7 @@ def _parent_module(files: CodeFiles, path: str) -> tuple[str, ...]:
 
 
 def _crate_roots(files: CodeFiles, path: str) -> tuple[str, ...]:
-    """Return the root files of the crate around a file, or what is beside it in `tests`."""
+    """Return the root files of the crate around a file; in `tests`, a file beside it."""
     for directory in directories_above(path):
         prefix = f"{directory}/" if directory else ""
         roots = tuple(prefix + name for name in _ROOTS if files.has_path(prefix + name))
@@ -106,7 +107,9 @@ def _crate_roots(files: CodeFiles, path: str) -> tuple[str, ...]:
 
 
 def _find_crate(files: CodeFiles, path: str, name: str) -> tuple[str, ...]:
-    """Return the root of a crate of the repository, by the name in its manifest."""
+    """Return the root of the crate with a name in the repository, else a module of the file's
+    crate.
+    """
     manifests = files.paths_ending(_MANIFEST)[:_MAX_CRATES]
     for manifest, file in sorted(files.load(manifests).items()):
         if file.facts.package.replace("-", "_") == name:
@@ -114,7 +117,7 @@ def _find_crate(files: CodeFiles, path: str, name: str) -> tuple[str, ...]:
             prefix = f"{directory}/" if directory else ""
             candidates = (f"{prefix}src/lib.rs", f"{prefix}lib.rs", f"{prefix}src/main.rs")
             return first_indexed(files, candidates)
-    # a module of the root of the crate
+    # no crate has the name: try a module in the root of the file's crate
     crate = nearest_file(files, path, _MANIFEST)
     if crate is None:
         return ()

@@ -1,4 +1,4 @@
-"""Module rules of Ruby and shell scripts: files that a file reads by their paths."""
+"""Module rules of Ruby and shell scripts: files that a script includes by path."""
 
 import re
 
@@ -18,7 +18,9 @@ _RUBY_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the file that a path means: beside the file, or the nearest with it as its end."""
+    """Return the included file: relative to the file, else the nearest file whose path ends with
+    it.
+    """
     suffix = ".rb" if file.language == "ruby" and not module.endswith(".rb") else ""
     module = _COMPUTED.sub("", module) + suffix
     base = join(directory_of(file.path), module)

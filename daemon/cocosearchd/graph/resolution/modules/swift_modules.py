@@ -8,7 +8,7 @@ _BUILTIN_MEMBERS = (
     "read write value key keys values resume cancel update add wait sync async lock unlock"
 )
 
-# The names of a module are found by name: most names are unique in it.
+# No rule finds the other files of a module: most names are unique, so a search by name suffices.
 SWIFT = ModuleRules(
     family="swift",
     instance_names=frozenset({"self", "Self"}),
