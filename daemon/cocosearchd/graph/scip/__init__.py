@@ -1,1 +1,1 @@
-"""Indexes of other indexers in the format SCIP: symbols and where they occur."""
+"""Reads indexes of other indexers in the format SCIP: symbols and their occurrences."""

@@ -1,4 +1,4 @@
-"""Packed meanings of the uses of a file, as a precise index gave them. Pure."""
+"""Packs the meanings of the uses of a file that come from a precise index. Pure."""
 
 import json
 import zlib
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from cocosearchd.graph.code_files import PreciseTarget, PreciseUses
 
-# Bytes of unpacked JSON: 50,000 uses with as many definitions.
+# Bytes of unpacked JSON: enough for 50,000 uses with as many definitions.
 MAX_JSON = 16_000_000
 
 
 def pack(uses: Mapping[tuple[int, int], Sequence[PreciseTarget]]) -> bytes:
-    """Pack the meanings of uses; none are no bytes, and so are more than `MAX_JSON` bytes."""
+    """Pack the meanings of uses; b"" without uses, or if they take more than `MAX_JSON` bytes."""
     if not uses:
         return b""
     numbers: dict[tuple[PreciseTarget, ...], int] = {}
@@ -26,7 +26,7 @@ def pack(uses: Mapping[tuple[int, int], Sequence[PreciseTarget]]) -> bytes:
 
 
 def unpack(packed: bytes) -> PreciseUses | None:
-    """Unpack the meanings of uses; None for no bytes, and for those that `pack` did not make."""
+    """Unpack the meanings of uses; None for b"" and for bytes that `pack` did not make."""
     if not packed:
         return None
     try:

@@ -1,4 +1,5 @@
-"""Matches the occurrences of a SCIP index with the uses of an index: what each means. Pure.
+"""Matches the occurrences of a SCIP index with the uses in our index, to learn their meanings.
+Pure.
 
 Only files count that are as the SCIP index saw them. An occurrence counts if a use of ours is
 exactly there; a definition, if a symbol of ours with its name is there.

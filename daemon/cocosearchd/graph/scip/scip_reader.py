@@ -1,7 +1,7 @@
-"""Reads SCIP indexes: the documents of a project, and where symbols are defined and used. Pure.
+"""Reads SCIP indexes: the documents of a project with occurrences of symbols. Pure.
 
-SCIP is protobuf; only the few fields that a code graph needs are read. The input is untrusted: each
-length is checked, time is linear, and one document at a time is in memory.
+SCIP is a protobuf format; only the few fields that the code graph needs are read. The input is
+untrusted: every length is checked, time is linear, and only one document at a time is in memory.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from cocosearchd.errors import InvalidInput
 # Bits of `ScipOccurrence.roles`, from scip.proto.
 DEFINITION = 1
 IMPORT = 2
-# Values of `ScipDocument.encoding`: the unit of columns. Without one it is mostly UTF-16.
+# Values of `ScipDocument.encoding`: the unit of columns. Without a value, it is mostly UTF-16.
 UTF8, UTF16, UTF32 = 1, 2, 3
 
-# Bytes of a document: a file of 1 MB with 100,000 occurrences has some 10 MB.
+# Bytes of a document. A file of 1 MB with 100,000 occurrences makes a document of some 10 MB.
 MAX_DOCUMENT = 64 << 20
 # Occurrences of a document: each takes some 250 bytes of memory.
 MAX_OCCURRENCES = 500_000
@@ -34,20 +34,20 @@ class ScipOccurrence(NamedTuple):
     """An occurrence of a symbol in a document."""
 
     line: int  # from 1
-    column: int  # of its first character, from 1
-    end_column: int  # behind its last character
+    column: int  # column of its first character, from 1
+    end_column: int  # column after its last character
     symbol: str  # global name, or "local 7" within the document
     roles: int  # bits, see `DEFINITION`
 
 
 class ScipDocument(NamedTuple):
-    """A file of an index. `documentation` has the first text of each symbol that it describes."""
+    """A file of a SCIP index. `documentation` maps described symbols to their first text."""
 
     path: str  # relative to the root of the project
     occurrences: tuple[ScipOccurrence, ...]
     documentation: dict[str, str]
-    text: str = ""  # of the file; most indexers leave it out
-    encoding: int = 0  # of columns: `UTF8`, `UTF16`, `UTF32`, or 0
+    text: str = ""  # text of the file; most indexers leave it out
+    encoding: int = 0  # unit of columns: `UTF8`, `UTF16`, `UTF32`, or 0
 
 
 class ScipMetadata(NamedTuple):
@@ -64,7 +64,7 @@ def read_documents(data: bytes) -> Iterator[ScipDocument]:
 
 
 def read_index(file: BinaryIO) -> Iterator[ScipMetadata | ScipDocument]:
-    """Yield the head and the documents of an index, which is read as it goes.
+    """Yield the metadata and the documents of an index; the file is read lazily.
 
     Raises `InvalidInput` if it is no SCIP index, and `OSError`.
     """
@@ -78,7 +78,7 @@ def read_index(file: BinaryIO) -> Iterator[ScipMetadata | ScipDocument]:
 
 
 def _read_messages(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the fields of an index: all are messages."""
+    """Yield the fields of an index, which are all messages."""
     while first := file.read(1):
         key = _read_file_varint(file, first)
         if key & 7 != _BYTES:
@@ -94,7 +94,7 @@ def _read_messages(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_file_varint(file: BinaryIO, data: bytes) -> int:
-    """Read a number that begins with some bytes."""
+    """Read a varint from a file. `data` has its first byte, or is empty at the end of the file."""
     while data and data[-1] >= 0x80 and len(data) < _MAX_VARINT_BYTES:
         byte = file.read(1)
         if not byte:
@@ -137,7 +137,7 @@ def _read_occurrence(data: memoryview) -> ScipOccurrence:
     symbol = ""
     roles = 0
     for field, value in _fields(data):
-        if field == 1:  # range: packed, or a number at a time
+        if field == 1:  # range: packed, or one number per field
             numbers += [value] if isinstance(value, int) else _read_numbers(value)
         elif field == 2 and isinstance(value, memoryview):
             symbol = _text(value)
@@ -160,7 +160,7 @@ def _read_symbol(data: memoryview) -> tuple[str, str]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield the fields of a message with their values: numbers, or bytes of texts and messages."""
+    """Yield the fields of a message with their values: numbers, or the bytes of texts and messages."""
     position = 0
     while position < len(data):
         key, position = _read_varint(data, position)

@@ -1,4 +1,4 @@
-"""Names of SCIP symbols, equal wherever one symbol occurs. Pure."""
+"""Normalises names of SCIP symbols, so that all occurrences of a symbol have one name. Pure."""
 
 import re
 
@@ -9,10 +9,11 @@ _VERSION = re.compile(r"^(scip-python \S+ \S+ )\S+ ")
 
 
 def normal_name(path: str, symbol: str) -> str:
-    """Return the global name of a symbol: a constructor has its class's, a local its file's.
+    """Return the normalised global name of a symbol.
 
-    scip-python names a module below `src/` with that folder where it is defined and without it
-    where it is imported, and takes the version of the package from elsewhere.
+    A constructor gets the name of its class. A local symbol gets the path of its file. scip-python
+    names a module below `src/` with that folder at its definition but without it at imports, and
+    with different package versions: both are removed.
     """
     if is_local(symbol):
         return f"{symbol} {path}"
@@ -20,12 +21,12 @@ def normal_name(path: str, symbol: str) -> str:
 
 
 def is_local(symbol: str) -> bool:
-    """Return True for a symbol that has a name within its document only."""
+    """Return True for a symbol whose name is valid only within its document."""
     return symbol.startswith(_LOCAL)
 
 
 def is_constructor(symbol: str) -> bool:
-    """Return True for a constructor: its uses are those of its class."""
+    """Return True for a constructor: its uses count as uses of its class."""
     return _CONSTRUCTOR.search(symbol) is not None
 
 

@@ -1,1 +1,1 @@
-"""The structure of an index: what files import, cycles, outlines, and maps of central symbols."""
+"""The structure of an index: imports between files, cycles, outlines, maps of central symbols."""

@@ -1,4 +1,4 @@
-"""Maps: the central definitions of an index, as many as fit into a budget of tokens."""
+"""Makes maps: the central definitions of an index, as many as fit into a token budget."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,19 +16,19 @@ from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol
 
-# Best names that are checked: a map of 10,000 tokens has some 500 definitions.
+# Names with the highest ranks that are checked: a map of 10,000 tokens has some 500 definitions.
 MAX_NAMES = 1_000
 CHECKED_AT_ONCE = 50  # names
-MAX_USES = 4  # of a name in one file that are resolved
-MISSES = 20  # definitions in a row that no longer fit end a map
-# Share of its rank that counts, for what newcomers seldom look for first.
+MAX_USES = 4  # uses of a name in one file that are resolved
+MISSES = 20  # so many consecutive definitions that do not fit end a map
+# Factors for the rank of definitions that newcomers seldom look for first.
 PRIVATE_SHARE = 0.2
 TEST_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class CentralSymbol:
-    """A definition with its share of all rank."""
+    """A definition with its share of the total rank."""
 
     symbol: Symbol
     rank: float
@@ -40,7 +40,7 @@ class MapFile:
 
     path: str
     language: str
-    rank: float  # sum of its definitions in the map
+    rank: float  # sum of the ranks of its definitions in the map
     symbols: tuple[CentralSymbol, ...]
 
 
@@ -62,9 +62,9 @@ class SampleResolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MapFiles:
-    """The files that a map is drawn to, and those that it may have.
+    """The files that a map prefers, and a filter of its files.
 
-    `select` returns those of some paths that the map may have.
+    `select` returns those of the given paths that may be in the map.
     """
 
     preferred: Sequence[str] = ()
@@ -78,10 +78,11 @@ def map_repository(
     budget: int,
     is_over: IsOver,
 ) -> RepositoryMap:
-    """Choose the central definitions of an index within a budget of tokens.
+    """Choose the central definitions of an index within a token budget.
 
-    Rank is passed along names alone; then some uses of the best names are resolved, and each keeps
-    the share of its rank that the uses confirm. Equal indexes give equal maps.
+    First, ranks are computed from names alone. Then some uses of the best names are resolved, and
+    each definition keeps the share of its rank that the uses confirm. Equal indexes give equal
+    maps.
     """
     links = NameLinks(files.name_graph())
     preferred_paths = set(map_files.preferred)
@@ -100,7 +101,7 @@ def map_repository(
 
 @dataclass(frozen=True, slots=True)
 class _NameCheck:
-    """Checks by resolving some uses that files use the definitions that have the names."""
+    """Checks ranked names: resolves some uses, to see whether they mean the ranked definitions."""
 
     files: CodeFiles
     resolver: SampleResolver
@@ -108,9 +109,10 @@ class _NameCheck:
     def confirm_best(
         self, ranked: Sequence[RankedName], budget: int
     ) -> Iterator[tuple[CodeFile, CentralSymbol]]:
-        """Yield the definitions of names with the share of rank that their uses confirm.
+        """Yield the definitions of names, with the share of their rank that uses confirm.
 
-        `ranked` is in falling order: the end comes when no further name can be in the budget.
+        `ranked` is in descending order. The search ends when no further name can fit into the
+        budget.
         """
         confirmed = list[CentralSymbol]()
         for first in range(0, len(ranked), CHECKED_AT_ONCE):
@@ -127,7 +129,7 @@ class _NameCheck:
     def _confirm_name(
         self, ranked: RankedName, loaded: Mapping[str, CodeFile]
     ) -> Iterator[tuple[CodeFile, CentralSymbol]]:
-        """Yield the definitions with a name that uses mean, each with its part of the rank."""
+        """Yield the definitions of a name that uses mean, each with its share of the rank."""
         file = loaded.get(ranked.path)
         if file is None:
             return
@@ -141,7 +143,7 @@ class _NameCheck:
             yield file, CentralSymbol(symbol, rank)
 
     def _meanings(self, user: CodeFile, ranked: RankedName) -> set[int]:
-        """Return the positions of the definitions that the first uses in a file mean."""
+        """Return the positions of the ranked definitions that the first uses in a file mean."""
         uses = (use for use in user.facts.uses if hash_name(use.name) == ranked.name)
         resolutions = [self.resolver.resolve(user, use) for use in islice(uses, MAX_USES)]
         return {
@@ -165,7 +167,7 @@ def _share(path: str, symbol: Symbol) -> float:
 def _fit(
     symbols: Sequence[tuple[CodeFile, CentralSymbol]], budget: int
 ) -> tuple[list[tuple[CodeFile, CentralSymbol]], int]:
-    """Return the first definitions that fit, at least one, and their tokens."""
+    """Return the first definitions that fit (at least one), and their tokens."""
     chosen = list[tuple[CodeFile, CentralSymbol]]()
     paths = set[str]()
     tokens = misses = 0

@@ -1,14 +1,14 @@
-"""Cycles of a directed graph: its strongly connected components, by Tarjan's algorithm. Pure."""
+"""Finds cycles of a directed graph: strongly connected components, by Tarjan's algorithm. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 
 def find_cycles(edges: Mapping[str, Collection[str]]) -> list[tuple[str, ...]]:
-    """Return the sets of nodes that all reach each other: sorted, the largest first.
+    """Return the sets of nodes that all reach each other: each sorted, the largest first.
 
-    A node alone is a cycle if it has an edge to itself. Linear in nodes and edges, without
-    recursion.
+    A single node is a cycle if it has an edge to itself. Time is linear in nodes and edges, and
+    there is no recursion.
     """
     search = _Search(edges)
     for node in edges:
@@ -24,7 +24,7 @@ def find_cycles(edges: Mapping[str, Collection[str]]) -> list[tuple[str, ...]]:
 
 @dataclass(slots=True)
 class _Search:
-    """A depth-first search. `lowest` is the smallest number that a node reaches on the stack."""
+    """A depth-first search. `lowest` is the smallest number on the stack that a node reaches."""
 
     edges: Mapping[str, Collection[str]]
     number: dict[str, int] = field(default_factory=dict)  # order of the first visit
@@ -34,7 +34,7 @@ class _Search:
     components: list[list[str]] = field(default_factory=list)
 
     def visit(self, start: str) -> None:
-        """Visit all nodes that are reached from a node."""
+        """Visit all nodes that can be reached from `start`."""
         path = [self._enter(start)]
         while path:
             node, targets = path[-1]

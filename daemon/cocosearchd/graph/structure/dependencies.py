@@ -1,4 +1,4 @@
-"""Dependencies of files and of modules, in both directions, with their cycles."""
+"""Finds dependencies of files and modules, in both directions, with cycles."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -14,29 +14,29 @@ Direction = Literal["imports", "importers"]
 
 @dataclass(frozen=True, slots=True)
 class ReachedFile:
-    """A file, and how many imports lie between it and the nearest start."""
+    """A file, and its distance in imports from the nearest start."""
 
     path: str
-    depth: int  # 0: a start
+    depth: int  # 0 for a start
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The files that are reached from some files along imports in one direction.
+    """The files that are reached from some start files along imports in one direction.
 
-    `edges` are all the imports that were followed. `complete` is False if a limit ended the walk;
-    files at the last depth may lead further.
+    `edges` are all followed imports. `complete` is False if a limit ended the walk. Imports of
+    files at the last depth are not followed.
     """
 
     files: tuple[ReachedFile, ...]  # by depth and path
     edges: tuple[FileEdge, ...]
-    packages: tuple[tuple[str, int], ...]  # outside of the index: name, importing files
+    packages: tuple[tuple[str, int], ...]  # (name, number of importing files), outside of the index
     complete: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleEdge:
-    """Imports from files of one module to files of another; a module is a directory or a file."""
+    """The imports from files of one module to files of another. A module is a directory or a file."""
 
     source: str
     target: str
@@ -47,7 +47,7 @@ class ModuleEdge:
 class ModuleGraph:
     """The modules of a directory, and the imports between them and to the rest of the index."""
 
-    modules: tuple[tuple[str, int], ...]  # name, files that were read
+    modules: tuple[tuple[str, int], ...]  # (name, number of read files)
     edges: tuple[ModuleEdge, ...]
     packages: tuple[tuple[str, int], ...]
     cycles: tuple[tuple[str, ...], ...]
@@ -62,7 +62,7 @@ def reach(
     max_files: int,
     is_over: IsOver,
 ) -> Reach:
-    """Follow imports from some files, breadth first, up to a depth."""
+    """Follow imports from the start files, breadth first, up to a depth."""
     depths = dict.fromkeys(sorted(starts)[:max_files], 0)
     complete = len(starts) <= max_files
     edges = set[FileEdge]()
@@ -89,10 +89,11 @@ def reach(
 def module_graph(
     graph: ImportGraph, directory: str, paths: Sequence[str], level: int, is_over: IsOver
 ) -> ModuleGraph:
-    """Group the imports of the files below a directory by modules.
+    """Group the imports of the files below a directory by module.
 
-    `paths` are the files below it. A module of `level` 1 is a file or a directory directly in it, of
-    level 2 one deeper. Files elsewhere are grouped alike, from the root on.
+    `paths` are the files below the directory. A module of `level` 1 is a file or a directory
+    directly in it; a module of level 2 is one level deeper. Files elsewhere are grouped in the same
+    way, but from the root.
     """
     read = _resolve_in_time(graph, paths, is_over)
     modules = Counter(module_of(path, directory, level) for path in read)
@@ -130,7 +131,7 @@ def file_cycles(edges: Collection[FileEdge]) -> tuple[tuple[str, ...], ...]:
 def _follow(
     graph: ImportGraph, level: Sequence[str], direction: Direction, is_over: IsOver
 ) -> tuple[list[FileEdge], bool]:
-    """Return the imports from or to some files, and False if the time or a limit ended this."""
+    """Return the imports from or to some files, and whether these are complete."""
     if direction == "imports":
         read = _resolve_in_time(graph, level, is_over)
         return [edge for path in read for edge in graph.imports(path).edges], len(read) == len(
@@ -151,7 +152,7 @@ def _follow(
 
 
 def _resolve_in_time(graph: ImportGraph, paths: Sequence[str], is_over: IsOver) -> Sequence[str]:
-    """Resolve the imports of files; returns those that were resolved before the time was over."""
+    """Resolve the imports of files; return the files that were resolved before the time was over."""
     for first in range(0, len(paths), LOADED_AT_ONCE):
         try:
             if is_over():
@@ -167,7 +168,7 @@ def _end(edge: FileEdge, direction: Direction) -> str:
 
 
 def _count_packages(graph: ImportGraph, paths: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Return the packages that files import, the most used first."""
+    """Return the packages that files import, with their counts, most used first."""
     counts = Counter(package for imports in graph.resolved(paths) for package in imports.packages)
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

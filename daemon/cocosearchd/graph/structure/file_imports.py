@@ -1,4 +1,4 @@
-"""Imports between the files of an index, followed in both directions."""
+"""Follows imports between the files of an index, in both directions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.structure.package_names import package_name
 from cocosearchd.languages.code_facts import Import
 
-# Files that may import one file: those that name its stem or its directory.
+# Limit of files that may import one file: files that mention its stem or its directory.
 MAX_CANDIDATES = 5_000
 LOADED_AT_ONCE = 500  # files
 
@@ -18,12 +18,12 @@ class ImportResolver(Protocol):
     """Finds the files that an import means."""
 
     def imported_files(self, file: CodeFile, item: Import) -> Sequence[str]:
-        """Return the paths of indexed files; none if the import leaves the index."""
+        """Return the paths of indexed files; empty if the import is external."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileEdge:
-    """An import of one file by another, with the line of the first such import."""
+    """A file (`source`) that imports another (`target`), with the line of the first import."""
 
     source: str
     target: str
@@ -47,7 +47,7 @@ class Importers:
 
 
 class ImportGraph:
-    """Imports of files as of one moment. One object a question: it keeps what it has resolved."""
+    """Imports of files at one moment. Create one per question: it caches resolved imports."""
 
     def __init__(self, files: CodeFiles, resolver: ImportResolver) -> None:
         self._files = files
@@ -55,16 +55,16 @@ class ImportGraph:
         self._imports: dict[str, FileImports] = {}
 
     def imports(self, path: str) -> FileImports:
-        """Return the imports of a file, none if it is not indexed."""
+        """Return the imports of a file; empty if it is not indexed."""
         self.resolve([path])
         return self._imports[path]
 
     def resolved(self, paths: Iterable[str]) -> list[FileImports]:
-        """Return the imports of those files that have been resolved."""
+        """Return the imports of the given files, if they are already resolved."""
         return [self._imports[path] for path in paths if path in self._imports]
 
     def resolve(self, paths: Iterable[str]) -> None:
-        """Resolve the imports of many files: one call costs less than many."""
+        """Resolve the imports of files. One call for many files costs less than many calls."""
         missing = [path for path in dict.fromkeys(paths) if path not in self._imports]
         for first in range(0, len(missing), LOADED_AT_ONCE):
             batch = missing[first : first + LOADED_AT_ONCE]
@@ -84,7 +84,9 @@ class ImportGraph:
         return Importers(tuple(edges), len(checked) == len(candidates))
 
     def _candidates(self, path: str) -> list[str]:
-        """Return the files that name a file's stem, or its directory, which may be a package."""
+        """Return the files that mention the stem of a file, or its directory, which may be a
+        package.
+        """
         file_path = PurePosixPath(path)
         names = {file_path.name.partition(".")[0], file_path.stem, file_path.parent.name} - {""}
         sources = {source for name in names for source in self._files.files_using(name)}
@@ -104,7 +106,7 @@ class ImportGraph:
 
 
 def is_own_name(item: Import) -> bool:
-    """Return True for an export of a name of the file itself, which imports nothing."""
+    """Return True for an export of a name of the file itself: it imports nothing."""
     return item.exported and not item.module
 
 

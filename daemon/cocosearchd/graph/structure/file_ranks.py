@@ -1,8 +1,8 @@
-"""PageRank of files over the names that they define and use, and of the definitions in them. Pure.
+"""Computes PageRank of files, over the names that they define and use, and of definitions. Pure.
 
-A file passes its rank on through the names it uses, more through rare ones, and each name to the
-files that define it. No edge between two files is built: a step costs as much as there are names in
-files.
+A file passes its rank to the names that it uses; rare names get more. A name passes its rank to the
+files that define it. No edges between files are built, so a step is linear in the number of pairs
+of name and file.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from cocosearchd.graph.code_files import NameFiles, NameGraph
 
-DAMPING = 0.85  # of the paper: Brin and Page, 1998
-TOLERANCE = 1e-6  # sum of the changes of all ranks that ends the iteration
-MAX_STEPS = 50  # .85 ** 50 = .0003
-# A name that more files define, such as `get`, says little about what its users use.
+DAMPING = 0.85  # from the paper (Brin and Page, 1998)
+TOLERANCE = 1e-6  # the iteration ends if the sum of all changes is smaller
+MAX_STEPS = 50  # 0.85 ** 50 = 0.0003
+# If more files define a name, such as `get`, it says little about the code that its users call.
 MAX_DEFINING_FILES = 8
-MAX_SAMPLE = 8  # files that use a name
+MAX_SAMPLE = 8  # sampled files that use a name
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -27,7 +27,7 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RankedName:
-    """A name in a file that defines it, with its share of all rank."""
+    """A name in a file that defines it, with its share of the total rank."""
 
     path: str
     name: int  # hash, as in `NameFiles`
@@ -40,13 +40,13 @@ class Ranks:
     """Ranks of the files of a graph, in the order of its paths, and of names in files."""
 
     files: Floats  # (files,), sum 1
-    names: Floats  # of the definitions of `NameLinks`
+    names: Floats  # (definitions,), parallel to `NameLinks.defining_names`
 
 
 class NameLinks:
-    """The links of a graph: which files use and define the names that link files.
+    """The links of a name graph: the files that use and define linking names.
 
-    A name links files if few files define it, and a file uses it that does not define it.
+    A name links files if few files define it and another file uses it.
     """
 
     def __init__(self, graph: NameGraph) -> None:
@@ -62,7 +62,9 @@ class NameLinks:
         self.names = names  # hashes
 
     def rank(self, preferred: Collection[int] = ()) -> Ranks:
-        """Rank files; `preferred` are positions of files that rank is given to at random."""
+        """Rank files. `preferred` are positions of files for the random restart; empty for all
+        files.
+        """
         count = len(self.paths)
         if not count:
             return Ranks(np.zeros(0), np.zeros(len(self.defining_names)))
@@ -72,7 +74,7 @@ class NameLinks:
         ranks = restart
         for _ in range(MAX_STEPS):
             linked = self._step(ranks)
-            # files without links pass their rank on at random
+            # files without links give their rank to the random restart
             following = DAMPING * linked + (1 - DAMPING * linked.sum()) * restart
             change = float(np.abs(following - ranks).sum())
             ranks = following
@@ -94,7 +96,7 @@ class NameLinks:
 
     @cached_property
     def _shares(self) -> Floats:
-        """The share of the rank of a file that each of its uses gets: more for a rarer name."""
+        """For each use, its share of its file's rank: larger for a rarer name."""
         users = np.bincount(self.using_names, minlength=len(self.names))
         weights = np.log1p(len(self.paths) / np.maximum(users, 1))[self.using_names]
         totals = _sum_by(self.using_files, weights, len(self.paths))
@@ -106,7 +108,7 @@ class NameLinks:
         return shares[self.defining_names]
 
     def _sample_users(self, name: int) -> Iterator[str]:
-        """Yield some of the files that use a name, at even distances among all of them."""
+        """Yield an evenly spaced sample of the files that use a name."""
         first, last = np.searchsorted(self.using_names, [name, name + 1])
         for position in np.unique(np.linspace(first, last - 1, MAX_SAMPLE).astype(np.int64)):
             yield self.paths[self.using_files[position]]
@@ -116,7 +118,7 @@ class NameLinks:
 
 
 def _sum_by(groups: Positions, values: Floats, count: int) -> Floats:
-    """Return the sums of the values of each group."""
+    """Sum the values of each group."""
     # without values, `bincount` returns integers
     return np.bincount(groups, weights=values, minlength=count).astype(np.float64)
 
@@ -124,7 +126,7 @@ def _sum_by(groups: Positions, values: Floats, count: int) -> Floats:
 def _common_names(
     definitions: NameFiles, uses: NameFiles
 ) -> tuple[NDArray[np.uint32], Positions, Positions]:
-    """Return the names that few files define and any file uses, with their rows in both."""
+    """Return the names that few files define and at least one file uses, with their rows in both."""
     few = np.flatnonzero(np.diff(definitions.starts) <= MAX_DEFINING_FILES)
     names, defined, used = np.intersect1d(
         definitions.names[few], uses.names, assume_unique=True, return_indices=True
@@ -133,7 +135,7 @@ def _common_names(
 
 
 def _pairs(postings: NameFiles, rows: Positions) -> tuple[Positions, Positions]:
-    """Return the pairs of a name (its position in `rows`) and a file, by name and file."""
+    """Return the pairs of name (as position in `rows`) and file, ordered by name and file."""
     starts = postings.starts[rows]
     counts = postings.starts[rows + 1] - starts
     names = np.repeat(np.arange(len(rows)), counts)
@@ -149,7 +151,7 @@ def _outside(
     defining_files: Positions,
     file_count: int,
 ) -> NDArray[np.bool_]:
-    """Return which uses are in files that do not define the name themselves."""
+    """Mark the uses in files that do not define the name themselves."""
     uses = using_names * file_count + using_files
     definitions = defining_names * file_count + defining_files  # ascending
     if not len(definitions):
@@ -159,7 +161,7 @@ def _outside(
 
 
 def _largest(values: Floats, count: int) -> Positions:
-    """Return the positions of the largest values, largest first; equal ones by position."""
+    """Return the positions of the largest values, largest first; ties are ordered by position."""
     if count < len(values):
         threshold = np.partition(values, len(values) - count)[len(values) - count]
         candidates = np.flatnonzero(values >= threshold)

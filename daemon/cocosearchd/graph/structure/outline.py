@@ -1,4 +1,4 @@
-"""Outlines: the definitions of a file, or the files of a directory with their definitions. Pure."""
+"""Makes outlines: the definitions of a file, or of the files of a directory. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from cocosearchd.graph.code_files import CodeFile
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol
 
-LINE_TOKENS = 5  # of a line number and blanks, beside the signature
-# Kinds that are parts of others and name no code of their own.
+LINE_TOKENS = 5  # tokens of a line number and blanks, in addition to the signature
+# Kinds of symbols that are parts of others and have no code of their own.
 OMITTED_KINDS = frozenset({"parameter", "variable", "import"})
 
 
@@ -32,15 +32,15 @@ class OutlineFile:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Files of an outline, by path; `omitted_files` counts those that did not fit."""
+    """The files of an outline. `omitted_files` counts the files that did not fit."""
 
     files: tuple[OutlineFile, ...]
     omitted_files: int
 
 
 def nested_symbols(file: CodeFile) -> list[OutlineSymbol]:
-    """Return the definitions of a file in the order of the text, each with its depth."""
-    ends = list[int]()  # of the definitions around
+    """Return the definitions of a file in text order, each with its depth."""
+    ends = list[int]()  # end bytes of the enclosing definitions
     nested = list[OutlineSymbol]()
     for symbol in sorted(file.symbols, key=lambda item: (item.start_byte, -item.end_byte)):
         while ends and ends[-1] <= symbol.start_byte:
@@ -53,10 +53,10 @@ def nested_symbols(file: CodeFile) -> list[OutlineSymbol]:
 def outline_files(
     paths: Sequence[str], files: Mapping[str, CodeFile], max_depth: int, budget: int
 ) -> Outline:
-    """Outline files within a budget of tokens.
+    """Outline files within a token budget.
 
-    All paths come first, then the outermost definitions of each file in turn, then those inside.
-    `paths` are in the order of the outline, and at least one is in it.
+    Paths have the first priority, then the outermost definitions of all files in turn, then inner
+    definitions. `paths` are in the order of the outline; it has at least one path.
     """
     fitting_paths, budget = _fitting_paths(paths, budget)
     nested = {path: nested_symbols(files[path]) for path in fitting_paths if path in files}
@@ -79,7 +79,7 @@ def outline_files(
 
 
 def _fitting_paths(paths: Sequence[str], budget: int) -> tuple[list[str], int]:
-    """Return the paths that fit, at least one, and the rest of the budget."""
+    """Return the paths that fit (at least one), and the rest of the budget."""
     fitting = list[str]()
     for path in paths:
         budget -= estimate_tokens(path) + LINE_TOKENS
@@ -92,7 +92,7 @@ def _fitting_paths(paths: Sequence[str], budget: int) -> tuple[list[str], int]:
 def _by_depth(
     nested: Mapping[str, Sequence[OutlineSymbol]], max_depth: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield definitions, the outermost first, and by turns of the files."""
+    """Yield definitions by depth, outermost first; within a depth, files take turns."""
     for depth in range(max_depth):
         levels = {
             path: iter(_positions(symbols, depth)) for path, symbols in nested.items() if symbols

@@ -1,15 +1,15 @@
-"""Names of the packages that imports mean, by the rules of each language. Pure."""
+"""Derives the names of imported packages, by the rules of each language. Pure."""
 
 from collections.abc import Callable, Mapping
 
-HOST_PARTS = 3  # of a Go module on a host: host, owner, repository
-MAX_NAMESPACE_PARTS = 3  # of a namespace, such as com.google.gson
+HOST_PARTS = 3  # parts of a Go module on a host: host, owner, repository
+MAX_NAMESPACE_PARTS = 3  # parts of a namespace, such as com.google.gson
 
 
 def package_name(language: str, module: str) -> str:
-    """Return the package of a module as an import writes it; "" for a place in the repository.
+    """Return the package of a module as written in an import; "" for a path in the repository.
 
-    `@scope/tool/lib` is a part of the package `@scope/tool`, `os.path` of `os`.
+    For example, `@scope/tool/lib` belongs to the package `@scope/tool`, and `os.path` to `os`.
     """
     if module.startswith((".", "/")) or not module:
         return ""
@@ -22,7 +22,7 @@ def _first_dotted(module: str) -> str:
 
 
 def _node_package(module: str) -> str:
-    if module.startswith(("~", "#", "@/")):  # usual aliases of directories of a project
+    if module.startswith(("~", "#", "@/")):  # common aliases of directories of a project
         return ""
     parts = module.split("/")
     return "/".join(parts[: 2 if module.startswith("@") else 1])
@@ -39,7 +39,7 @@ def _rust_crate(module: str) -> str:
 
 
 def _namespace(module: str) -> str:
-    """Return the namespace of a class: its parts up to the first that begins with a capital."""
+    """Return the namespace of a class: the parts before the first part with a capital letter."""
     parts = module.split(".")
     lowered = next((i for i, part in enumerate(parts) if part[:1].isupper()), len(parts))
     return ".".join(parts[:MAX_NAMESPACE_PARTS] if not lowered else parts[:lowered])
