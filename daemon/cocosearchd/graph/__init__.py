@@ -1,1 +1,1 @@
-"""The code graph: definitions, their uses, and what depends on what, resolved at question time."""
+"""The code graph: definitions, uses and dependencies, resolved when a question is asked."""

@@ -1,4 +1,4 @@
-"""Bounded caches of files of the code graph, unpacked and packed. For any thread."""
+"""Bounded caches of files of the code graph, unpacked and packed. Thread-safe."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,25 +8,26 @@ from typing import Generic, TypeVar
 from cocosearchd.graph.code_files import CodeFile
 from cocosearchd.store.file_facts import StoredCode
 
-# Limits of one index: some 1,000 unpacked files of 290 uses, and 9,000 packed ones. An unpacked file
-# saves a fifth of a millisecond, a packed one an exchange with the store.
+# Limits of one index: some 1,000 unpacked files with 290 uses each, and 9,000 packed files. A
+# cached unpacked file saves a fifth of a millisecond; a cached packed file saves a round trip to
+# the store.
 MAX_UNPACKED_BYTES = 40 << 20
 MAX_PACKED_BYTES = 24 << 20
-# Measured with `tracemalloc` on unpacked files, strings and all names in order included.
+# Measured with `tracemalloc` on unpacked files, including strings and arranged names.
 _FILE_BYTES = 7_000
 _SYMBOL_BYTES = 1_000
 _FACT_BYTES = 20
 _PRECISE_BYTES = 200
-_ROW_BYTES = 600  # of a packed file, beside its bytes
+_ROW_BYTES = 600  # overhead of a packed file
 
 V = TypeVar("V")
 
 
 class FileCache(Generic[V]):
-    """Values of the files used last, each at the generation at which the file was read."""
+    """An LRU cache of one value per file, each with the generation of the file."""
 
     def __init__(self, max_bytes: int, on_removal: Callable[[V], object] = id) -> None:
-        """`on_removal` is called with what is removed, while the cache is locked."""
+        """`on_removal` is called with each removed value, while the cache is locked."""
         self._max_bytes = max_bytes
         self._on_removal = on_removal
         self._entries: OrderedDict[str, tuple[int, V, int]] = OrderedDict()
@@ -46,7 +47,9 @@ class FileCache(Generic[V]):
             return entry[1]
 
     def put(self, path: str, generation: int, value: V, size: int) -> None:
-        """Store a value in place of that of an earlier generation; those used longest ago go."""
+        """Store a value; it replaces the value of an earlier generation. Evict least recently used
+        values.
+        """
         with self._lock:
             self._remove(path)
             self._entries[path] = generation, value, size
@@ -68,7 +71,7 @@ class FileCache(Generic[V]):
 
 
 class CodeFileCache:
-    """The unpacked files used last, and many more packed ones."""
+    """The least-recently-used cache of unpacked files, and a larger cache of packed files."""
 
     def __init__(
         self, max_bytes: int = MAX_UNPACKED_BYTES, max_packed_bytes: int = MAX_PACKED_BYTES
@@ -82,23 +85,23 @@ class CodeFileCache:
         return self._files.nbytes + self._rows.nbytes
 
     def __contains__(self, path: str) -> bool:
-        """Return True if a file is there at any generation."""
+        """Return True if a file is cached at any generation."""
         return path in self._files or path in self._rows
 
     def get(self, path: str, generation: int) -> CodeFile | None:
-        """Return a file as it was at a generation; None if it is not there unpacked."""
+        """Return a file as it was at a generation; None if it is not cached unpacked."""
         return self._files.get(path, generation)
 
     def get_packed(self, path: str, generation: int) -> StoredCode | None:
-        """Return a packed file as it was at a generation; None if it is not there."""
+        """Return a packed file as it was at a generation; None if it is not cached packed."""
         return self._rows.get(path, generation)
 
     def put(self, file: CodeFile, generation: int) -> None:
-        """Store an unpacked file in place of an earlier generation."""
+        """Store an unpacked file; it replaces an earlier generation."""
         self._files.put(file.path, generation, file, estimate_bytes(file))
 
     def put_packed(self, row: StoredCode) -> None:
-        """Store a packed file in place of an earlier generation."""
+        """Store a packed file; it replaces an earlier generation."""
         size = _ROW_BYTES + len(row.symbols) + len(row.facts) + len(row.precise_uses)
         self._rows.put(row.path, row.generation, row, size)
 

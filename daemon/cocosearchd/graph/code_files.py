@@ -1,4 +1,4 @@
-"""The port of the code graph: files of one index with their symbols and facts, as of one moment."""
+"""The port of the code graph: the files of one index at one moment, with symbols and facts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,17 +12,17 @@ from cocosearchd.model import Symbol
 
 T = TypeVar("T")
 
-# The file itself, as a module, in place of a symbol.
+# The position that stands for the whole file (as a module) instead of a symbol.
 WHOLE_FILE = -1
 
-# The confidence of a resolution; `resolution.reasons` says which rule gives which.
+# The confidence of a resolution. `resolution.reasons` maps each rule to its confidence.
 Confidence = Literal["certain", "likely", "possible"]
-# The strongest is 0.
+# Confidences as numbers; the strongest is 0.
 WEAKNESS: Mapping[Confidence, int] = {"certain": 0, "likely": 1, "possible": 2}
 
 
 class PreciseTarget(NamedTuple):
-    """A definition as a precise index has it: valid while its file has this content."""
+    """A definition in a precise index. It is valid as long as its file has this content."""
 
     path: str
     content_hash: bytes
@@ -30,19 +30,19 @@ class PreciseTarget(NamedTuple):
     start_line: int
 
 
-# The meanings of uses by line and column, from 1, as a precise index has them. Without targets a
-# use means a variable or something else that is no symbol.
+# The meanings of uses in a precise index, by line and column (from 1). A use without targets means
+# a variable or something else that is no symbol.
 PreciseUses = Mapping[tuple[int, int], Sequence[PreciseTarget]]
 
 
 class DerivedValues:
-    """Values that are made of one file at first use, and stay with it. For any thread."""
+    """Values derived from one file, computed at first use and cached with the file. Thread-safe."""
 
     def __init__(self) -> None:
         self._values: dict[Callable[[CodeFile], Any], Any] = {}
 
     def get(self, make: Callable[["CodeFile"], T], file: "CodeFile") -> T:
-        """Return what `make` makes of the file."""
+        """Return the value that `make` computes from the file."""
         values = self._values
         if make not in values:
             values[make] = make(file)
@@ -50,7 +50,7 @@ class DerivedValues:
         return value
 
     def clear(self) -> None:
-        """Drop all values: they may refer to the file, which then stays in memory for long."""
+        """Drop all values: they may refer to the file, and such a cycle would keep it in memory."""
         self._values = {}
 
 
@@ -62,13 +62,13 @@ class CodeFile:
     language: str
     symbols: Sequence[Symbol]  # outer before inner, by position
     facts: CodeFacts
-    content_hash: bytes = b""  # as `model.FileRecord` has it; empty for unsaved text
-    precise_uses: PreciseUses | None = None  # None: there is no precise index
+    content_hash: bytes = b""  # as in `model.FileRecord`; empty for unsaved text
+    precise_uses: PreciseUses | None = None  # None if there is no precise index
     derived: DerivedValues = field(default_factory=DerivedValues, compare=False, repr=False)
 
 
 class DefinitionKey(NamedTuple):
-    """The key of a definition: a symbol of a file by its position, or a file as a whole."""
+    """The key of a definition: a symbol of a file, by position, or a whole file."""
 
     path: str
     position: int  # in `CodeFile.symbols`, or `WHOLE_FILE`
@@ -76,7 +76,7 @@ class DefinitionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The definitions that a use may mean, best first; none if it leaves the index."""
+    """The definitions that a use may mean, best first; empty if they are outside of the index."""
 
     definitions: tuple[DefinitionKey, ...]
     confidence: Confidence
@@ -84,7 +84,7 @@ class Resolution:
 
 
 class ResolvedUse(NamedTuple):
-    """A use, the file that it is in, and the definitions that it may mean."""
+    """A use, its file, and the definitions that it may mean."""
 
     file: CodeFile
     use: Use
@@ -92,7 +92,7 @@ class ResolvedUse(NamedTuple):
 
 
 class ResolvedImport(NamedTuple):
-    """An import, the file that it is in, and the definitions that it may mean."""
+    """An import, its file, and the definitions that it may mean."""
 
     file: CodeFile
     item: Import
@@ -101,10 +101,11 @@ class ResolvedImport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NameFiles:
-    """The files of each name: those of `names[i]` are `files[starts[i]:starts[i + 1]]`, ascending.
+    """The files of each name: the files of `names[i]` are `files[starts[i]:starts[i + 1]]`,
+    ascending.
 
-    Names are ascending hashes, as `languages.name_hashes` makes them; two names may share one, so
-    check it in the loaded file. Files are positions in `NameGraph.paths`.
+    Names are ascending hashes from `languages.name_hashes`. Two names may have the same hash, so
+    check the name in the loaded file. Files are positions in `NameGraph.paths`.
     """
 
     names: NDArray[np.uint32]  # (names,)
@@ -114,7 +115,7 @@ class NameFiles:
 
 @dataclass(frozen=True, slots=True)
 class NameGraph:
-    """The names that all files define and use, as arrays, without what each use means."""
+    """The names that all files define and use, as arrays. Uses are not resolved."""
 
     paths: Sequence[str]
     definitions: NameFiles
@@ -122,7 +123,7 @@ class NameGraph:
 
 
 class CodeFiles(Protocol):
-    """Files of one index, as of one moment, with the unsaved text of one client.
+    """The files of one index at one moment, with the unsaved texts of one client.
 
     All methods are synchronous and may wait for PostgreSQL: call them in a thread.
     """
@@ -152,4 +153,4 @@ class CodeFiles(Protocol):
         """Return the paths of all indexed files, sorted."""
 
     def name_graph(self) -> NameGraph:
-        """Return the names that all files define and use; the result is shared: do not write."""
+        """Return the names that all files define and use. The result is shared: do not modify it."""

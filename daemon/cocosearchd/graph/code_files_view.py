@@ -1,4 +1,4 @@
-"""The files of an index at one moment, with unsaved text in place of stored files."""
+"""The files of an index at one moment; unsaved texts replace stored files."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from cocosearchd.languages.code_facts import NO_FACTS, CodeFacts
 from cocosearchd.languages.references import fact_table
 from cocosearchd.store.file_facts import StoredCode, StoredNames
 
-# Files in one query: their packed code is some two megabytes.
+# Files per query: their packed code is some two megabytes.
 BATCH_FILES = 500
-# Resolution reads one file after another, and mostly from one directory: a query for few files reads
-# their directories as well, up to this many files.
+# Resolution reads one file after another, mostly from one directory. Therefore a query for few
+# files also reads other files of their directories, up to this many files in total.
 _READ_AHEAD = 64
 _UNSAVED = -1  # generation of unsaved text
 
@@ -25,7 +25,7 @@ ReadCode = Callable[[Sequence[str]], Sequence[StoredCode]]
 
 
 class FilesChanged(Exception):
-    """Files are no longer stored as the table of names says: the question has to be asked again."""
+    """Stored files differ from the name table: the question must be asked again."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths = tuple(paths)
@@ -34,17 +34,17 @@ class FilesChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UnsavedFile:
-    """Unsaved text in the code graph, as the file would be stored."""
+    """An unsaved text in the code graph, as its file would be stored."""
 
     file: CodeFile
     name_hashes: bytes  # packed by `languages.name_hashes`
 
 
 class CodeFilesView:
-    """The port `CodeFiles` over a table of names, for one question in one thread.
+    """The port `CodeFiles` over a name table, for one question in one thread.
 
-    Each stored file is checked to be of the generation that the table has. So all files are as of
-    the moment of the table.
+    Each stored file must have the generation that the table has. Therefore all files are from the
+    moment of the table.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class CodeFilesView:
         unsaved: Sequence[UnsavedFile] = (),
         uses: UseCache | None = None,
     ) -> None:
-        """`read` may wait for the store. `uses` are resolved ones of this table."""
+        """`read` may wait for the store. `uses` caches resolved uses of this table."""
         self._unsaved = {overlay.file.path: overlay.file for overlay in unsaved}
         names = [
             StoredNames(overlay.file.path, _UNSAVED, overlay.name_hashes) for overlay in unsaved
@@ -63,7 +63,7 @@ class CodeFilesView:
         self._table = table.replace(self._unsaved, names) if names else table
         self._read = read
         self._cache = cache
-        # with unsaved text, other files may mean something else
+        # with unsaved texts, uses in other files may have other meanings
         self.use_cache = UseCache() if uses is None or unsaved else uses
 
     def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
@@ -100,7 +100,7 @@ class CodeFilesView:
         return files
 
     def _find_rows(self, generations: Mapping[str, int]) -> dict[str, StoredCode]:
-        """Return packed files: those that are cached at their generation, the others as stored."""
+        """Return packed files: from the cache if their generation is right, else from the store."""
         rows = dict[str, StoredCode]()
         for path, generation in generations.items():
             row = self._cache.get_packed(path, generation)
@@ -110,7 +110,7 @@ class CodeFilesView:
         return rows | self._read_rows(unread) if unread else rows
 
     def _read_rows(self, paths: Sequence[str]) -> dict[str, StoredCode]:
-        """Read files from the store, and others of their directories for later."""
+        """Read files from the store; cache them with other files of their directories."""
         rows = {row.path: row for row in self._read([*paths, *self._read_ahead(paths)])}
         for row in rows.values():
             self._cache.put_packed(row)
@@ -159,7 +159,7 @@ class CodeFilesView:
 
 
 def unpack_file(row: StoredCode) -> CodeFile:
-    """Unpack a stored file; what cannot be unpacked counts as not known."""
+    """Unpack a stored file. Parts that cannot be unpacked count as unknown."""
     symbols = symbol_table.unpack(row.symbols) or ()
     return CodeFile(
         row.path,
@@ -172,5 +172,5 @@ def unpack_file(row: StoredCode) -> CodeFile:
 
 
 def unpack_facts(packed: bytes | None, symbol_count: int) -> CodeFacts:
-    """Unpack the facts of a file with so many symbols; what cannot be unpacked is not known."""
+    """Unpack the facts of a file with `symbol_count` symbols; no facts if they cannot be unpacked."""
     return fact_table.unpack(packed or b"", symbol_count) or NO_FACTS

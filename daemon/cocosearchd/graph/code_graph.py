@@ -1,8 +1,9 @@
-"""The code graph of one index: it answers questions about definitions and uses, as of one moment.
+"""The code graph of one index: answers questions about definitions and uses at one moment.
 
-In memory it has the hashes of names only, from the first question on; facts are read on demand. A
-commit notes its paths, and the next question reads their names: a save costs nothing, and no answer
-is older than the commits before it. After a while without questions, the memory is returned.
+After the first question, only the hashes of names are in memory; facts are read on demand. A commit
+only notes its paths, and the next question reads their names. Therefore a save costs nothing, and
+no answer is older than the commits before the question. After a while without questions, the memory
+is returned.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ from cocosearchd.store.file_facts import (
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Noted paths from which reading all names anew costs less than following the changes.
+# With more noted paths, reading all names anew costs less than reading the changed names.
 _MAX_NOTED = 20_000
 GRAPH_IDLE_S = 900.0
 
@@ -50,7 +51,7 @@ class CodeGraph:
         self._record = record
         self._idle_s = idle_s
         self._table: NameTable | None = None
-        self._noted = set[str]()  # paths whose names have to be read again
+        self._noted = set[str]()  # paths with names that must be read again
         self._lock = asyncio.Lock()
         self._cache = CodeFileCache()
         self._uses = UseCache()  # resolved uses of `_uses_table`
@@ -59,7 +60,7 @@ class CodeGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """The estimated size in bytes."""
         return (
             self._cache.nbytes
             + self._uses.nbytes
@@ -67,23 +68,23 @@ class CodeGraph:
         )
 
     def note(self, commit: Commit) -> None:
-        """Note the files of a commit: the next question reads their names."""
+        """Note the changed files of a commit: the next question reads their names."""
         self._note(commit.paths)
 
     async def ask(
         self, question: Callable[[CodeFilesView], T], unsaved: Sequence[UnsavedFile] = ()
     ) -> T:
-        """Answer a question in a thread, as of one moment after all commits that are noted.
+        """Answer a question in a thread, at one moment after all noted commits.
 
-        `question` reads files and has no effects: it runs again if a file changes meanwhile.
-        `unsaved` stands in place of stored files. Raises what `question` raises, and
+        `question` reads files and has no side effects: it runs again if a file changes in the
+        meantime. `unsaved` files replace stored files. Raises the errors of `question`, and
         `StoreUnavailable`.
         """
         self._used.set()
         try:
             return await self._answer(question, unsaved)
         finally:
-            self._used.set()  # a long question filled the memory after the first note
+            self._used.set()  # restart the idle time: a long question uses memory until its end
 
     async def _answer(
         self, question: Callable[[CodeFilesView], T], unsaved: Sequence[UnsavedFile]
@@ -94,7 +95,7 @@ class CodeGraph:
             return await self._run(self._db, table, cache, question, unsaved)
         except FilesChanged as change:
             self._note(change.paths)
-        # Where files change as they are read, all reads have to be of one state of the database.
+        # Files changed while they were read: now all reads use one database snapshot.
         async with open_snapshot(self._db) as snapshot:
             generations = await searched_generations(snapshot, self._record)
             changed = await anyio.to_thread.run_sync(table.changed_paths, generations)
@@ -103,9 +104,9 @@ class CodeGraph:
             return await self._run(snapshot, table, cache, question, unsaved)
 
     async def run(self) -> None:
-        """Return the memory `idle_s` seconds after the last question ended, for ever.
+        """Return the memory `idle_s` seconds after the end of the last question. Runs for ever.
 
-        To be supervised.
+        A supervisor should run it.
         """
         while True:
             await self._used.wait()
@@ -117,15 +118,15 @@ class CodeGraph:
             await anyio.to_thread.run_sync(return_memory)
 
     def forget_files(self) -> None:
-        """Drop files and resolved uses: there are other precise uses now, at the same generations.
+        """Drop cached files and resolved uses: precise uses have changed without a new generation.
 
-        Questions that run keep the files that they have.
+        Running questions keep the files that they have.
         """
         self._cache = CodeFileCache()
         self._uses_table = None
 
     async def free_memory(self) -> None:
-        """Drop all that is in memory; the next question reads it again."""
+        """Drop everything in memory; the next question reads it again."""
         async with self._lock:
             self._table = None
             self._noted.clear()
@@ -135,13 +136,13 @@ class CodeGraph:
 
     def _note(self, paths: Iterable[str]) -> None:
         if self._table is None and not self._lock.locked():
-            return  # the first question reads the names of all files
+            return  # nothing to note: the first question reads the names of all files
         self._noted.update(paths)
 
     async def _catch_up(self) -> NameTable:
         """Return the table with all noted changes."""
         async with self._lock:
-            # Commits after this line are noted for the next question.
+            # Commits after this line belong to the next question.
             noted, self._noted = self._noted, set()
             if self._table is None or len(noted) > _MAX_NOTED:
                 self._table = None
@@ -151,7 +152,7 @@ class CodeGraph:
                 try:
                     self._table = await self._reread(self._db, self._table, noted)
                     unread = set()
-                finally:  # after any failure, they are read for the next question
+                finally:  # after any failure, these paths are read for the next question
                     self._noted |= unread
             return self._table
 
@@ -170,7 +171,7 @@ class CodeGraph:
         return table
 
     async def _reread(self, db: Database, table: NameTable, paths: Iterable[str]) -> NameTable:
-        """Return a table with the names of some files as they are stored now."""
+        """Return a table in which the names of some files are replaced by their stored names."""
         changed = list(paths)
         rows = await file_names(db, self._record, changed)
         return await anyio.to_thread.run_sync(table.replace, changed, rows)
@@ -186,7 +187,8 @@ class CodeGraph:
         def read(paths: Sequence[str]) -> Sequence[StoredCode]:
             return anyio.from_thread.run(file_code, db, self._record, paths)
 
-        # Other precise uses came meanwhile: what is resolved with those before is not shared.
+        # If precise uses have changed in the meantime, uses that are resolved here must not be
+        # shared.
         is_current = cache is self._cache
         uses, outdated = self._uses_at(table) if is_current else (UseCache(), None)
 
@@ -198,7 +200,7 @@ class CodeGraph:
         return await anyio.to_thread.run_sync(answer)
 
     def _uses_at(self, table: NameTable) -> tuple[UseCache, UseCache | None]:
-        """Return the resolved uses of a table, and those of another one, which are outdated."""
+        """Return the cache of resolved uses for a table, and an outdated cache of another table."""
         if self._uses_table is table:
             return self._uses, None
         outdated = self._uses

@@ -1,4 +1,6 @@
-"""The files of a moment with an earlier version of one of them, for questions about what is gone."""
+"""The files of a moment with an earlier version of one file, for questions about removed
+definitions.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from cocosearchd.graph.code_files import CodeFile, CodeFiles, NameGraph
 
 @dataclass(frozen=True)
 class EarlierFile:
-    """An earlier version of a file, with the names that it uses, imports or exports."""
+    """An earlier version of a file, with the names that this version uses, imports or exports."""
 
     file: CodeFile
     used_names: frozenset[str]
@@ -21,7 +23,7 @@ class EarlierFile:
 
 
 class EarlierFiles:
-    """The port `CodeFiles` with an earlier version in place of one file, which may be gone."""
+    """The port `CodeFiles` with an earlier version of one file, which may be gone now."""
 
     def __init__(self, files: CodeFiles, earlier: EarlierFile) -> None:
         self._files = files
@@ -63,11 +65,11 @@ class EarlierFiles:
         return self._with(self._files.paths(), has_path=True)
 
     def name_graph(self) -> NameGraph:
-        """See `CodeFiles`. It is that of the present files."""
+        """See `CodeFiles`. The result is for the present files."""
         return self._files.name_graph()
 
     def _with(self, paths: Sequence[str], has_path: bool) -> Sequence[str]:
-        """Return sorted paths with the path of the earlier version, or without it."""
+        """Return sorted paths with or without the path of the earlier version."""
         if has_path == (self._path in paths):
             return paths
         return sorted({*paths, self._path} if has_path else {*paths} - {self._path})

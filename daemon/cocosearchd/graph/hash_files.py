@@ -1,4 +1,4 @@
-"""Files by the hashes of their names, as compact arrays: built, searched, merged. Pure."""
+"""Compact arrays that map hashes of names to files: building, searching, merging. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,45 +7,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 HASH_TYPE = np.dtype("<u4")
-# The files of one table: their numbers fit into 16 bits, so that a use takes two bytes.
+# Limit of files per table: file numbers fit into 16 bits, so that a use takes two bytes.
 MAX_TABLE_FILES = 1 << 16
 
 _FILE_BITS = np.uint64(16)
 _FILE_MASK = np.uint64(MAX_TABLE_FILES - 1)
 
 Numbers = NDArray[np.uint16]
-# A hash in the high bits, the number of a file in the 16 low bits.
+# A hash in the high bits, a file number in the low 16 bits.
 Pairs = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class HashFiles:
-    """The files of hash `hashes[i]` are `files[starts[i]:starts[i + 1]]`, ascending."""
+    """A map from hashes to files: those of `hashes[i]` are `files[starts[i]:starts[i + 1]]`,
+    ascending.
+    """
 
     hashes: NDArray[np.uint32]  # (H,), ascending
     starts: NDArray[np.uint32]  # (H + 1,)
     files: Numbers
 
     def find(self, hashed: int) -> Numbers:
-        """Return the numbers of the files of a hash."""
+        """Return the file numbers of a hash."""
         position = int(np.searchsorted(self.hashes, np.uint32(hashed)))
         if position == len(self.hashes) or self.hashes[position] != hashed:
             return self.files[:0]
         return self.files[self.starts[position] : self.starts[position + 1]]
 
     def pairs(self) -> Pairs:
-        """Return all pairs of a hash and a file, ascending."""
+        """Return all pairs of hash and file, ascending."""
         repeated = np.repeat(self.hashes, np.diff(self.starts)).astype(np.uint64)
         return (repeated << _FILE_BITS) | self.files
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
+        """The size in bytes."""
         return self.hashes.nbytes + self.starts.nbytes + self.files.nbytes
 
 
 def build_hash_files(packed: Sequence[bytes]) -> HashFiles:
-    """Build the table of files in order, from the packed hashes of each (`HASH_TYPE`)."""
+    """Build a table from the packed hashes (`HASH_TYPE`) of each file, in order."""
     hashes = np.frombuffer(b"".join(packed), HASH_TYPE).astype(np.uint64)
     counts = [len(part) // HASH_TYPE.itemsize for part in packed]
     files = np.repeat(np.arange(len(packed), dtype=np.uint64), counts)
@@ -53,7 +55,7 @@ def build_hash_files(packed: Sequence[bytes]) -> HashFiles:
 
 
 def merge_hash_files(tables: Iterable[tuple[HashFiles, NDArray[np.int64]]]) -> HashFiles:
-    """Merge tables, each with the new number of each of its files; -1: the file is left out."""
+    """Merge tables. Each comes with the new numbers of its files; files with -1 are left out."""
     parts = [np.zeros(0, np.uint64)]
     for table, new_numbers in tables:
         pairs = table.pairs()
@@ -64,7 +66,7 @@ def merge_hash_files(tables: Iterable[tuple[HashFiles, NDArray[np.int64]]]) -> H
 
 
 def first_positions(ascending: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return the position of the first of each run of equal numbers."""
+    """Return the position of the first number of each run of equal numbers."""
     is_first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
     return np.flatnonzero(is_first)

@@ -1,4 +1,4 @@
-"""Blocks of a name table: some files with their names and paths, immutable. Pure."""
+"""Immutable blocks of a name table: some files with their names and paths. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from cocosearchd.graph.hash_files import (
 from cocosearchd.languages.name_hashes import hash_name, split
 from cocosearchd.store.file_facts import StoredNames
 
-# Hashes of one block: to build or merge it takes some 30 bytes for each, 60 MB.
+# Hashes per block: building or merging takes some 30 bytes per hash, 60 MB in total.
 MAX_HASHES = 2_000_000
 
 Mask = NDArray[np.bool_]
@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class NameBlock:
-    """F files, sorted by path. `endings` finds files by parts of their paths, see `path_keys`."""
+    """F files, sorted by path. `endings` finds files by parts of their paths: see `path_keys`."""
 
     paths: Sequence[str]
     generations: NDArray[np.int64]  # (F,)
@@ -36,12 +36,12 @@ class NameBlock:
 
     @property
     def size(self) -> int:
-        """Names and files: what a merge has to move."""
+        """The number of names and files: the cost of a merge."""
         return len(self.paths) + len(self.definitions.files) + len(self.uses.files)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of the arrays, without the paths."""
+        """The size of the arrays in bytes, without the paths."""
         tables = (self.definitions, self.uses, self.endings)
         return self.generations.nbytes + sum(table.nbytes for table in tables)
 
@@ -53,7 +53,7 @@ class NameBlock:
 
 
 class NameView(NamedTuple):
-    """A block with the files of it that are live."""
+    """A block with the mask of its live files."""
 
     block: NameBlock
     live: Mask  # (F,)
@@ -64,26 +64,28 @@ class NameView(NamedTuple):
 
 
 def size_of_names(file: StoredNames) -> int:
-    """Return what a file adds to the size of a block: about the number of its names."""
+    """Return how much a file adds to the size of a block: about the number of its names."""
     return 1 + len(file.name_hashes) // HASH_TYPE.itemsize
 
 
 def path_keys(path: str) -> list[str]:
-    """Return the keys by which a path is found: its last parts, and its directory with "/"."""
+    """Return the lookup keys of a path: its last part, its last two parts, and its directory with
+    "/".
+    """
     directory, _, name = path.rpartition("/")
     parent = directory.rpartition("/")[2]
     return [name, f"{directory}/", *([f"{parent}/{name}"] if parent else ())]
 
 
 def ending_key(suffix: str) -> str:
-    """Return the key of `path_keys` that finds the paths with a suffix: its last two parts."""
+    """Return the lookup key for paths with a suffix: the last two parts of the suffix."""
     return "/".join(suffix.rsplit("/", 2)[-2:])
 
 
 def build_name_block(files: Sequence[StoredNames]) -> NameBlock:
     """Build a block of at most `MAX_TABLE_FILES` files.
 
-    Names that are not packed as `name_hashes` does it are left out.
+    Names that are not packed in the format of `name_hashes` are left out.
     """
     assert len(files) <= MAX_TABLE_FILES, "numbers of files have 16 bits"
     ordered = sorted(files)
@@ -109,7 +111,7 @@ def _pack_keys(path: str) -> bytes:
 
 
 def merge_name_blocks(views: Sequence[NameView]) -> NameBlock:
-    """Merge the live files of blocks; no two may have the same path."""
+    """Merge the live files of blocks. Their paths must be distinct."""
     origins = sorted((path, part) for part, view in enumerate(views) for path in view.live_paths())
     parts = np.array([part for _, part in origins], np.int64)
     numbers = list[NDArray[np.int64]]()

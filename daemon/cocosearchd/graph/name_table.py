@@ -1,7 +1,7 @@
-"""The names and paths of all files of an index, at one moment: an immutable table. Pure.
+"""An immutable table of the names and paths of all files of an index at one moment. Pure.
 
-It has hashes only, two bytes for each use of a name: no facts are read to find the files of a name.
-A change makes a new table, which shares all but the changed files.
+It has only hashes, with two bytes per use of a name, so finding the files of a name reads no facts.
+A change makes a new table, which shares the blocks of unchanged files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ from cocosearchd.languages.name_hashes import hash_name
 from cocosearchd.store.file_facts import StoredNames
 
 _HALF = np.uint64(32)
-# Bytes up to which a name graph stays with its table: some 3 million names of files.
+# Largest name graph that is cached with its table: some 3 million pairs of name and file.
 _MAX_GRAPH_BYTES = 16 << 20
 
 
 class NameTable:
-    """Blocks without common paths. For any thread."""
+    """Blocks with distinct paths. Thread-safe."""
 
     def __init__(self, views: Sequence[NameView] = ()) -> None:
         self._views = tuple(views)
@@ -47,7 +47,7 @@ class NameTable:
         return sum(view.block.nbytes + view.live.nbytes for view in self._views)
 
     def replace(self, paths: Iterable[str], files: Sequence[StoredNames]) -> "NameTable":
-        """Return the table without the files at `paths`, and with `files`.
+        """Return a table without the files at `paths`, and with `files`.
 
         The paths of `files` must be among `paths`, or not be in the table.
         """
@@ -56,11 +56,11 @@ class NameTable:
         return NameTable(tuple(_merge(views)))
 
     def files_defining(self, name: str) -> list[str]:
-        """Return the paths of files that define a name of this hash, sorted."""
+        """Return the sorted paths of files that define a name with the same hash."""
         return self._find(hash_name(name), [view.block.definitions for view in self._views])
 
     def files_using(self, name: str) -> list[str]:
-        """Return the paths of files that use a name of this hash, sorted."""
+        """Return the sorted paths of files that use a name with the same hash."""
         return self._find(hash_name(name), [view.block.uses for view in self._views])
 
     def generation_of(self, path: str) -> int | None:
@@ -72,7 +72,9 @@ class NameTable:
         return None
 
     def changed_paths(self, generations: Mapping[str, int]) -> set[str]:
-        """Return the paths of files that have another generation, or are in one of both only."""
+        """Return the paths of files that are new, gone, or have another generation in
+        `generations`.
+        """
         present = dict[str, int]()
         for view in self._views:
             present.update(
@@ -95,7 +97,7 @@ class NameTable:
         return sorted(chain.from_iterable(view.live_paths() for view in self._views))
 
     def name_graph(self) -> NameGraph:
-        """Return the names of all files as arrays; computed once for a table that is not large."""
+        """Return the names of all files as arrays. The result is cached unless it is large."""
         if self._graph is not None:
             return self._graph
         graph = _make_graph(self._views)
@@ -115,7 +117,7 @@ class NameTable:
 
 
 def split_files(files: Iterable[StoredNames]) -> Iterator[list[StoredNames]]:
-    """Split files into parts that fit into a block each."""
+    """Split files into parts that each fit into one block."""
     part = list[StoredNames]()
     size = 0
     for file in files:
@@ -134,7 +136,7 @@ def _all_live(block: NameBlock) -> NameView:
 
 
 def _without(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameView]:
-    """Yield the views without some files."""
+    """Yield the views without the files at `paths`."""
     removed = set(paths)
     for view in views:
         positions = [view.block.position(path) for path in removed]
@@ -148,9 +150,9 @@ def _without(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameVi
 
 
 def _merge(views: list[NameView]) -> Iterator[NameView]:
-    """Merge the last blocks while they are of about the same size, and rewrite hollow ones.
+    """Merge the last blocks while their sizes are similar, and rewrite blocks with many dead files.
 
-    So each file is moved a few times only, however many changes there are.
+    Therefore each file is moved only a few times, however many changes there are.
     """
     while len(views) > 1 and _fit_together(*views[-2:]):
         views[-2:] = [_all_live(merge_name_blocks(views[-2:]))]
@@ -168,7 +170,7 @@ def _fit_together(first: NameView, second: NameView) -> bool:
 
 
 def _make_graph(views: Sequence[NameView]) -> NameGraph:
-    """Number the live files of all blocks through, by path."""
+    """Make the name graph: the live files of all blocks are numbered by path."""
     origins = sorted((path, part) for part, view in enumerate(views) for path in view.live_paths())
     parts = np.array([part for _, part in origins], np.int64)
     numbers = list[NDArray[np.int64]]()
@@ -178,17 +180,17 @@ def _make_graph(views: Sequence[NameView]) -> NameGraph:
         numbers.append(graph_numbers)
     return NameGraph(
         paths=[path for path, _ in origins],
-        definitions=_number_through([view.block.definitions for view in views], numbers),
-        uses=_number_through([view.block.uses for view in views], numbers),
+        definitions=_join_tables([view.block.definitions for view in views], numbers),
+        uses=_join_tables([view.block.uses for view in views], numbers),
     )
 
 
-def _number_through(tables: Sequence[HashFiles], numbers: Sequence[NDArray[np.int64]]) -> NameFiles:
-    """Join tables of several blocks, with other numbers of their files; -1: left out."""
+def _join_tables(tables: Sequence[HashFiles], numbers: Sequence[NDArray[np.int64]]) -> NameFiles:
+    """Join tables of several blocks with new file numbers; files with -1 are left out."""
     counts = [
         int((new[table.files] >= 0).sum()) for table, new in zip(tables, numbers, strict=True)
     ]
-    pairs = np.empty(sum(counts), np.uint64)  # a hash in the high half, a file in the low one
+    pairs = np.empty(sum(counts), np.uint64)  # a hash in the high half, a file in the low half
     first = 0
     for table, new_numbers, count in zip(tables, numbers, counts, strict=True):
         targets = new_numbers[table.files]

@@ -1,7 +1,7 @@
-"""Resolved uses of names, as of one moment: a bounded cache that questions share. For any thread.
+"""A bounded cache of resolved uses at one moment, shared by questions. Thread-safe.
 
-A meaning of a use depends on all files, so a cache is of one table of names, and never outlives it.
-A file whose uses of a name are resolved is not read again to find that none of them matters.
+The meaning of a use depends on all files, so a cache belongs to one name table and never outlives
+it. Thanks to the cache, a file is not read again only to find that none of its uses matters.
 """
 
 from collections import OrderedDict
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from cocosearchd.graph.code_files import DefinitionKey, Resolution
 from cocosearchd.languages.code_facts import Use
 
-# Limit of one index: some 100,000 uses.
+# Limit per index: some 100,000 uses.
 MAX_CACHED_BYTES = 32 << 20
 # Measured with `tracemalloc`: a use with its resolution, and a file that may use a definition.
 _USE_BYTES = 300
 _PATH_BYTES = 24
-# The same: an entry, and each of its names.
+# Measured in the same way: an entry, and each of its names.
 _ENTRY_BYTES, _NAME_BYTES = 600, 80
 
 
@@ -29,19 +29,21 @@ class UseMeaning(NamedTuple):
 
 
 class NameUses:
-    """The uses of some names in the files that were read, by the definitions that they may mean."""
+    """The resolved uses of some names, by file and by the definitions that they may mean."""
 
     def __init__(self, name_count: int = 1) -> None:
-        self._uses: dict[str, Sequence[UseMeaning]] = {}  # by path, without those that mean nothing
-        self._paths: dict[DefinitionKey, list[str]] = {}  # of files that may use a definition
+        # By path, without uses that have no meaning
+        self._uses: dict[str, Sequence[UseMeaning]] = {}
+        # Definition -> paths of files that may use it
+        self._paths: dict[DefinitionKey, list[str]] = {}
         self.nbytes = _ENTRY_BYTES + _NAME_BYTES * name_count  # estimated
 
     def __contains__(self, path: str) -> bool:
-        """Return True if all uses in a file are there."""
+        """Return True if the uses in a file are cached."""
         return path in self._uses
 
     def add(self, path: str, meanings: Sequence[UseMeaning]) -> int:
-        """Add all uses in a file, in their order; return by how many bytes this has grown."""
+        """Add all uses in a file, in order; return the growth in bytes."""
         if path in self._uses:  # another thread was faster
             return 0
         uses = tuple(meaning for meaning in meanings if meaning.resolution.definitions)
@@ -54,7 +56,7 @@ class NameUses:
         return growth
 
     def find(self, path: str, definitions: Set[DefinitionKey]) -> Sequence[UseMeaning]:
-        """Return the uses in a file that may mean one of some definitions, in order."""
+        """Return the uses in a file that may mean one of `definitions`, in order."""
         return [
             meaning
             for meaning in self._uses.get(path, ())
@@ -62,12 +64,12 @@ class NameUses:
         ]
 
     def using_paths(self, definitions: Set[DefinitionKey]) -> Set[str]:
-        """Return the files with uses that may mean one of some definitions."""
+        """Return the files with uses that may mean one of `definitions`."""
         return {path for key in definitions for path in tuple(self._paths.get(key, ()))}
 
 
 class UseCache:
-    """The resolved uses of the names that questions asked for last."""
+    """An LRU cache of resolved uses, keyed by sets of names."""
 
     def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -76,7 +78,7 @@ class UseCache:
         self.nbytes = 0  # estimated
 
     def of_names(self, names: frozenset[str]) -> NameUses:
-        """Return the uses of some names; none are resolved in the beginning."""
+        """Return the cached uses of some names; at first, no file is resolved."""
         with self._lock:
             uses = self._uses.get(names)
             if uses is None:
@@ -90,9 +92,10 @@ class UseCache:
     def add(
         self, names: frozenset[str], uses: NameUses, path: str, meanings: Sequence[UseMeaning]
     ) -> int:
-        """Add all uses of some names in a file to those of `of_names`; return the growth in bytes.
+        """Add all uses of `names` in a file to the result of `of_names`; return the growth in
+        bytes.
 
-        Names that were asked for long ago go.
+        The least recently used names are dropped if the cache is full.
         """
         with self._lock:
             growth = uses.add(path, meanings)
@@ -107,7 +110,7 @@ class UseCache:
             self.nbytes -= dropped.nbytes
 
     def clear(self) -> None:
-        """Drop all uses, those of a name at a time: other threads wait for no longer."""
+        """Drop all uses, one entry at a time, so that other threads do not wait long for the lock."""
         while True:
             with self._lock:
                 if not self._uses:
