@@ -1,1 +1,1 @@
-"""Queries for imports, uses and variables, `<language>.scm`, and the rules of what they capture."""
+"""Code facts: queries for imports, uses and variables (`<language>.scm`), and their evaluation."""

@@ -1,30 +1,30 @@
-"""Chains of names as text, such as `self.client.get`: cleaned, split and bounded. Pure."""
+"""Cleans, splits and bounds the text of name chains such as `self.client.get`. Pure."""
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-# Characters of a receiver, a module, and the name or text of a binding.
+# Largest length, in characters, of a receiver, a module, and the name or text of a binding.
 MAX_TEXT = 200
-# In place of a longer text. It is no name, so nothing resolves to it.
+# Replaces a longer text. It is no name, so nothing resolves to it.
 LONG_TEXT = "…"
 
-# Texts that a process remembers, of up to 800 bytes: names, types and receivers occur in file after
-# file of a project.
+# Texts of up to 800 bytes that a process caches: the same names, types and receivers occur in many
+# files of a project.
 REMEMBERED_TEXTS = 4096
 
-# The name at the end of a longer chain is looked for in this many bytes.
+# The name at the end of a longer chain is searched in this many bytes.
 _TAIL_BYTES = 400
 _SEPARATORS = (b"?.", b"!.", b".", b"::", b"->", b"\\")
 _LAST_MARKS = (b".", b"::", b"->", b"\\")  # the ends of the separators
 _SPACE = re.compile(r"\s")
 _AROUND_SEPARATOR = re.compile(r" ?(\?\.|\.|::|->) ?")
-# The variable that a chain begins with.
+# The variable at the start of a chain.
 _FIRST_NAME = re.compile(r"[(*&!\s]*(?:(?:await|new)\b\s*)?([\w$@]+)")
 
 
 def clean_text(raw: bytes) -> str:
-    """Return a text on one line, without blanks around separators; `LONG_TEXT` for a long one."""
+    """Return a text on one line, without blanks around separators; `LONG_TEXT` for a long text."""
     if len(raw) > 4 * MAX_TEXT:
         return LONG_TEXT
     text = raw.decode("utf-8", "replace")
@@ -39,28 +39,28 @@ _remembered_text = lru_cache(REMEMBERED_TEXTS)(clean_text)
 
 
 class RangeTexts:
-    """The text of one file, by ranges of bytes."""
+    """Reads texts of one file by byte ranges."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._ascii = data.decode() if data.isascii() else None
 
     def read_all(self, ranges: Iterable[tuple[int, int]]) -> list[str]:
-        """Return the texts of some ranges as they are."""
+        """Return the unchanged texts of some ranges."""
         text = self._ascii
         if text is not None:
             return [text[start:end] for start, end in ranges]
         return [self._data[start:end].decode("utf-8", "replace") for start, end in ranges]
 
     def clean(self, start: int, end: int) -> str:
-        """Return the text of a range as `clean_text` does."""
+        """Return the text of a range, cleaned by `clean_text`."""
         return LONG_TEXT if end - start > 4 * MAX_TEXT else _remembered_text(self._data[start:end])
 
 
 def split_chain(raw: bytes, name_start: int) -> tuple[int, str, str]:
-    """Split a chain that ends with a name. Return where the name begins, the name, the receiver.
+    """Split a chain that ends with a name; return the start of the name, the name, the receiver.
 
-    A negative `name_start` means that it is to be found, after the last separator.
+    With a negative `name_start`, the name begins after the last separator.
     """
     if name_start < 0:
         text = raw.decode("utf-8", "replace")
@@ -84,7 +84,7 @@ def _find_name(raw: bytes) -> int:
 
 
 def first_name(chain: str) -> str:
-    """Return the variable that a chain begins with; "" if it begins otherwise."""
+    """Return the variable at the start of a chain; "" without one."""
     first = chain.partition(".")[0]
     if first.isidentifier():
         return first

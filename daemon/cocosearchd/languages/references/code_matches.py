@@ -1,4 +1,4 @@
-"""Matches of the queries of a language in one tree: definitions and references in one pass. Pure."""
+"""Runs the queries of a language on one tree: definitions and references in one pass. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from cocosearchd.languages.references import reference_query
 from cocosearchd.languages.symbols import QueryOverrides, query_text
 
 Match = syntax.Match
-# Captures of the patterns of a group. The group without captures has all other patterns.
+# A group of patterns, identified by their captures. The empty key is the group of all other
+# patterns.
 GroupKey = frozenset[str]
 # Matches of each group, in the order of the tree.
 MatchGroups = Mapping[GroupKey, Sequence[Match]]
@@ -18,10 +19,10 @@ OTHER_PATTERNS: GroupKey = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class CodeMatches:
-    """Matches in one tree. `constants` are the values of `#set!` by the number of a pattern.
+    """The matches in one tree.
 
-    `references` come in parts of the text, each as groups. Without a query of references, there are
-    no references and no constants.
+    `constants` are the values of `#set!`, by pattern number. `references` are matches by group, for
+    each part of the text in turn. Without a reference query, both are empty.
     """
 
     definitions: Iterable[Match]
@@ -31,7 +32,7 @@ class CodeMatches:
 
 @dataclass(frozen=True, slots=True)
 class _CodeQuery:
-    """The query of a language. `groups` has the group of each pattern, None for definitions."""
+    """The query of a language. `groups` has the group of each pattern; None for definitions."""
 
     query: syntax.Query
     groups: Sequence[GroupKey | None]
@@ -47,8 +48,8 @@ def match_code(
     if not reference_text:
         return CodeMatches(_match(grammar, tree, definition_text), (), ())
     if size <= syntax.MATCH_BYTES:
-        # To walk through a tree takes longer than to match: both queries are run as one. A query
-        # takes up to 0.2 s to compile, in each process: only this one is compiled for most files.
+        # Walking through a tree takes longer than matching, so both queries run as one. Compiling a
+        # query takes up to 0.2 s in each process; for most files only this joint query is compiled.
         query = _compile(grammar, definition_text, reference_text)
         definitions, groups = _group(query, syntax.run_query(query.query, tree.root_node))
         return CodeMatches(definitions, (groups,), query.constants)
@@ -59,7 +60,7 @@ def match_code(
 
 
 def needs_tree(language: str, grammar: str, overrides: QueryOverrides) -> bool:
-    """Return true if a language has a query, of its own or of the user."""
+    """Return True if a language has a query, built in or from the user."""
     return bool(
         query_text(language, overrides)
         or reference_query.reference_query_text(language, grammar, overrides)
@@ -71,13 +72,13 @@ def _match(grammar: str, tree: syntax.Tree, text: str) -> list[Match]:
 
 
 def _match_parts(query: _CodeQuery, tree: syntax.Tree, size: int) -> Iterator[MatchGroups]:
-    """Yield the references in parts of a large text, so that few matches are in memory."""
+    """Yield the references of a large text part by part, so that few matches are in memory."""
     for matches in syntax.match_parts(query.query, tree.root_node, size):
         yield _group(query, matches)[1]
 
 
 def _group(query: _CodeQuery, matches: Iterable[Match]) -> tuple[list[Match], MatchGroups]:
-    """Return the matches of definitions, and those of references by group."""
+    """Split matches into those of definitions, and those of references by group."""
     definitions: list[Match] = []
     groups: dict[GroupKey, list[Match]] = {key: [] for key in query.groups if key is not None}
     appends = [definitions.append if key is None else groups[key].append for key in query.groups]
@@ -99,5 +100,5 @@ def _compile(grammar: str, definition_text: str, reference_text: str) -> _CodeQu
 
 
 def _choose_group(captures: GroupKey) -> GroupKey:
-    """Return the group of a pattern: matches that stand for themselves need no order."""
+    """Return the group of a pattern. Patterns with independent matches have groups of their own."""
     return captures if captures in reference_query.INDEPENDENT_CAPTURES else OTHER_PATTERNS

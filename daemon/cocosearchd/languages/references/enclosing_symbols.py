@@ -1,4 +1,4 @@
-"""Enclosing symbols of byte positions: the innermost, the owner of a variable. Pure."""
+"""Finds the enclosing symbols of byte positions: the innermost, and the owner of a variable. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,10 @@ from cocosearchd.model import Symbol
 
 
 class EnclosingSymbols:
-    """The symbols of one file, outer before inner, by position.
+    """Looks up enclosing symbols in one file. Symbols are in order of position, outer before inner.
 
-    The text is cut where the innermost symbol changes, so that a position is found by bisection.
+    The text is cut into parts where the innermost symbol changes, so that bisection finds a
+    position.
     """
 
     def __init__(self, symbols: Sequence[Symbol]) -> None:
@@ -26,13 +27,13 @@ class EnclosingSymbols:
             open_symbols.append(number)
         self._owners = self._find_owners()
         self._types = {number for number, symbol in enumerate(symbols) if symbol.kind == "type"}
-        self._starts = [0]  # of the parts of the text
-        self._innermost = [TOP_LEVEL]  # symbol of each part
+        self._starts = [0]  # start of each part of the text
+        self._innermost = [TOP_LEVEL]  # innermost symbol of each part
         for number in range(len(symbols)):
             self._add_parts(number)
 
     def _find_owners(self) -> list[int]:
-        """Return the innermost symbol that may own variables, by symbol; it may be the symbol."""
+        """Return for each symbol the innermost symbol, itself included, that may own variables."""
         owners: list[int] = []
         for number, (symbol, parent) in enumerate(zip(self._symbols, self._parents, strict=True)):
             outer = owners[parent] if parent != TOP_LEVEL else TOP_LEVEL
@@ -53,7 +54,7 @@ class EnclosingSymbols:
             number = self._parents[number]
 
     def innermost_of_all(self, positions: Sequence[int]) -> list[int]:
-        """Return the innermost symbol at each of some ascending positions."""
+        """Return the innermost symbol at each position. Positions ascend."""
         innermost: list[int] = []
         for start, symbol in zip(self._starts[1:], self._innermost, strict=False):
             count = bisect_left(positions, start, len(innermost)) - len(innermost)
@@ -62,9 +63,9 @@ class EnclosingSymbols:
         return innermost + [self._innermost[-1]] * (len(positions) - len(innermost))
 
     def owners_of_all(self, positions: Sequence[int], names: Iterable[str]) -> list[int]:
-        """Return the innermost symbol that owns the variable with a name at each position.
+        """Return for each position the innermost symbol that owns the variable named there.
 
-        Positions ascend. Constants own no variables, and an alias is no variable of itself.
+        Positions ascend. Constants own no variables, and a type alias does not own its own name.
         """
         owners = [TOP_LEVEL, *self._owners]
         symbols, parents = self._symbols, self._parents
@@ -77,5 +78,5 @@ class EnclosingSymbols:
         return result
 
     def start(self, symbol: int) -> int:
-        """Return the byte at which a symbol begins; -1 for `TOP_LEVEL`."""
+        """Return the start byte of a symbol; -1 for `TOP_LEVEL`."""
         return self._symbols[symbol].start_byte if symbol != TOP_LEVEL else -1

@@ -1,4 +1,4 @@
-"""Collects what the matches of a reference query capture, as byte ranges. Pure.
+"""Collects the byte ranges that the matches of a reference query capture. Pure.
 
 This is the inner loop of the first index: it reads the range of a node once, in one step.
 """
@@ -18,7 +18,7 @@ from cocosearchd.languages.references.variable_scopes import NEVER, VariableScop
 Captures = Mapping[str, list[syntax.Node]]
 Range = tuple[int, int]  # bytes, half-open
 
-# In place of the start of a name: the last part of a chain.
+# Instead of the start of a name: the name is the last part of the whole chain.
 WHOLE_CHAIN = -1
 _BINDING_KINDS: dict[str, BindingKind] = {
     "binding.type": "type",
@@ -29,28 +29,28 @@ _BINDING_KINDS: dict[str, BindingKind] = {
 _IMPORT_START = itemgetter(0)
 _IMPORT_PARTS = ("import.module", "import.local", "import.name")
 _RANGE = attrgetter("byte_range")
-_CAPTURES = itemgetter(1)  # of a match
+_CAPTURES = itemgetter(1)  # the captures of a match
 
 
 class ImportRange(NamedTuple):
-    """An import: each part is a text of the query or a range of the file."""
+    """An import. Each part is a text from the query or a range of the file."""
 
     start: int
-    module: str | Range | None  # None: that of the statement around it
+    module: str | Range | None  # None for the module of the enclosing statement
     name: str | Range
     local: str | Range
     is_exported: bool
 
 
-# The variable of a binding: its kind, what comes before its name ("this."), and the range of the name.
+# The variable of a binding: (kind, prefix of its name such as "this.", range of the name).
 BindingRange = tuple[BindingKind, str, Range]
 
 
 class _Actions(NamedTuple):
-    """The steps for a match that has some captures."""
+    """The steps to process a match, determined by its captures."""
 
-    bindings: Sequence[tuple[BindingKind, str]]  # with the captures of their texts
-    scopes: Sequence[str]  # with parameters outside of them
+    bindings: Sequence[tuple[BindingKind, str]]  # (kind, capture of the text)
+    scopes: Sequence[str]  # captures of scopes that have parameters outside of them
     singles: Sequence[str]
     has_receiver: bool
     has_tree: bool
@@ -59,7 +59,10 @@ class _Actions(NamedTuple):
 
 @cache
 def _choose_actions(captures: tuple[str, ...]) -> _Actions:
-    """Return the steps for a match with these captures: queries have few combinations of them."""
+    """Return the steps for a match with these captures.
+
+    The result is cached, because queries have few combinations of captures.
+    """
     kinds = _BINDING_KINDS.items() if "binding" in captures else ()
     scopes = set(SCOPES).intersection(captures) if "parameters" in captures else set[str]()
     return _Actions(
@@ -73,24 +76,25 @@ def _choose_actions(captures: tuple[str, ...]) -> _Actions:
 
 
 class FactCollector:
-    """Byte ranges that the matches of one file capture. Equal captures of several matches are one."""
+    """The captured byte ranges of one file. Equal captures of several matches count once."""
 
     def __init__(
         self, parts: Iterable[MatchGroups], constants: Sequence[Mapping[str, str]]
     ) -> None:
         """`constants` are the values of `#set!` by the number of a pattern."""
         self._constants = constants
-        # Starts of chains by the end of their name, and starts of names that are apart from them.
+        # End of a name -> start of its chain; end of a name -> start of the name, if it is separate
+        # from the chain.
         self.uses: dict[int, int] = {}
         self.name_starts: dict[int, int] = {}
-        self.ranks: dict[int, int] = {}  # position in `USE_KINDS` by the end of a name, if not 0
+        self.ranks: dict[int, int] = {}  # end of a name -> position in `USE_KINDS`, if not 0
         self.scopes: dict[Range, VariableScope] = {}
         self.type_scopes: dict[Range, VariableScope] = {}
-        self.bindings: dict[BindingRange, Range] = {}  # with the text of each
-        self.results: dict[Range, None] = {}  # texts of declared results
-        self.import_trees: dict[Range, bool] = {}  # by range: True if they are exported
+        self.bindings: dict[BindingRange, Range] = {}  # variable -> range of its text
+        self.results: dict[Range, None] = {}  # ranges of declared results
+        self.import_trees: dict[Range, bool] = {}  # range -> True if exported
         self._imports: dict[tuple[object, ...], ImportRange] = {}
-        self._statements: dict[Range, str | Range] = {}  # modules of whole statements
+        self._statements: dict[Range, str | Range] = {}  # import statement -> its module
         self._ranges: dict[str, list[Range]] = {name: [] for name in SINGLE_CAPTURES}
         for groups in parts:
             self._collect(groups)
@@ -100,7 +104,7 @@ class FactCollector:
             self._add_uses(rank, self._ranges[kind])
 
     def _collect(self, groups: MatchGroups) -> None:
-        """Add the matches of a part. Most have a single capture, and most of these a single node."""
+        """Add the matches of a part. Most matches have one capture with one node."""
         for pattern, captures in groups.get(OTHER_PATTERNS, ()):
             self._add(pattern, captures)
         for names, matches in groups.items():
@@ -118,7 +122,7 @@ class FactCollector:
                     self._add_other_scope(capture, captures)
 
     def ranges(self, capture: str) -> set[Range]:
-        """Return the ranges of a capture that names no use."""
+        """Return the ranges of a capture other than uses."""
         return set(self._ranges[capture])
 
     def _add_uses(self, rank: int, ranges: list[Range]) -> None:
@@ -131,7 +135,7 @@ class FactCollector:
             self.ranks.update(dict.fromkeys([end for _, end in ranges], rank))
 
     def _add(self, pattern: int, captures: Captures) -> None:
-        """Add a match whose nodes belong together."""
+        """Add a match whose captured nodes belong together."""
         bindings, scopes, singles, has_receiver, has_tree, has_import = _choose_actions(
             tuple(captures)
         )
@@ -151,7 +155,7 @@ class FactCollector:
             self._add_import(captures, self._constants[pattern])
 
     def _add_chains(self, kind: str, matches: Iterable[Match]) -> None:
-        """Add names that are apart from their receivers."""
+        """Add names that are separate nodes from their receivers."""
         ranges, uses, name_starts = self._ranges[kind], self.uses, self.name_starts
         find_start = uses.get
         for _, captures in matches:
@@ -174,7 +178,7 @@ class FactCollector:
                     self.name_starts[end] = name_start
 
     def _add_other_scope(self, capture: str, captures: Captures) -> None:
-        """Add a scope that begins with parameters outside of it."""
+        """Add scopes that have parameters outside of them."""
         scopes = self._scopes_of(capture)
         parameters = captures.get("parameters")
         parameters_start = parameters[0].start_byte if parameters else NEVER
@@ -187,12 +191,15 @@ class FactCollector:
                 scopes[scope_range] = VariableScope(first, start, end, has_members=has_members)
 
     def _add_scopes(self) -> None:
-        """Add the scopes that have no parameters; those of type parameters if there are some."""
+        """Add scopes without parameters; scopes of type parameters only if there are type
+        parameters.
+        """
         for capture in SCOPES:
             if capture != "scope.type_parameters" or self._ranges["type_parameter"]:
                 scopes, has_members = self._scopes_of(capture), capture == "scope.members"
                 for scope_range in self._ranges[capture]:
-                    if scope_range not in scopes:  # else it begins no later, with parameters
+                    # Otherwise the scope with parameters begins no later
+                    if scope_range not in scopes:
                         start, end = scope_range
                         scopes[scope_range] = VariableScope(
                             start, start, end, has_members=has_members
@@ -224,14 +231,15 @@ class FactCollector:
 
     @cached_property
     def ordered_scopes(self) -> Sequence[VariableScope]:
-        """The scopes of variables as `sort_scopes` returns them."""
+        """The scopes of variables, in the order of `sort_scopes`."""
         return sort_scopes(self.scopes.values())
 
     @cached_property
     def imports(self) -> Sequence[ImportRange]:
         """All imports with their modules, in the order of the text.
 
-        A module without names is left out where another import takes names from it.
+        An import of a module without names is left out if another import takes names from that
+        module.
         """
         imports = list(self._imports_with_modules())
         modules_with_names = {item.module for item in imports if item.name or item.local}
@@ -257,9 +265,9 @@ class FactCollector:
 
 
 def _read_ranges(matches: Iterable[Match], capture: str) -> Iterator[Range]:
-    """Yield the ranges of the nodes of a capture, without a step of the interpreter for each.
+    """Yield the ranges of the nodes of a capture, without an interpreter step per node.
 
-    Optional captures are missing in some matches, which are empty then.
+    A match without an optional capture has no captures.
     """
     captures = filter(None, map(_CAPTURES, matches))
     return map(_RANGE, chain.from_iterable(map(itemgetter(capture), captures)))

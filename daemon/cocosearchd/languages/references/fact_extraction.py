@@ -29,11 +29,11 @@ from cocosearchd.languages.references.use_extraction import make_uses
 from cocosearchd.languages.references.variable_scopes import DeclaringScopes, VariableScope
 from cocosearchd.model import Symbol
 
-# A file with more is generated: only its first ones are extracted.
+# A file with more imports or bindings is generated: only the first ones are extracted.
 MAX_IMPORTS = 10_000
 MAX_BINDINGS = 20_000
 
-# Position in bytes; module, name and local name; True if it is exported.
+# (position in bytes, (module, name, local name), is exported)
 _ImportAt = tuple[int, tuple[str, str, str], bool]
 _NO_PATHS: tuple[tuple[str, ...], ...] = ((), (), ())
 _POSITION = itemgetter(0)
@@ -41,7 +41,7 @@ _RESULT: BindingRange = ("return", "", (0, 0))  # a declared result has no name
 
 
 def extract_facts(matches: CodeMatches, data: bytes, symbols: Sequence[Symbol]) -> FactColumns:
-    """Make the facts of a file with these symbols of the matches of its query."""
+    """Make the facts of a file from the matches of its query and its symbols."""
     if not matches.constants:  # most languages have no query
         return NO_COLUMNS
     collector = FactCollector(matches.references, matches.constants)
@@ -85,14 +85,14 @@ def _read_imports(collector: FactCollector, texts: RangeTexts) -> list[_ImportAt
 
 
 def _import_text(part: str | Range | None, texts: RangeTexts) -> str:
-    """Return a module or a name as text, without quotes."""
+    """Return the text of a module or a name, without quotes."""
     if not part:
         return ""
     return (part if isinstance(part, str) else texts.clean(*part)).strip("\"'`<>")
 
 
 def _split_trees(collector: FactCollector, data: bytes) -> Iterator[_ImportAt]:
-    """Yield the names of trees of imports."""
+    """Yield the imported names of import trees."""
     for (start, end), is_exported in sorted(collector.import_trees.items()):
         text = data[start:end].decode("utf-8", "replace")
         is_ascii = len(text) == end - start
@@ -108,7 +108,9 @@ def _make_bindings(
     positions: TextPositions,
     enclosing: EnclosingSymbols,
 ) -> BindingColumns:
-    """Make the bindings of a file, after its uses: those declare the variables of its scopes."""
+    """Make the bindings of a file. Call it after `make_uses`, which declares the variables of
+    scopes.
+    """
     items = [(key[2][0] or text[0], key, text) for key, text in collector.bindings.items()]
     items += [(text[0], _RESULT, text) for text in collector.results]
     items.sort(key=_POSITION)

@@ -1,7 +1,7 @@
-"""Packed code facts of a file: a table of strings and columns of numbers. Pure.
+"""Packs the code facts of a file: a table of strings, and columns of numbers. Pure.
 
-They are packed in the process that parses the file, stored with it, and unpacked to resolve names.
-Names come first in the table of strings, so that they are read without the rest.
+Facts are packed in the process that parses the file, stored with the file, and unpacked to resolve
+names. Names come first in the table of strings, so that they can be read without the rest.
 """
 
 import re
@@ -34,9 +34,10 @@ from cocosearchd.languages.code_facts import (
 _Fact = TypeVar("_Fact", bound=tuple[Any, ...])
 _Values = Sequence[Any] | None
 
-# Bytes of an unpacked table: 50,000 uses in columns of four bytes, and their strings.
+# Largest unpacked table in bytes: enough for 50,000 uses in columns of four bytes, and their
+# strings.
 MAX_TABLE = 8_000_000
-# Definitions that facts may name: more than a file has (`symbols.MAX_SYMBOLS`).
+# Limit of definitions that facts may refer to: more than a file has (`symbols.MAX_SYMBOLS`).
 MAX_SYMBOLS = 1 << 24
 
 _USE_KINDS: tuple[UseKind, ...] = get_args(UseKind)
@@ -44,7 +45,7 @@ _BINDING_KINDS: tuple[BindingKind, ...] = get_args(BindingKind)
 _FLAGS = (False, True)
 _USE_KIND_NUMBERS = {kind: number for number, kind in enumerate(_USE_KINDS)}
 _BINDING_KIND_NUMBERS = {kind: number for number, kind in enumerate(_BINDING_KINDS)}
-# Bytes of the strings; numbers of names, imports, uses and bindings.
+# Size of the strings in bytes; counts of names, imports, uses and bindings.
 _HEADER = struct.Struct("<5I")
 _TYPE_CODES = "BHI"
 _MAX_BYTE = 255
@@ -52,7 +53,7 @@ _BYTES = bytes(range(_MAX_BYTE + 1))
 _SEPARATOR = "\n"  # no string has line breaks
 _IMPORT_COLUMNS, _USE_COLUMNS, _BINDING_COLUMNS = 5, 7, 6
 _MODULE_PARTS = re.compile(r"[\w$@-]+")
-# Names of files that stand for their directory, and endings that imports may write.
+# Names of files that represent their directory, and file extensions that imports may have.
 _DIRECTORY_FILES = frozenset({"index", "__init__", "mod"})
 _FILE_ENDINGS = frozenset(
     {"py", "js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte", "json"}
@@ -62,12 +63,12 @@ _FILE_ENDINGS = frozenset(
 
 
 def pack(facts: CodeFacts) -> bytes:
-    """Pack the facts of a file; none are no bytes, and so are more than `MAX_TABLE` bytes."""
+    """Pack the facts of a file; b"" without facts, or if they exceed `MAX_TABLE` bytes."""
     return pack_columns(make_columns(facts))
 
 
 def pack_columns(facts: FactColumns) -> bytes:
-    """Pack the facts of a file as `pack` does, from their columns."""
+    """Pack the facts of a file from columns, like `pack`."""
     imports, uses, bindings = facts.imports, facts.uses, facts.bindings
     counts = (len(imports.name), len(uses.name), len(bindings.name))
     if not facts.package and not any(counts):
@@ -89,7 +90,7 @@ def pack_columns(facts: FactColumns) -> bytes:
 def unpack(packed: bytes, symbols: int = MAX_SYMBOLS) -> CodeFacts | None:
     """Unpack facts; None for bytes that `pack` did not make.
 
-    None as well if they name a definition that is not among the first `symbols` of the file.
+    The result is also None if a fact refers to a definition beyond the first `symbols` of the file.
     """
     if not packed:
         return NO_FACTS
@@ -102,8 +103,8 @@ def unpack(packed: bytes, symbols: int = MAX_SYMBOLS) -> CodeFacts | None:
 def names(packed: bytes) -> frozenset[str]:
     """Return the unqualified names that packed facts use, import or export.
 
-    The last two parts of the path of each imported module are among them: "flask.app" gives `flask`
-    and `app`, "./a/b.js" gives `a` and `b`. No names for bytes that `pack` did not make.
+    They include the last two parts of each imported module's path: for "flask.app", `flask` and
+    `app`; for "./a/b.js", `a` and `b`. The result is empty for bytes that `pack` did not make.
     """
     try:
         return frozenset(name.decode() for name in encoded_names(packed))
@@ -112,7 +113,7 @@ def names(packed: bytes) -> frozenset[str]:
 
 
 def encoded_names(packed: bytes) -> Sequence[bytes]:
-    """Return the names that `names` returns, in UTF-8 and in the order of the table."""
+    """Return the result of `names` in UTF-8, in the order of the table."""
     try:
         table = _decompress(packed) if packed else b""
         header = _FactHeader(*_HEADER.unpack_from(table)) if packed else _FactHeader(0, 0, 0, 0, 0)
@@ -123,13 +124,13 @@ def encoded_names(packed: bytes) -> Sequence[bytes]:
 
 
 class _StringTable:
-    """The strings of a file, numbered in the order in which they come."""
+    """The strings of a file, numbered in the order of their first occurrence."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         self.numbers: dict[str, int] = {text: number for number, text in enumerate(strings)}
 
     def number(self, texts: Sequence[str]) -> list[int]:
-        """Return the numbers of texts; new ones get the next numbers."""
+        """Return the numbers of texts; new texts get the next numbers."""
         numbers = self.numbers
         for text in dict.fromkeys(texts):
             numbers.setdefault(text, len(numbers))
@@ -144,7 +145,7 @@ class _StringTable:
 
 
 def _collect_names(facts: FactColumns) -> Iterable[str]:
-    """Collect distinct names in the order of the text, "" and "*" left out."""
+    """Collect distinct names in the order of the text, without "" and "*"."""
     collected = dict.fromkeys(facts.uses.name)
     modules = set[str]()
     for module, name, local, _, is_exported in zip(*facts.imports, strict=True):
@@ -158,7 +159,7 @@ def _collect_names(facts: FactColumns) -> Iterable[str]:
 
 
 def _module_names(module: str) -> Sequence[str]:
-    """Return the last two parts of a module's path, without endings and files like `index`."""
+    """Return the last two parts of a module's path, without extensions and files like `index`."""
     parts = _MODULE_PARTS.findall(module)
     if len(parts) > 1 and parts[-1] in _FILE_ENDINGS:
         parts.pop()
@@ -201,7 +202,7 @@ def _binding_columns(bindings: BindingColumns, strings: _StringTable) -> list[Se
 
 
 def _differences(lines: Sequence[int]) -> list[int]:
-    """Return the first line and the steps from line to line. Facts are in the order of lines."""
+    """Return the first line, then the differences between lines. Facts are in the order of lines."""
     return list(map(sub, lines, chain((0,), lines)))
 
 
@@ -226,7 +227,7 @@ def _decompress(packed: bytes) -> bytes:
 
 
 class _FactHeader(NamedTuple):
-    strings: int  # bytes
+    strings: int  # size in bytes
     names: int
     imports: int
     uses: int
@@ -234,7 +235,7 @@ class _FactHeader(NamedTuple):
 
 
 class _FactReader:
-    """Reads an unpacked table. Raises `ValueError` or `struct.error` for any other bytes."""
+    """Reads an unpacked table. Raises `ValueError` or `struct.error` for invalid bytes."""
 
     def __init__(self, table: bytes) -> None:
         self.header = _FactHeader(*_HEADER.unpack_from(table))
@@ -269,7 +270,7 @@ class _FactReader:
         columns: Sequence["array[int]"],
         values: Sequence[_Values],
     ) -> FactTable[_Fact]:
-        """Return facts by columns. Raises `ValueError` for numbers that stand for no value."""
+        """Make a table of facts from columns. Raises `ValueError` for numbers without a value."""
         for column, column_values in zip(columns, values, strict=True):
             if column_values is not None and not _are_below(column, len(column_values)):
                 raise ValueError("a number of a fact stands for no value")
@@ -323,10 +324,10 @@ def _are_below(column: "array[int]", limit: int) -> bool:
 
 
 def _positions(symbols: int) -> range:
-    """Return the positions of definitions that are packed as 0, 1, 2 and so on."""
+    """Return the positions of definitions that the packed numbers 0, 1, 2, … stand for."""
     return range(TOP_LEVEL, symbols)
 
 
 def _sums(steps: "array[int]") -> "array[int]":
-    """Return the lines of steps from line to line. Raises `OverflowError`."""
+    """Return the lines from the differences between them. Raises `OverflowError`."""
     return array("I", accumulate(steps))

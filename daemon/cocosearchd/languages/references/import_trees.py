@@ -1,13 +1,13 @@
-"""Split trees of imports such as `std::{io, fs::{self, File as F}}` into names. Pure, linear."""
+"""Splits import trees such as `std::{io, fs::{self, File as F}}` into names. Pure, linear."""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Braces in each other; more are generated.
+# Nesting depth of braces; code with deeper nesting is generated.
 MAX_DEPTH = 16
 
-# Declarations begin with these words, which are no names of modules.
+# Words at the start of declarations, which are not names of modules.
 _KEYWORDS = re.compile(r"\s*(?:import|use)\b\s*(?:(?:function|const|static|given)\b)?")
 _COMMENT_MARK = re.compile(r"//|/\*")
 _VERSION_PART = re.compile(r"v\d+")
@@ -20,13 +20,13 @@ class ImportPath(NamedTuple):
     """An imported name: `a::b as c` is module "a", name "b", local "c", at an offset."""
 
     module: str
-    name: str  # "": the module itself, "*": all its names
+    name: str  # "" for the module itself, "*" for all its names
     local: str
     offset: int  # in characters
 
 
 def split_import_tree(text: str) -> Iterator[ImportPath]:
-    r"""Yield each imported name of a declaration, in the order of the text.
+    r"""Yield the imported names of a declaration, in the order of the text.
 
     Names are separated by `::`, `\` or `.`, renamed by `as` or `=>`. `*` and `_` mean all names.
     """
@@ -71,7 +71,7 @@ class _Names:
             self._offset = offset
 
     def make_path(self, prefix: tuple[str, ...], separator: str) -> Iterator[ImportPath]:
-        """Yield the path of the names, nothing without a name."""
+        """Yield the import path of the names; nothing without a name."""
         if self.parts:
             yield _make_path((*prefix, *self.parts), self._alias, self._offset, separator)
 
@@ -91,7 +91,7 @@ def _make_path(
 
 
 def _blank_comments(text: str) -> str:
-    """Replace comments by blanks; one that is not closed ends with the text."""
+    """Replace comments by blanks. An unclosed comment ends with the text."""
     pieces = list[str]()
     position = 0
     while mark := _COMMENT_MARK.search(text, position):
@@ -104,7 +104,7 @@ def _blank_comments(text: str) -> str:
 
 
 def last_part(module: str) -> str:
-    """Return the name that a path of a package gives it in Go: its last part without a version."""
+    """Return the default name of a Go package: the last part of its path, without a version."""
     parts = [part for part in module.split("/") if part]
     if len(parts) > 1 and _VERSION_PART.fullmatch(parts[-1]):
         parts.pop()

@@ -1,4 +1,4 @@
-"""Reads facts of manifests in JSON: names of packages, and names that stand for source paths. Pure.
+"""Reads facts from JSON manifests: names of packages, and aliases of source paths. Pure.
 
 `package.json` exports itself under the name of its package. `tsconfig.json` and the field `imports`
 of `package.json` map names to paths: `"@/*": ["./src/*"]` is an import of "./src/*" with the name
@@ -12,7 +12,7 @@ from typing import Any
 
 from cocosearchd.languages.code_facts import NO_FACTS, CodeFacts, Import
 
-# Larger manifests are generated. Names of one manifest, and targets of one name.
+# Limits: bytes of a manifest (larger ones are generated), names of a manifest, targets of a name.
 MAX_PACKAGE_BYTES = 256 * 1024
 MAX_NAMES = 500
 _MAX_TARGETS = 4
@@ -20,13 +20,13 @@ _MAX_TEXT = 200
 
 _TYPESCRIPT_SETTINGS = re.compile(r"(?:^|/)(?:ts|js)config(?:\.[\w-]+)*\.json$")
 _PACKAGE = re.compile(r"(?:^|/)package\.json$")
-# Strings stay, comments go, and so do commas before a closing bracket.
+# Comments and final commas are removed; strings stay unchanged.
 _COMMENT = re.compile(rb'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)')
 _FINAL_COMMA = re.compile(rb",(?=\s*[}\]])")
 
 
 def extract_package_facts(path: str, data: bytes) -> CodeFacts:
-    """Return the facts of a manifest; none of other files, and of a manifest that is no JSON."""
+    """Return the facts of a manifest; no facts for other files and for invalid JSON."""
     read = _reader_of(path)
     if read is None or len(data) > MAX_PACKAGE_BYTES:
         return NO_FACTS

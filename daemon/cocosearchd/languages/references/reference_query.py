@@ -36,23 +36,23 @@ from importlib import resources
 
 from cocosearchd.languages.code_facts import UseKind
 
-# Ending of the names of the user's files, without `.scm`: "python.references".
+# End of the names of the user's query files, without `.scm`: "python.references".
 SUFFIX = ".references"
-# A text that starts with it replaces the built-in query, any other text extends it.
+# A query that starts with this text replaces the built-in query; any other query extends it.
 REPLACE = "; replace"
 
-# A query that captures none of these finds nothing.
+# A query without any of these captures finds nothing.
 CAPTURE = re.compile(r"@(?:name|call|type|inherit|binding|import|package)\b")
 # Kinds of uses: if patterns of several kinds capture a name, the last one wins.
 USE_KINDS: tuple[UseKind, ...] = ("name", "type", "call", "inherit")
 SCOPES = ("scope", "scope.members", "scope.type_parameters")
-# Captures that say all by themselves.
+# Captures that are complete without other captures.
 SINGLE_CAPTURES = (
     *(*USE_KINDS, *SCOPES, "binding.return"),
     *("definition", "ignored", "types", "quoted_type", "no_types", "type_parameter"),
     *("variable", "outer", "package"),
 )
-# Captures of patterns whose matches depend on no other match, nor on their order.
+# Captures of patterns with independent matches: they depend on no other match and on no order.
 INDEPENDENT_CAPTURES = frozenset(
     {
         *(frozenset({capture}) for capture in SINGLE_CAPTURES),
@@ -64,14 +64,14 @@ _INHERITS = re.compile(r"; inherits: ([\w, ]+)\n")
 # Value of `import.local`: the last part of the module, without its version.
 LAST_PART = "(last)"
 
-# Pairs of a name of a file, without `.scm`, and its text.
+# Pairs of (name of a query file without `.scm`, its text).
 Overrides = tuple[tuple[str, str], ...]
 
 
 def reference_query_text(language: str, grammar: str, overrides: Overrides = ()) -> str:
     """Return the query of a language with the user's additions; "" without one.
 
-    A grammar that differs from its language may have a query of its own: tsx.
+    A grammar that differs from its language, such as tsx, may have a separate query.
     """
     text = _built_in(grammar) or _built_in(language)
     for name, addition in overrides:
@@ -82,7 +82,7 @@ def reference_query_text(language: str, grammar: str, overrides: Overrides = ())
 
 @cache
 def _built_in(name: str) -> str:
-    """Return a built-in query with those that its first line names, "; inherits: a, b"."""
+    """Return a built-in query, preceded by the queries that its line `; inherits: a, b` names."""
     file = resources.files("cocosearchd.languages") / "references" / f"{name}.scm"
     if not file.is_file():
         return ""

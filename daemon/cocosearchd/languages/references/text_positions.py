@@ -1,4 +1,4 @@
-"""Lines, columns and regions of a text, for positions that only move forward. Pure."""
+"""Finds lines, columns and regions of a text, mostly for ascending positions. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from itertools import accumulate, chain
 
 
 class TextPositions:
-    """Lines and columns of byte positions, from 1; columns count characters."""
+    """Converts byte positions to lines and columns, from 1. Columns count characters."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -16,11 +16,11 @@ class TextPositions:
         self._starts.pop()  # the end of the last line
 
     def find_line(self, position: int) -> int:
-        """Return the line of any position."""
+        """Return the line of a position. Positions may come in any order."""
         return bisect_right(self._starts, position)
 
     def locate(self, positions: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return lines and columns of ascending positions."""
+        """Return the lines and columns of ascending positions."""
         lines = list(map(partial(bisect_right, self._starts), positions))
         starts = self._starts
         if self._data.isascii():
@@ -31,7 +31,7 @@ class TextPositions:
         return lines, list(self._count_characters(lines, positions))
 
     def _count_characters(self, lines: Iterable[int], positions: Iterable[int]) -> Iterator[int]:
-        """Yield the columns of positions: each character of a line is counted once."""
+        """Yield the columns of ascending positions. Each character of a line is decoded only once."""
         last_line, start, column = 0, 0, 1
         for line, position in zip(lines, positions, strict=True):
             if line != last_line:
@@ -42,14 +42,14 @@ class TextPositions:
 
 
 class Regions:
-    """Byte ranges that may nest, looked up at positions that only move forward."""
+    """Byte ranges that may nest, for look-ups at ascending positions."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         self._waiting = sorted(ranges, reverse=True)
         self._end = 0
 
     def cover(self, position: int) -> bool:
-        """Return True if a range has this position."""
+        """Return True if a range contains this position."""
         while self._waiting and self._waiting[-1][0] <= position:
             self._end = max(self._end, self._waiting.pop()[1])
         return position < self._end

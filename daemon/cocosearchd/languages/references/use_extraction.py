@@ -1,4 +1,4 @@
-"""Makes the uses of a file of the byte ranges that its query captured. Pure.
+"""Makes the uses of a file from the byte ranges that its query captured. Pure.
 
 This is the inner loop of the first index: work is done where scopes and symbols change, and little
 for each use.
@@ -34,16 +34,16 @@ from cocosearchd.languages.references.variable_scopes import (
     sort_scopes,
 )
 
-# A file with more is generated: only its first ones are extracted.
+# A file with more uses is generated: only the first ones are extracted.
 MAX_USES = 50_000
-# Characters of a name, as of the names of symbols.
+# Largest length of a name in characters, like that of names of symbols.
 MAX_NAME = 400
-# Characters of all long receivers of a file: a chain of 1,000 names has 1,000 receivers.
+# Characters of all receivers of a file together: a chain of 1,000 names has 1,000 receivers.
 MAX_RECEIVERS = 1_000_000
 
 _CHAIN_BYTES = MAX_NAME + 5 * MAX_TEXT
 _TYPE_RANK = USE_KINDS.index("type")
-# A written type in quotes, and the names in it.
+# A type written in quotes, and the names in it.
 _QUOTED_TYPE = re.compile(rb"[\w.\[\], |\x80-\xff]+")
 _TYPE_NAME = re.compile(rb"[A-Za-z_\x80-\xff][\w.\x80-\xff]*")
 
@@ -87,7 +87,7 @@ def make_uses(
 
 
 def _drop_overlapping(is_use: list[bool], name_starts: Sequence[int]) -> None:
-    """Drop names that do not begin after all before them: those of code with errors may overlap."""
+    """Drop names that overlap earlier names, which happens in code with syntax errors."""
     last_start = -1
     for number in compress(range(len(is_use)), is_use.copy()):
         is_use[number] = name_starts[number] > last_start
@@ -105,7 +105,7 @@ def _add_quoted_types(collector: FactCollector, data: bytes) -> None:
 
 
 def _drop_declared(collector: FactCollector) -> None:
-    """Drop names where they are declared."""
+    """Drop the names of declarations, which are no uses."""
     uses = collector.uses
     for _, end in collector.ranges("definition"):
         uses.pop(end, None)
@@ -116,7 +116,7 @@ def _drop_declared(collector: FactCollector) -> None:
 
 
 def _merge(ranges: Iterable[Range]) -> Iterator[Range]:
-    """Merge ranges that nest or overlap, in order."""
+    """Yield ranges in order; ranges that nest or overlap are merged."""
     last_start, last_end = -1, -1
     for start, end in sorted(ranges):
         if start >= last_end:
@@ -130,7 +130,7 @@ def _merge(ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def _drop_ignored(ends: list[int], ranges: Iterable[Range]) -> list[int]:
-    """Return the ends of names, in order, that are outside of all ranges."""
+    """Return the ends that are outside of all ranges, in order."""
     remaining: list[int] = []
     position = 0
     for start, end in _merge(ranges):
@@ -141,7 +141,7 @@ def _drop_ignored(ends: list[int], ranges: Iterable[Range]) -> list[int]:
 
 
 def _rank_types(ends: list[int], collector: FactCollector) -> None:
-    """Make types of the plain names inside of types."""
+    """Give plain names inside of types the kind "type"."""
     ranks = collector.ranks
     position = 0
     for start, end in _merge(collector.ranges("types")):
@@ -168,39 +168,44 @@ def _positions_of_names(ranges: Iterable[Range], texts: RangeTexts) -> list[tupl
     return list(zip(map(_START, ordered), texts.read_all(ordered), strict=True))
 
 
-# A name, its receiver, the variable that both begin with, and the offset of the name in bytes.
+# (name, receiver, variable at the start of the chain, offset of the name in bytes)
 _Chain = tuple[str, str, str, int]
 _NO_NAME: _Chain = ("", "", "", 0)
-_START = itemgetter(0)  # of a range
+_START = itemgetter(0)  # the start of a range
 _NAME, _RECEIVER, _VARIABLE, _OFFSET = map(itemgetter, range(4))
 
 
 class _ChainSplitter:
-    """Splits the chains of one file. Equal texts are split once."""
+    """Splits the chains of one file, with a cache: equal texts are split once."""
 
     def __init__(self, data: bytes, name_starts: Mapping[int, int]) -> None:
-        """`name_starts` has the starts of names that are apart from their receivers, by end."""
+        """`name_starts` maps ends of names to their starts, for names separate from their
+        receivers.
+        """
         self._data = data
         self._name_starts = name_starts
         self._receiver_characters = 0
-        self._other_chains: dict[tuple[bytes, int], _Chain] = {}  # by text and offset of the name
+        # Keyed by text and offset of the name
+        self._other_chains: dict[tuple[bytes, int], _Chain] = {}
 
     def split_all(self, starts: Sequence[int], ends: Sequence[int]) -> list[_Chain]:
-        """Split the chains in some ranges. `_NO_NAME` has no name, or a long one."""
+        """Split the chains in some ranges; `_NO_NAME` for a chain without a name or with a long
+        name.
+        """
         data = self._data
-        # the text of a longer chain is long to read, and there may be many
+        # longer texts are not read: reading them is slow, and there may be many
         texts = [
             data[start:end] if end - start <= MAX_TEXT else b""
             for start, end in zip(starts, ends, strict=True)
         ]
-        # calls are no plain names, and too different from each other to be remembered
+        # chains with calls are not plain, and too varied to be worth caching
         return [
             (b"(" not in text and _split_names(text)) or self._split(text, start, end)
             for text, start, end in zip(texts, starts, ends, strict=True)
         ]
 
     def _split(self, text: bytes, start: int, end: int) -> _Chain:
-        """Split a chain that is not plain; its text is empty if it is too long."""
+        """Split a chain that is not plain. `text` is empty if the chain is long."""
         name_start = self._name_starts.get(end, WHOLE_CHAIN)
         key = text, name_start - start if name_start >= start else WHOLE_CHAIN
         chain = self._other_chains.get(key)
@@ -215,7 +220,7 @@ class _ChainSplitter:
         return chain
 
     def _split_other(self, start: int, end: int, name_start: int) -> _Chain:
-        # the receiver of a longer chain is too long, whatever it is
+        # the receiver of a longer chain is too long in any case
         first = max(start, end - _CHAIN_BYTES)
         offset = name_start - first if name_start >= first else WHOLE_CHAIN
         offset, name, receiver = split_chain(self._data[first:end], offset)
@@ -227,7 +232,7 @@ class _ChainSplitter:
 
 @lru_cache(REMEMBERED_TEXTS)
 def _split_names(text: bytes) -> _Chain | None:
-    """Split a chain of plain names with dots; return None for any other one."""
+    """Split a chain of plain names with dots; return None for any other chain."""
     chain = text.decode("utf-8", "replace")
     if chain.isidentifier():
         return chain, "", chain, 0

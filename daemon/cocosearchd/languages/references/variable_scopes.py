@@ -1,7 +1,7 @@
-"""Scopes of a file and the variables that are declared in them. Pure.
+"""Finds the scopes of a file and the variables that they declare. Pure.
 
-Positions are bytes. Scopes nest; all work is linear in the number of scopes, variables and uses.
-This is an inner loop of the first index: scopes are sorted once, and most declare nothing.
+Positions are bytes. Scopes nest. All work is linear in the number of scopes, variables and uses.
+This is an inner loop of the first index: scopes are sorted only once, and most declare nothing.
 """
 
 import sys
@@ -15,9 +15,10 @@ _START, _VALID_FROM, _END = map(attrgetter, ("start", "valid_from", "end"))
 
 
 class VariableScope:
-    """A scope: its variables are declared from `start`, and valid from `valid_from`, until `end`.
+    """A scope. Variables are declared between `start` and `end`, and valid from `valid_from` on.
 
-    The variables of `has_members` are valid directly inside, and not in scopes inside of it.
+    With `has_members`, its variables are members: they are valid only directly inside of it, not in
+    inner scopes.
     """
 
     __slots__ = ("end", "has_members", "names", "outer_names", "start", "valid_from")
@@ -27,8 +28,8 @@ class VariableScope:
         self.valid_from = valid_from
         self.end = end
         self.has_members = has_members
-        self.names: Set[str] = _NO_NAMES  # declared inside
-        self.outer_names: Set[str] = _NO_NAMES  # of those, the ones that are declared further out
+        self.names: Set[str] = _NO_NAMES  # names that occur as variables inside
+        self.outer_names: Set[str] = _NO_NAMES  # those of them that an outer scope declares
 
     def declared(self) -> Set[str]:
         """Return the names that the scope declares itself."""
@@ -36,9 +37,9 @@ class VariableScope:
 
 
 def sort_scopes(scopes: Iterable[VariableScope]) -> list[VariableScope]:
-    """Return scopes by start, the last one first; of those with one start, the inner one first."""
+    """Sort scopes by descending start; of scopes with equal starts, the inner one comes first."""
     ordered = sorted(scopes, key=_END)
-    ordered.sort(key=_START, reverse=True)  # keeps the order of equal ones
+    ordered.sort(key=_START, reverse=True)  # a stable sort keeps the order by end
     return ordered
 
 
@@ -47,9 +48,9 @@ def declare_variables(
     variables: Iterable[tuple[int, str]],
     outer_names: Iterable[tuple[int, str]],
 ) -> None:
-    """Add names to the innermost scopes around them. Names outside of all scopes are left out.
+    """Add names to their innermost scopes. Names outside of all scopes are ignored.
 
-    `ordered` scopes are as `sort_scopes` returns them.
+    `ordered` scopes are in the order of `sort_scopes`.
     """
     for scope, names in _names_by_scope(ordered, variables):
         scope.names = names
@@ -60,7 +61,7 @@ def declare_variables(
 def _names_by_scope(
     ordered: Sequence[VariableScope], names: Iterable[tuple[int, str]]
 ) -> Iterable[tuple[VariableScope, set[str]]]:
-    """Return the names that are directly inside of each scope, for the scopes that have some."""
+    """Return the scopes with names directly inside of them, and these names."""
     by_scope: dict[VariableScope, set[str]] = {}
     waiting = list(ordered)
     open_scopes: list[VariableScope] = []
@@ -81,23 +82,24 @@ def _drop_ended(open_scopes: list[VariableScope], position: int) -> None:
 
 
 class DeclaringScopes:
-    """The scopes that declare variables, for positions that only move forward."""
+    """The scopes that declare variables, for look-ups at ascending positions."""
 
     def __init__(self, ordered: Sequence[VariableScope]) -> None:
-        """`ordered` scopes are as `sort_scopes` returns them."""
+        """`ordered` scopes are in the order of `sort_scopes`."""
         self._waiting = list(ordered)
         self._open: list[VariableScope] = []
-        self._next_change = 0  # the open scopes stay the same until there
+        self._next_change = 0  # until this position, the open scopes stay the same
         self._declaring: dict[str, list[VariableScope]] = {}
         self._names: set[str] = set().union(*(scope.names for scope in ordered if scope.names))
 
     def find_inner(self, position: int, name: str, outer_start: int) -> VariableScope | None:
-        """Return the innermost scope around a position that declares a name.
+        """Return the innermost scope around a position that declares a name; None without one.
 
-        None as well if it begins like the outermost of those from `outer_start` on: a constructor
-        has two scopes that begin with its parameters.
+        The result is also None if that scope begins at the same byte as the outermost scope from
+        `outer_start` on. This is because a constructor has two scopes that begin with its
+        parameters.
         """
-        if name not in self._names:  # declared nowhere
+        if name not in self._names:  # no scope declares it
             return None
         if position >= self._next_change:
             self._move_to(position)
@@ -131,9 +133,10 @@ class DeclaringScopes:
 
 
 class ValidVariables:
-    """The variables that are valid at a position, by name: most names are no variable anywhere.
+    """Tells whether a name is a valid variable at a position.
 
-    Variables of a scope are valid in all scopes inside of it, members directly in it alone.
+    Variables are indexed by name, because most names are no variables anywhere. Variables of a
+    scope are valid in all its inner scopes; members are valid only directly in their scope.
     """
 
     def __init__(self, scopes: Iterable[VariableScope]) -> None:
@@ -158,7 +161,7 @@ class ValidVariables:
         self._innermost = _InnermostScopes(self._scopes if self._members else ())
 
     def find_valid(self, names: Iterable[str], ends: Iterable[int]) -> list[bool]:
-        """Return, for names that end at some positions, if each is a variable or a member there."""
+        """Return for each name whether it is a variable or a member where it ends."""
         variables, is_valid = self._names, self._is_valid
         return [
             name in variables and is_valid(name, end - 1)
@@ -173,7 +176,9 @@ class ValidVariables:
 
 
 def _join_ranges(ranges: Sequence[tuple[int, int]]) -> Sequence[int]:
-    """Return starts and ends of ranges in turn, ascending; ranges that nest or touch are one."""
+    """Return alternating starts and ends of ranges, ascending; touching and nested ranges are
+    merged.
+    """
     if len(ranges) == 1:
         start, end = ranges[0]
         return ranges[0] if end > start else ()
@@ -193,7 +198,7 @@ class _InnermostScopes:
         self._starts = [0]
         self._scopes: list[VariableScope | None] = [None]
         open_scopes: list[VariableScope] = []
-        # of scopes with one range, the first is the innermost
+        # of scopes with equal ranges, the first is the innermost
         latest_first = sorted(scopes, key=_END)
         latest_first.sort(key=_VALID_FROM, reverse=True)
         for scope in reversed(latest_first):
