@@ -1,1 +1,1 @@
-"""Comments, definitions, tokens and roles of paths, found by patterns without a syntax tree."""
+"""Finds comments, definitions, tokens and roles of paths by patterns, without a syntax tree."""

@@ -14,10 +14,10 @@ from cocosearchd.languages.patterns.delimited_text import Enclosure, SpanFinder
 
 @dataclass(frozen=True)
 class CommentStyle:
-    """Marks of comments, docstrings included.
+    """The marks of comments, including docstrings.
 
-    A line mark counts at the begin of a line or after a blank. A leading mark counts only as the
-    first of its line, as it also has another meaning.
+    A line mark counts at the start of a line or after a blank. A leading mark counts only as the
+    first text of a line, because it has another meaning elsewhere.
     """
 
     line_marks: tuple[str, ...] = ()
@@ -26,9 +26,9 @@ class CommentStyle:
 
     @cached_property
     def finder(self) -> SpanFinder:
-        """Finder of the comments of a text."""
-        # Each alternative begins with its mark, which a search can skip to: the check of what
-        # stands before the mark comes behind it.
+        """A finder of the comments in a text."""
+        # Each alternative begins with its mark, because a search can skip to a literal. Therefore
+        # the check of the character before the mark comes after the mark.
         expressions = [
             rf"{mark}(?<!\S{mark})[^\n]*" for mark in map(re.escape, self.line_marks)
         ] + [rf"(?m:^[ \t]*+){re.escape(mark)}[^\n]*" for mark in self.leading_marks]
@@ -36,7 +36,7 @@ class CommentStyle:
 
     @cached_property
     def worded_marks(self) -> tuple[str, ...]:
-        """Marks that have letters, and so would count as words of the comment."""
+        """Marks with letters, which would otherwise count as words of the comment."""
         marks = (*self.line_marks, *self.leading_marks, *_enclosing_marks(self.enclosures))
         return tuple(mark.strip() for mark in marks if any(map(str.isalpha, mark)))
 
@@ -66,7 +66,7 @@ C_LIKE_OR_HASH = CommentStyle(("//", "#"), (_SLASH_STAR,))
 C_LIKE_OR_TAGS = CommentStyle(("//",), (_SLASH_STAR, _TAG))
 HASH_OR_C_BLOCKS = CommentStyle(("#",), (_SLASH_STAR,))
 HASH_OR_QUOTES = CommentStyle(("#",), (_QUOTES,))
-# An immediate operand of ARM, `#1`, is no comment.
+# `#` needs a blank after it: an immediate operand of ARM, such as `#1`, is no comment.
 ASSEMBLY = CommentStyle((";", "//", "# ", "@ "), (_SLASH_STAR,))
 CMAKE = CommentStyle(("#",), (Enclosure("#[[", "]]"),))
 HASKELL = CommentStyle(("--",), (_CURLY_DASH,))
@@ -85,5 +85,5 @@ POWERSHELL = CommentStyle(("#",), (Enclosure("<#", "#>"),))
 PYTHON = CommentStyle(("#",), (_QUOTES, _APOSTROPHES))
 RUBY = CommentStyle(("#",), (Enclosure("=begin", "\n=end", begins_line=True),))
 SQL = CommentStyle(("--",), (_SLASH_STAR,))
-# Elsewhere in a line the quote begins a string.
+# Elsewhere in a line, the quote begins a string.
 VIM = CommentStyle(leading_marks=('"',))

@@ -18,18 +18,18 @@ _MARKS = re.compile(
     re.MULTILINE,
 )
 _COMMENT_LIMIT = 20_000  # characters of one file
-# characters: comments of a shorter text do not reach the limit, with any separators between them
+# Characters: the comments of a shorter text cannot reach the limit, whatever separates them.
 LONG_TEXT = _COMMENT_LIMIT // 2
 
 
 def comment_style(language: str) -> CommentStyle:
-    """Return the comment style of a language id; that of a kind is that of its language."""
-    info = blocks.language_info(language)
-    return NO_COMMENTS if info is None else info.comments
+    """Return the comment style of a language id. A dialect has the style of its base language."""
+    language_row = blocks.language_info(language)
+    return NO_COMMENTS if language_row is None else language_row.comments
 
 
 def find_comment_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Find the spans of comments and docstrings, in characters; none in prose and data."""
+    """Find the spans of comments and docstrings, in characters; empty for prose and data."""
     return [(span.start, span.end) for span in comment_style(language).finder.spans(text)]
 
 
@@ -49,10 +49,10 @@ def extract_comments(text: str, language: str) -> str:
 
 
 def extract_local_comments(text: str, language: str) -> str | None:
-    """Extract the comments of a part of a file, or None if they depend on the text around it.
+    """Extract the comments of a part of a file; None if they depend on the text around it.
 
-    If all parts have them, and the file is not `LONG_TEXT`, they are together the result of
-    `extract_comments` for the file.
+    If no part gives None, and the file is not longer than `LONG_TEXT`, the results together equal
+    that of `extract_comments` for the file.
     """
     spans = find_comment_spans(text, language)
     extracted = "\n".join([text[start:stop] for start, stop in spans])
@@ -70,7 +70,7 @@ def _has_worded_marks(extracted: str, language: str) -> bool:
 
 
 def _has_open_enclosure(text: str, spans: Sequence[tuple[int, int]], style: CommentStyle) -> bool:
-    """Detect an opening mark without its closing mark, which may be in the rest of the file."""
+    """Return True if an opening mark has no closing mark, which may be in the rest of the file."""
     present = [enclosure for enclosure in style.enclosures if enclosure.opener in text]
     if not present:
         return False
@@ -95,9 +95,9 @@ def _begins_unclosed(comments: Sequence[str], enclosure: Enclosure) -> bool:
 
 
 def _comment_blocks(text: str, spans: Sequence[tuple[int, int]], licences: bool) -> Iterator[str]:
-    """Join comments with only blanks between them to blocks, each begun by the end of a line.
+    """Yield blocks of comments that have only blanks between them, up to `_COMMENT_LIMIT`.
 
-    Stops at `_COMMENT_LIMIT`.
+    Each comment in a block is preceded by a line end.
     """
     size = 0
     block = ""

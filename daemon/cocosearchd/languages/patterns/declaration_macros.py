@@ -1,9 +1,10 @@
-"""Blanks macros inside of declarations, which grammars of C++ cannot read. Pure."""
+"""Blanks macros in declarations that the grammars of C++ cannot read. Pure."""
 
 import re
 
 _GRAMMARS = frozenset({"cpp", "objc"})
-# `class EXPORT Name {`, `struct API(x) Name final : Base`; bounded, so that the search is linear.
+# `class EXPORT Name {`, `struct API(x) Name final : Base`. All repetitions are bounded, so that the
+# search is linear.
 _MACRO = re.compile(
     rb"\b(?:class|struct|union)[ \t]{1,8}"
     rb"([A-Z][A-Z0-9_]{2,60}(?:\([^()\n]{0,60}\))?)"
@@ -11,7 +12,7 @@ _MACRO = re.compile(
 )
 
 
-# Annotations after a declaration, for the analysis of threads: `int count GUARDED_BY(mutex);`
+# Annotations after a declaration, for thread-safety analysis: `int count GUARDED_BY(mutex);`
 _ANNOTATION = re.compile(
     rb"(?<=[\w)\]])[ \t\n]{1,60}((?:[A-Z]{2,20}_){0,2}(?:PT_)?(?:GUARDED_BY|GUARDED_VAR|LOCKS_EXCLUDED"
     rb"|LOCKS_REQUIRED|LOCK_RETURNED|REQUIRES|REQUIRES_SHARED|EXCLUDES|ACQUIRED_AFTER"
@@ -21,7 +22,7 @@ _ANNOTATION = re.compile(
 
 
 def blank_declaration_macros(grammar: str, data: bytes) -> bytes:
-    """Return a text with such macros as blanks: the same positions, and a tree without errors."""
+    """Replace such macros by blanks. Positions do not change, and the tree has fewer errors."""
     if grammar not in _GRAMMARS:
         return data
     return _ANNOTATION.sub(_blank, _MACRO.sub(_blank, data))

@@ -1,8 +1,8 @@
-"""Definitions by regular expressions, for text without a syntax tree.
+"""Finds definitions by regular expressions, for text without a syntax tree.
 
-The rules are line-based and ignore scopes, so that they hold for every language and for broken
-files. `definition_rules` has the keywords and the values; half a point less counts a definition
-that is indented by more than four columns.
+The rules are line-based and ignore scopes, so that they work for every language and for broken
+files. `definition_rules` has the keywords and values. A definition that is indented by more than
+four columns counts half a point less.
 
 Segments hold the definitions: if they change, raise `search.lexical.segments.segment_files.FORMAT`.
 """
@@ -26,9 +26,11 @@ from cocosearchd.languages.patterns.definition_rules import (
 
 _NESTED = 0.5
 _NESTED_COLUMNS = 4
-_ALL_KEYWORDS = keyword_values(info.definitions for info in language_table.languages())
-# A line that a keyword expression matches has one of these as a word, delimited by ASCII characters
-# that are in no word.
+_ALL_KEYWORDS = keyword_values(
+    language_row.definitions for language_row in language_table.languages()
+)
+# Every line that the keyword expression matches contains one of these as a word, delimited by ASCII
+# characters that are part of no word.
 KEYWORDS = tuple(dict.fromkeys(keyword.strip("#!") for keyword in _ALL_KEYWORDS))
 _MODIFIER = "|".join(MODIFIERS.split())
 _KEYWORD = "|".join(sorted((re.escape(word) for word in _ALL_KEYWORDS), key=len, reverse=True))
@@ -40,7 +42,7 @@ _DEFINITION = re.compile(
     (?:<[^>\n]*>[ \t]*)?(?:self\.)?(?P<name>{_NAME})(?P<rest>[^\n]{{0,120}})""",
     re.MULTILINE | re.VERBOSE,
 )
-# Words that stand where the expressions of functions expect a name.
+# Words that the expressions for functions would take for a name.
 _CONTROL = {
     "if", "for", "while", "switch", "catch", "return", "else", "do", "sizeof", "with", "synchronized", "using", "lock",
     "foreach", "function", "new",
@@ -51,7 +53,7 @@ _BODY = re.compile(r"^[^;]*?(?:\{|:|\bfinal\b)|^\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Defined name with its offset in the text and its value."""
+    """A defined name with its offset in the text and its value."""
 
     name: str
     offset: int  # characters
@@ -61,12 +63,12 @@ class Definition:
 def find_definitions(
     text: str, language: str, lines: Sequence[int] | None = None
 ) -> list[Definition]:
-    """Find every definition in order of offset; a dotted name is followed by its last part.
+    """Find all definitions in order of offset. A dotted name is followed by its last part.
 
-    `lines`, from 0, are those that have one of `KEYWORDS`; None: unknown.
+    `lines` are the numbers, from 0, of the lines with one of `KEYWORDS`; None if unknown.
     """
-    info = blocks.language_info(language)
-    rules = COMMON_RULES if info is None else info.definitions
+    language_row = blocks.language_info(language)
+    rules = COMMON_RULES if language_row is None else language_row.definitions
     matches = _DEFINITION.finditer(text) if lines is None else _match_lines(text, lines)
     keyword_definitions = list(_keyword_definitions(matches, rules))
     functions = list(_functions(text, rules.functions))
@@ -75,7 +77,7 @@ def find_definitions(
         for item in sorted(keyword_definitions + functions, key=attrgetter("offset"))
         for part in _with_last_part(item)
     ]
-    if not functions:  # one expression has no duplicates
+    if not functions:  # the keyword expression alone gives no duplicates
         return names
     firsts = dict[tuple[str, int], Definition]()
     for item in names:
@@ -84,10 +86,12 @@ def find_definitions(
 
 
 def _match_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
-    """Match the definitions of lines, as in the full text: no match is longer than its line."""
+    """Match the definitions on some lines. The matches are as in the full text: none exceeds its
+    line.
+    """
     if not lines:
         return
-    # characters, without the ends of lines
+    # in characters, not counting line ends
     offsets = list(accumulate(map(len, text.split("\n")), initial=0))
     for line in lines:
         if match := _DEFINITION.match(text, offsets[line] + line):
@@ -105,7 +109,7 @@ def _keyword_definitions(
 
 
 def _value(keyword: str, rest: str, rules: DefinitionRules) -> float | None:
-    """Value of the definition that a keyword begins; None if it begins none in this language."""
+    """Return the value of a definition with a keyword; None if the keyword defines nothing here."""
     if keyword in rules.body_keywords and not _BODY.match(rest):
         return None
     for rule in rules.values_by_rest:
@@ -115,7 +119,7 @@ def _value(keyword: str, rest: str, rules: DefinitionRules) -> float | None:
 
 
 def _functions(text: str, patterns: Iterable[FunctionPattern]) -> Iterator[Definition]:
-    """Find functions that no keyword begins."""
+    """Find functions that do not begin with a keyword."""
     for pattern in patterns:
         if pattern.may_match(text):
             for match in pattern.expression.finditer(text):

@@ -1,8 +1,8 @@
-r"""Search for comments and other text between two marks, in linear time; pure.
+r"""Searches comments and other text between two marks, in linear time. Pure.
 
-A regular expression such as `/\*.*?\*/` searches for the end again at each begin, which costs
-minutes for a MiB of begins without an end. Here the first begin without an end shows that no later
-one has an end either.
+A regular expression such as `/\*.*?\*/` searches for the end again at each start. For one MiB of
+starts without an end, that takes minutes. Here, the first start without an end shows that no later
+start has an end either.
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """Two marks and the text between them.
+    """Two marks that enclose a text.
 
-    `begins_line`: the opening mark counts only at the begin of a line.
+    With `begins_line`, the opening mark counts only at the start of a line.
     """
 
     opener: str
@@ -25,13 +25,15 @@ class Enclosure:
 
     @property
     def opening(self) -> str:
-        """Expression for the opening mark; it begins with the mark, which a search can skip to."""
+        """The expression for the opening mark. It begins with the mark, so that a search can skip
+        to it.
+        """
         mark = re.escape(self.opener)
         return rf"{mark}(?<![^\n]{mark})" if self.begins_line else mark
 
 
 class TextSpan(NamedTuple):
-    """Span of a text in characters, marks included.
+    """A span of a text in characters, including the marks.
 
     `enclosure` is None for a match of the `beside` expression.
     """
@@ -42,10 +44,11 @@ class TextSpan(NamedTuple):
 
 
 class SpanFinder:
-    """Finder of enclosures, and of matches of one more expression, such as line comments.
+    """A finder of enclosures and of one additional expression, such as line comments.
 
-    At one offset, enclosures come before the expression, and earlier ones before later ones.
-    The expression has to be linear, without groups, and never matches an empty text.
+    At one offset, enclosures have priority over the expression `beside`, and earlier enclosures
+    over later ones. The expression must be linear, without groups, and must not match an empty
+    text.
     """
 
     def __init__(self, enclosures: Sequence[Enclosure], beside: str = "") -> None:
@@ -67,7 +70,7 @@ class SpanFinder:
     def spans(self, text: str) -> list[TextSpan]:
         """Find all spans, in order, without overlaps.
 
-        An opening mark without its closing mark is no span.
+        An opening mark without a closing mark is no span.
         """
         usable = tuple(
             enclosure
@@ -95,7 +98,7 @@ class SpanFinder:
 
 
 def _closed(text: str, opening: re.Match[str], enclosure: Enclosure) -> TextSpan | None:
-    """Span that begins with an opening mark; None if nothing closes it."""
+    """Return the span of an enclosure from its opening mark on; None if nothing closes it."""
     closing = text.find(enclosure.closer, opening.end())
     return (
         None

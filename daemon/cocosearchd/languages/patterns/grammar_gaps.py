@@ -1,4 +1,4 @@
-"""Bridges gaps of the grammar of TypeScript, so that a file in which they occur has definitions.
+"""Bridges gaps in the grammar of TypeScript, so that files with such code have definitions.
 
 The grammar takes `(a: A): R` and `<B>(b: B): S` in the next line for one type `R<B>`, and does not
 know the variance of type parameters, `<out T>`. A semicolon in place of the space before `<`, and
@@ -8,7 +8,8 @@ spaces in place of `out`, keep the positions of all else. Pure, linear in the te
 import re
 
 _SIGNATURE = re.compile(rb"[ \t]+<(?:\w|$)")
-# Behind an operator or an open bracket, an angle bracket goes on with what precedes it.
+# The end of a type or value. After an operator or an open bracket, an angle bracket continues the
+# expression before it instead.
 _TYPE_END = re.compile(rb"[\w>\])}'\"`]$")
 _COMMENT = re.compile(rb"\s*(?://|/\*|\*)")
 _LINE_COMMENT = re.compile(rb"\s//.*$")
@@ -18,16 +19,16 @@ _VARIANCE = re.compile(
 
 
 def bridge_gaps(language: str, grammar: str, data: bytes) -> bytes:
-    """Return a text of the same length in which no gap is left that is known; or the same text."""
+    """Return a text of the same length without known gaps."""
     if language != "typescript":
         return data
     data = _VARIANCE.sub(lambda match: match[1] + b" " * len(match[2]), data)
-    # lines of JSX begin with `<` as well
+    # lines of JSX also begin with `<`
     return data if grammar == "tsx" else _separate_call_signatures(data)
 
 
 def _separate_call_signatures(data: bytes) -> bytes:
-    """Put semicolons before the call signatures that follow a member without one."""
+    """Put a semicolon before each call signature after a member that has none."""
     lines = data.split(b"\n")
     follows_type = False
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Roles of paths: tests, fixtures and benchmarks; examples and documents. Pure."""
+"""Recognises roles of paths: tests, fixtures and benchmarks; examples and documents. Pure."""
 
 import re
 
@@ -6,9 +6,9 @@ _TEST_FILE = re.compile(
     r"^(?:test_.*|.*_(?:test|spec)\.\w+|.*\.(?:test|spec)\.[jt]sx?|.*tests?\.(?:java|php|kt|swift|cs|scala)"
     r"|.*spec\.(?:kt|swift|scala)|.*suite\.scala|test_helpers?.*)$"
 )
-# each name of a test contains one of these
+# Every name of a test contains one of these.
 _TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")
-# Directories that hold the tests of a project, the most usual first.
+# Directories with the tests of a project, most common first.
 TEST_ROOTS = ("tests", "test", "spec", "__tests__", "testing")
 _TEST_DIRECTORY = {
     *TEST_ROOTS, "specs", "testdata", "fixture", "fixtures", "bench", "benchmark", "benchmarks", "mock", "mocks",
@@ -20,7 +20,7 @@ _ASIDE_DIRECTORY = {
 
 
 def is_test(path: str) -> bool:
-    """Detect a test, a fixture or a benchmark by the name of the file or of a directory."""
+    """Return True for a test, a fixture or a benchmark, by the name of the file or a directory."""
     lowered = path.lower()
     if not any(map(lowered.__contains__, _TEST_WORDS)):
         return False
@@ -29,5 +29,5 @@ def is_test(path: str) -> bool:
 
 
 def is_aside(path: str) -> bool:
-    """Detect what shows or describes a project, by a directory: documents, examples, its site."""
+    """Return True for documents, examples and sites of a project, by the name of a directory."""
     return not _ASIDE_DIRECTORY.isdisjoint(path.lower().split("/")[:-1])

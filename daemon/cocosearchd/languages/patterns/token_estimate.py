@@ -1,12 +1,15 @@
-"""An estimate of the tokens that a text has for a language model, without a tokenizer. Pure.
+"""Estimates the tokens of a text for a language model, without a tokenizer. Pure.
 
-Models cut texts alike: a short word is one token, a long one several; digits go in threes,
-punctuation in runs, a line end with the blanks around it is one. The weights were fitted to the
-tokenizers `cl100k_base` and `o200k_base` on 956 pieces of up to 6,000 characters from 18
-repositories in 20 languages, half of them held out, and raised by a tenth, so that a budget is
-seldom exceeded. On the held-out half the estimate is 1.09 times the true count in the median, .99
-to 1.23 times in 90 of 100 pieces (characters / 4: 1.00, .79 to 1.26). Against Claude's last public
-tokenizer it is .97 times the count in the median, .89 to 1.05.
+Tokenizers of different models are similar. A short word is one token, a long word is several.
+Digits are grouped in threes, and punctuation in runs. A line end with the blanks around it is one
+token.
+
+The weights were fitted to the tokenizers `cl100k_base` and `o200k_base` on 956 pieces of up to
+6,000 characters, from 18 repositories in 20 languages; half of the pieces were held out. Then the
+weights were raised by a tenth, so that a budget is seldom exceeded. On the held-out half, the
+estimate is 1.09 times the true count in the median, and 0.99 to 1.23 times in 90 of 100 pieces (for
+characters / 4: 1.00, and 0.79 to 1.26). For Claude's last public tokenizer, it is 0.97 times the
+count in the median, and 0.89 to 1.05 times in 90 of 100.
 """
 
 import re
@@ -15,7 +18,7 @@ _PIECE = re.compile(
     r"([A-Z]?[a-z]+|[A-Z]+(?![a-z]))|(\d+)|((?<!\s)\s*\n\s*|[ \t]{2,})|([^\w\s]+|_+)|([^\x00-\x7f])"
 )
 _WORD = 0.97
-_LONGER = 0.085  # a word, and each of its characters beyond the sixth
+_LONGER = 0.085  # for each character of a word beyond the sixth
 _SHORT_WORD = 6
 _DIGITS = 1.6
 _BLANKS = 1.74
