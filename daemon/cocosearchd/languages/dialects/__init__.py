@@ -1,5 +1,5 @@
 """Dialects of languages, one per file: workflows, charts, manifests.
 
-They are distinguished by path and content. Languages of their own are in
+Dialects are detected by path and content. Separate languages are in
 `cocosearchd.languages.handlers` and `cocosearchd.languages.language_table`.
 """

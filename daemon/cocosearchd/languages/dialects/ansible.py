@@ -17,14 +17,14 @@ _LISTS = frozenset({"tasks", "pre_tasks", "post_tasks", "handlers"})
 class Ansible:
     """Plays at `play:Web servers`, tasks at `play:Web servers/task:Install nginx`.
 
-    A role's file has tasks only.
+    A file of a role has only tasks.
     """
 
     name = "ansible"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """Match by the folder, or by a play at the top."""
+        """Match by the folder, or by a top-level play."""
         return bool(_PATH.search(path) or _PLAY.search(head))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:

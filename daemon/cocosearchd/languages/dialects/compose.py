@@ -30,7 +30,7 @@ class Compose:
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Return one block for each service, network, volume and so on.
 
-        Other keys at the top are blocks of their own.
+        Each other top-level key is a separate block.
         """
         return yaml_keys.map_top_keys(data, _blocks_of_key)
 

@@ -16,14 +16,14 @@ _TYPES = {"on": "trigger", "true": "trigger", "env": "env", "permissions": "perm
 class GithubActions:
     """Jobs at `job:test`, their steps at `job:test/step:Checkout`.
 
-    Other keys at the top are blocks of their own.
+    Each other top-level key is a separate block.
     """
 
     name = "github-actions"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """Match a workflow by its folder, an action by its name and `runs:`."""
+        """Match a workflow by its folder; match an action by its name and `runs:`."""
         return bool(_PATH.search(path) or (_ACTION_PATH.search(path) and _RUNS.search(head)))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:

@@ -9,7 +9,7 @@ from cocosearchd.model import Symbol
 _EXTENSIONS = (".yml", ".yaml")
 _NAME = ".gitlab-ci"
 _FOLDER = "/.gitlab/ci/"
-# The keywords of https://docs.gitlab.com/ci/yaml/ that are not jobs.
+# Global keywords, which are not jobs (https://docs.gitlab.com/ci/yaml/).
 _GLOBAL = frozenset(
     {
         "stages",
@@ -27,7 +27,7 @@ _GLOBAL = frozenset(
 
 
 class GitlabCi:
-    """Jobs at `job:build`, hidden ones at `template:.base`, settings at `global:stages`."""
+    """Jobs at `job:build`, hidden jobs at `template:.base`, settings at `global:stages`."""
 
     name = "gitlab-ci"
     base_languages = ("yaml",)
@@ -40,7 +40,7 @@ class GitlabCi:
         return _NAME in stem.rpartition("/")[2] or _FOLDER in f"/{stem}"
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return one block for each key at the top."""
+        """Return one block for each top-level key."""
         tops = yaml_keys.children(yaml_keys.read_entries(data), None)
         return tuple(
             Block(

@@ -16,7 +16,7 @@ _ACTION = re.compile(rb"\{\{-?\s*(define|if|range|with|block|end)\b(?:\s+\"([^\"
 
 
 class HelmChart:
-    """Chart.yaml: `dependency:redis`, and the keys at the top."""
+    """Chart.yaml: `dependency:redis`, and the top-level keys."""
 
     name = "helm-chart"
     base_languages = ("yaml",)
@@ -26,7 +26,7 @@ class HelmChart:
         return bool(_CHART.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return one block for each key at the top, and for each dependency."""
+        """Return one block for each top-level key, and for each dependency."""
         return yaml_keys.map_top_keys(data, _blocks_of_key)
 
 
@@ -49,7 +49,9 @@ class HelmValues:
         return bool(_VALUES.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return one block for each key at the top, and for each nested key with keys."""
+        """Return one block for each top-level key, and for each key of the second level that has
+        keys.
+        """
         entries = yaml_keys.read_entries(data)
         parents = {id(entry.parent) for entry in entries}
         blocks = []
@@ -68,14 +70,14 @@ class HelmTemplate:
     """A template of a chart: `define:app.labels`, or the manifests that it makes."""
 
     name = "helm-template"
-    base_languages = ("gotemplate", "yaml", "text")  # with actions inside, it is not YAML
+    base_languages = ("gotemplate", "yaml", "text")  # a template with actions is not valid YAML
 
     def matches(self, path: str, head: str) -> bool:
-        """Match by the folder, and an action or helper inside."""
+        """Match by the folder, and by an action or helper in the content."""
         return path.endswith(_TEMPLATE_EXTENSIONS) and _TEMPLATES in f"/{path}" and "{{" in head
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return the named templates; without any, the manifests."""
+        """Return the named templates; without named templates, the manifests."""
         return tuple(_define_blocks(data)) or manifests(data)
 
 

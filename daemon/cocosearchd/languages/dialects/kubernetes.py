@@ -19,13 +19,13 @@ _NAME = re.compile(rb"^( +)name:([^#\n]*)", re.MULTILINE)
 
 
 class Kubernetes:
-    """Manifests at `kind:Deployment/name:web`, each a block of its own."""
+    """Manifests at `kind:Deployment/name:web`; each is a block."""
 
     name = "kubernetes"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """Match by `apiVersion` and `kind` at the top."""
+        """Match by top-level `apiVersion` and `kind`."""
         return bool(_API.search(head) and _KIND.search(head))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
@@ -60,7 +60,7 @@ def manifests(data: bytes) -> tuple[Block, ...]:
         if kind is not None:
             metadata = _METADATA.search(text)
             names: list[tuple[bytes, bytes]] = _NAME.findall(metadata[1]) if metadata else []
-            # not the name of a label
+            # the least indented name, so that a label called `name` does not count
             name = min(names, key=lambda pair: len(pair[0]), default=(b"", b""))[1]
             title = name.strip(b" \t\r\"'").decode("utf-8", "replace")
             hierarchy = f"kind:{kind[1].decode()}" + (f"/name:{title}" if title else "")

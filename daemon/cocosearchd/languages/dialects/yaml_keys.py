@@ -1,4 +1,4 @@
-"""The keys of a YAML file with their byte ranges, by indentation alone.
+"""Reads the keys of a YAML file with their byte ranges, by indentation alone.
 
 This works for broken files and for templates of YAML.
 """
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-# Every part ends at a fixed character, so that no line can make it backtrack for long.
+# Every part ends at a fixed character, so that no line can make the expression backtrack for long.
 _PLAIN_KEY = r"[^\s#'\"\[\]{}&*!|>%@:-][^\n:]*(?::[^\s:][^\n:]*)*"
 _LINE = re.compile(
     r"^(?P<indent> *)(?P<dashes>(?:- +)*)"
@@ -28,12 +28,14 @@ _COMMENT = re.compile(r"(?:^|(?<! ) +)#.*")
 
 @dataclass(slots=True)
 class YamlEntry:
-    """A key, or an item of a list. Bytes are half-open, up to the next line that is not deeper."""
+    """A key, or an item of a list. Its half-open byte range ends at the next line that is not
+    deeper.
+    """
 
     indent: int
     key: str  # "" for an item that is no mapping
     value: str  # the rest of the line
-    item: bool  # the first key of an item of a list
+    item: bool  # True for an item of a list, which has the first key of the item
     start_byte: int
     end_byte: int
     parent: "YamlEntry | None"
@@ -46,13 +48,14 @@ class YamlEntry:
 
 
 def read_entries(data: bytes) -> list[YamlEntry]:
-    """Read all keys and items in order. An item is an entry; its first key is another one inside
-    it.
+    """Read all keys and items in order.
+
+    An item is an entry; its first key is another entry inside it.
     """
-    text = data.decode("latin-1")  # one character a byte
+    text = data.decode("latin-1")  # one character per byte
     entries: list[YamlEntry] = []
     open_entries: list[YamlEntry] = []
-    scalar_indent: int | None = None  # the indentation of the key of the current text block
+    scalar_indent: int | None = None  # indentation of the key of the current text block
     for match in _LINE.finditer(text):
         indent = len(match["indent"])
         is_in_scalar = scalar_indent is not None and indent > scalar_indent
@@ -74,7 +77,7 @@ def read_entries(data: bytes) -> list[YamlEntry]:
 
 
 def _is_plain_text(match: re.Match[str]) -> bool:
-    """Detect a line without a key and without an item."""
+    """Return True for a line without a key and without an item."""
     return match["plain"] is not None and not match["dashes"]
 
 
@@ -86,7 +89,7 @@ def _is_comment_or_blank(match: re.Match[str]) -> bool:
 
 
 def _close_entries(open_entries: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
-    """Close the entries that a line at this indentation is not inside of.
+    """Close the entries that do not contain a line at this indentation.
 
     The items of a list may have the same indentation as its key.
     """
@@ -98,7 +101,7 @@ def _close_entries(open_entries: list[YamlEntry], indent: int, dash: bool, end: 
 
 
 def _open_entries(match: re.Match[str], parent: YamlEntry | None, end: int) -> list[YamlEntry]:
-    """Return the entries that begin on a line: items for its dashes, then the key."""
+    """Make the entries that begin on a line: items for its dashes, then the key."""
     entries: list[YamlEntry] = []
     indent = len(match["indent"])
     key = _unquote(match["key"] or "")
@@ -132,19 +135,19 @@ def _unquote(text: str) -> str:
 def map_top_keys(
     data: bytes, describe: Callable[[list[YamlEntry], YamlEntry], Iterable[Value]]
 ) -> tuple[Value, ...]:
-    """Return what `describe` yields for each key at the top, given all entries and that key."""
+    """Call `describe` with all entries and each top-level key, and return all that it yields."""
     entries = read_entries(data)
     return tuple(value for top in children(entries, None) for value in describe(entries, top))
 
 
 def children(entries: list[YamlEntry], parent: YamlEntry | None) -> list[YamlEntry]:
-    """Return the entries directly inside of `parent`; None: those at the top."""
+    """Return the entries directly inside of `parent`; with None, the top-level entries."""
     return (
         [entry for entry in entries if entry.parent is None] if parent is None else parent.children
     )
 
 
 def value_of(entries: list[YamlEntry], parent: YamlEntry, *keys: str) -> str:
-    """Return the value of the first of these keys that an entry has, "" without one."""
+    """Return the value of the first of `keys` that an entry has; "" without one."""
     values = {entry.key: entry.value for entry in children(entries, parent)}
     return next((values[key] for key in keys if values.get(key)), "")

@@ -15,8 +15,9 @@ _KIND = re.compile(r"^[a-z]+:(?! )")
 class Block:
     """A named part of a file that is no definition: a stage, a job, a resource, a section.
 
-    Bytes are half-open. Blocks nest or are disjoint; they never cross. `hierarchy` is for people:
-    `resource.aws_s3_bucket.data`, `stage:builder`, `job:test/step:Checkout`.
+    The byte range is half-open. Two blocks are nested or disjoint; they never overlap partly.
+    `hierarchy` is for people: `resource.aws_s3_bucket.data`, `stage:builder`,
+    `job:test/step:Checkout`.
     """
 
     block_type: str
@@ -37,14 +38,14 @@ class Handler(Protocol):
     """Reads the blocks of files of one language."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return the blocks of a file, outer before inner, in order. Never raises.
+        """Return the blocks of a file in order, outer before inner. Never raises.
 
-        `symbols` are the results of the language's query.
+        `symbols` are the results of the symbol query of the language.
         """
 
 
 class Dialect(Handler, Protocol):
-    """Files of a language with a structure of their own, such as workflows within YAML."""
+    """Reads files of a language that have a structure of their own, such as workflows in YAML."""
 
     @property
     def name(self) -> str:
@@ -52,7 +53,7 @@ class Dialect(Handler, Protocol):
 
     @property
     def base_languages(self) -> tuple[str, ...]:
-        """The languages of which it is a dialect; the first one's grammar parses it."""
+        """The languages that it is a dialect of. The grammar of the first one parses its files."""
 
     def matches(self, path: str, head: str) -> bool:
-        """Return True if a file is of this dialect, by its path and first kilobytes."""
+        """Return True if a file is of this dialect, judged by its path and first kilobytes."""

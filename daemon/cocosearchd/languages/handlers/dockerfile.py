@@ -10,19 +10,20 @@ from cocosearchd.model import Symbol
 _INSTRUCTION = re.compile(rb"\s*([A-Za-z]+)\b")
 _FROM = re.compile(rb"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 _WITH_HEREDOC = ("RUN", "COPY", "ADD")
-# a separate word, as in BuildKit
+# the mark is a separate word, as in BuildKit
 _HEREDOC = re.compile(rb"(?<!\S)\d*<<-?([\"']?)([^\s<\"']+)\1(?!\S)")
 
 
 class Dockerfile:
     """Stages and instructions: `FROM python AS builder` starts the stage at `stage:builder`.
 
-    Each instruction of a stage is a block of its own.
+    Each instruction of a stage is a separate block.
     """
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return stages with their instructions inside. Instructions before the first FROM have no
-        stage.
+        """Return stages with their instructions.
+
+        Instructions before the first FROM have no stage.
         """
         instructions = list(_instructions(data))
         froms = [number for number, (word, _, _) in enumerate(instructions) if word == "FROM"]
@@ -45,7 +46,7 @@ def _stage(line: bytes, number: int) -> str:
 
 
 def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield (word, start, end) of each instruction with continued lines and here-documents."""
+    """Yield (word, start, end) for each instruction, including continued lines and here-documents."""
     word = ""
     start = 0
     end = 0
@@ -61,10 +62,10 @@ def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def _instruction_lines(data: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Yield (start, end, is first) of each line of an instruction, without lines between them."""
+    """Yield (start, end, is_first) for each line of an instruction; other lines are skipped."""
     line_end = 0
     takes_heredoc = False
-    # the last line ended with a backslash
+    # True if the last line ended with a backslash
     continued = False
     heredoc_ends = list[bytes]()
     for line in data.splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""HCL and Terraform: the blocks at the top level, named like Terraform addresses."""
+"""HCL and Terraform: top-level blocks, named like Terraform addresses."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ class Hcl:
     """Top-level blocks: `resource "aws_s3_bucket" "data"` is at `resource.aws_s3_bucket.data`."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return one block for each block of HCL."""
+        """Return one block for each top-level HCL block."""
         hcl_blocks = (symbol for symbol in symbols if symbol.kind != "constant")
         return tuple(
             Block(symbol.kind, symbol.qualified_name, symbol.start_byte, symbol.end_byte)

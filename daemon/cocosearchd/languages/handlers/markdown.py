@@ -13,7 +13,7 @@ class Markdown:
     """Sections at `Install > From source`, each up to the next heading of its level."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return nested sections; headings inside of code fences do not count."""
+        """Return nested sections. Headings in fenced code blocks are ignored."""
         headings: list[tuple[int, str, int]] = []  # level, title, start
         fence = b""
         for match in _LINE.finditer(data):
