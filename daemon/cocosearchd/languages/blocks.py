@@ -1,4 +1,4 @@
-"""Handlers and dialects by language id, which read the blocks of files."""
+"""Reads the blocks of files, with the handler or dialect of their language id."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -28,7 +28,8 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
     }
 )
 BOM = b"\xef\xbb\xbf"
-# The first match wins, so dialects that match by path come before those that match by content.
+# The first match wins. Therefore dialects that match by path come before dialects that match by
+# content.
 DIALECTS: tuple[Dialect, ...] = (
     GithubActions(),
     GitlabCi(),
@@ -43,7 +44,7 @@ DIALECTS: tuple[Dialect, ...] = (
 
 
 def detect_dialect(path: str, head: str, language: str) -> str:
-    """Return the first dialect of a language that matches a file; without one, the language."""
+    """Return the first dialect of a language that matches a file; without one, the language itself."""
     return next(
         (
             dialect.name
@@ -55,7 +56,7 @@ def detect_dialect(path: str, head: str, language: str) -> str:
 
 
 def base_language(language: str) -> str:
-    """Return `yaml` for `github-actions`; a language of the table for itself."""
+    """Return the base language of a dialect (`yaml` for `github-actions`), or the language itself."""
     return next(
         (dialect.base_languages[0] for dialect in DIALECTS if dialect.name == language), language
     )
@@ -67,7 +68,9 @@ def language_dialects(language: str) -> tuple[str, ...]:
 
 
 def language_info(language: str) -> language_table.LanguageInfo | None:
-    """Look up the row of a language id. A dialect has the row of its language."""
+    """Return the table row of a language id; None if unknown. A dialect has the row of its base
+    language.
+    """
     return _info_by_id().get(language)
 
 
@@ -80,11 +83,12 @@ def _info_by_id() -> Mapping[str, language_table.LanguageInfo]:
 
 
 def read_blocks(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-    """Read the blocks of a file, outer before inner, by position; most languages have none."""
+    """Read the blocks of a file, ordered by position, outer before inner. Most languages have none."""
     reader = next(
         (dialect for dialect in DIALECTS if dialect.name == language), HANDLERS.get(language)
     )
-    if data.startswith(BOM):  # replace it by as many line breaks: the text still begins a line
+    # Replaced by line breaks of the same length, so that the text begins at the start of a line
+    if data.startswith(BOM):
         data = b"\n" * len(BOM) + data[len(BOM) :]
     blocks = reader.blocks(data, symbols) if reader is not None else ()
     return tuple(sorted(blocks, key=lambda block: (block.start_byte, -block.end_byte)))

@@ -1,7 +1,8 @@
-"""Code facts of a file: its imports, its uses of names, and the types of its variables. Pure.
+"""The code facts of a file: imports, uses of names, and types of variables. Pure.
 
-They are found when a file is parsed and stored with it. `graph` resolves them to definitions when a
-question asks: a save changes the facts of one file and no row of another.
+Facts are extracted when a file is parsed, and are stored with it. `graph` resolves them to
+definitions only when a question is asked. Therefore a save changes the facts of one file, and no
+rows of other files.
 """
 
 from array import array
@@ -16,12 +17,12 @@ BindingKind = Literal["type", "call", "value", "element", "return"]
 
 _Fact = TypeVar("_Fact", bound=tuple[Any, ...])
 
-# Position of the enclosing symbol for code outside of all definitions.
+# Position that stands for code outside of all definitions.
 TOP_LEVEL = -1
 
 
 class Import(NamedTuple):
-    """A name that a file takes from a module, or passes on to others.
+    """A name that a file imports from a module, or exports to other files.
 
     `import a.b as c` is module "a.b", name "", local "c". `from .a import b` is module ".a", name
     "b", local "b". `from a import *` is name "*", local "". An include is its path as written,
@@ -30,8 +31,8 @@ class Import(NamedTuple):
     """
 
     module: str  # as written, without quotes: "../a", "os.path", "crate::a::b", "stdio.h"
-    name: str  # "": the module itself; "*": all its names
-    local: str  # the name that this file uses for it; "": none
+    name: str  # "" for the module itself; "*" for all its names
+    local: str  # the local name in this file; "" for none
     line: int  # from 1
     exported: bool = False  # other files can import `local` from this file
 
@@ -46,20 +47,20 @@ class Use(NamedTuple):
 
     kind: UseKind
     name: str
-    receiver: str  # the text before the last separator; "": none
+    receiver: str  # the text before the last separator; "" for none
     is_local: bool  # the receiver begins with a variable or parameter of an enclosing function
-    line: int  # of the name, from 1
-    column: int  # of the name, in characters, from 1
+    line: int  # line of the name, from 1
+    column: int  # column of the name, in characters, from 1
     symbol: int  # position of the innermost enclosing definition in `symbols`, or `TOP_LEVEL`
 
 
 class Binding(NamedTuple):
-    """The written type of a variable, an attribute or a result, or the value that it gets.
+    """The written type, or the assigned value, of a variable, an attribute or a result.
 
     `x: Client` is kind "type", text "Client"; `x = Client()` is "call"; `x = self.y` is "value";
-    `for x in items` is "element". An attribute has its receiver in its name: "self.client". "return"
-    is the declared type of the result of a function, with an empty name. A variable of a closure or
-    of a block is valid in its lines; without lines it is valid in the whole symbol.
+    `for x in items` is "element". An attribute has its receiver in its name: "self.client".
+    "return" is the declared result type of a function, with an empty name. A variable of a closure
+    or a block is valid in the lines of the binding; without lines, it is valid in the whole symbol.
     """
 
     kind: BindingKind
@@ -104,10 +105,10 @@ class BindingColumns(NamedTuple):
 
 
 class FactTable(Sequence[_Fact]):
-    """Facts of one kind by columns of numbers: a fact is made when it is read.
+    """Facts of one kind in columns of numbers. A fact object is created only when it is read.
 
-    So a file is unpacked in a fraction of the time and of the memory, and garbage collection has
-    hardly more to visit. For any thread.
+    Compared with a list of objects, unpacking a file takes a fraction of the time and memory, and
+    garbage collection has far fewer objects to visit. Thread-safe.
     """
 
     __slots__ = ("_columns", "_make", "_values")
@@ -118,9 +119,9 @@ class FactTable(Sequence[_Fact]):
         columns: Sequence[Sequence[int]],
         values: Sequence[Sequence[Any] | None],
     ) -> None:
-        """`values` has the values that the numbers of each column stand for, None for numbers.
+        """`values` has, for each column, the values that its numbers are positions of.
 
-        All numbers must be positions in those values.
+        It is None for a column of plain numbers. All other numbers must be valid positions.
         """
         self._make = make
         self._columns = tuple(columns)
@@ -158,12 +159,14 @@ class FactTable(Sequence[_Fact]):
         return repr(tuple(self))
 
     def values_of(self, field: int) -> Iterable[Any]:
-        """Return the values of a field, by its position, of all facts in order."""
+        """Return the values of one field for all facts, in order. `field` is the position of the
+        field.
+        """
         column, values = self._columns[field], self._values[field]
         return column if values is None else map(values.__getitem__, column)
 
     def select(self, field: int, selected: Collection[str]) -> Iterator[_Fact]:
-        """Yield the facts whose field, by its position, has one of some values."""
+        """Yield the facts with one of the `selected` values in a field, given by position."""
         column, values = self._columns[field], self._values[field]
         numbers = (number for value in selected for number in _find_all(values or (), value))
         rows = [row for number in numbers for row in _find_all(column, number)]
@@ -171,28 +174,31 @@ class FactTable(Sequence[_Fact]):
 
 
 def _find_all(items: Sequence[Any], item: object) -> Iterator[int]:
-    """Yield the positions of an item, without a step of the interpreter for others."""
+    """Yield the positions of an item. `index` skips other items without interpreter steps."""
     position = -1
-    with suppress(ValueError):  # there is no further one
+    with suppress(ValueError):  # raised after the last position
         while True:
             position = items.index(item, position + 1)
             yield position
 
 
 def values_of(facts: Sequence[_Fact], field: int) -> Iterable[Any]:
-    """Return the values of a field, by its position, of all facts in order: no fact is made."""
+    """Return the values of one field for all facts, in order, without creating facts."""
     return facts.values_of(field) if isinstance(facts, FactTable) else map(itemgetter(field), facts)
 
 
 def select_facts(facts: Sequence[_Fact], field: int, selected: Collection[str]) -> Iterator[_Fact]:
-    """Yield the facts whose field, by its position, has one of some values."""
+    """Yield the facts with one of the `selected` values in a field, given by position."""
     if isinstance(facts, FactTable):
         return facts.select(field, selected)
     return (fact for fact in facts if fact[field] in selected)
 
 
 class ValuePositions:
-    """The positions of equal values in a sequence, in two objects however many values there are."""
+    """The positions of equal values in a sequence, as linked lists.
+
+    It consists of only two objects, however many values there are.
+    """
 
     __slots__ = ("_firsts", "_following")
 
@@ -211,11 +217,11 @@ class ValuePositions:
         return value in self._firsts
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the values, each once."""
+        """Yield the distinct values."""
         return iter(self._firsts)
 
     def is_single(self, value: object) -> bool:
-        """Return True if a value is there once."""
+        """Return True if a value occurs exactly once."""
         first = self._firsts.get(value)
         return first is not None and self._following[first] < 0
 
@@ -228,7 +234,9 @@ class ValuePositions:
 
 
 class FactGroups(Generic[_Fact]):
-    """Facts by the value of one field. A fact is made when its group is asked for, and stays."""
+    """Facts grouped by the value of one field. Facts are created at the first look-up of their
+    group.
+    """
 
     __slots__ = ("_facts", "_groups", "_positions")
 
@@ -242,7 +250,7 @@ class FactGroups(Generic[_Fact]):
         return value in self._positions
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the values that facts have, each once."""
+        """Yield the distinct values of the field."""
         return iter(self._positions)
 
     def find(self, value: object) -> Sequence[_Fact]:
@@ -258,7 +266,7 @@ class FactGroups(Generic[_Fact]):
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """The code facts of one file, each kind in the order of the text.
+    """The code facts of one file. Each kind is in the order of the text.
 
     `package` is the declared package or namespace; "" without one.
     """
@@ -282,7 +290,7 @@ class CodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class FactColumns:
-    """The code facts of one file by columns, as a parser makes them: no object for each fact."""
+    """The code facts of one file in columns, as a parser makes them, without an object per fact."""
 
     package: str = ""
     imports: ImportColumns = field(default_factory=ImportColumns)
@@ -290,7 +298,7 @@ class FactColumns:
     bindings: BindingColumns = field(default_factory=BindingColumns)
 
     def facts(self) -> CodeFacts:
-        """Return the facts as values."""
+        """Convert the columns to fact objects."""
         return CodeFacts(
             self.package,
             tuple(map(Import._make, zip(*self.imports, strict=True))),
@@ -304,7 +312,7 @@ NO_COLUMNS = FactColumns()
 
 
 def make_columns(facts: CodeFacts) -> FactColumns:
-    """Return facts by columns."""
+    """Convert facts to columns."""
     return FactColumns(
         facts.package,
         ImportColumns(*zip(*facts.imports, strict=True)),

@@ -1,20 +1,21 @@
-"""Detects the language of a file by the rows of `language_table`: shebang line, file name, extension.
+"""Detects the language of a file by `language_table`: shebang line, file name, extension.
 
-A shebang line counts in files without extension; there it goes before the name, because a script
-may be called `build`. Content decides between the dialects of a language, and between C and C++ headers.
+A shebang line counts only in files without extension. There it has priority over the name, because
+a script may be called `build`. Content decides between the dialects of a language, and between C
+and C++ headers.
 """
 
 import re
 
 from cocosearchd.languages import blocks, language_table
 
-# The part of a file that `detect` reads: a licence comment in front of a header may be long.
+# Bytes of a file that `detect` reads: the licence comment before a header may be long.
 HEAD_BYTES = 65_536
-# The part that decides, from the first line, or from the first line of code of a header.
+# Bytes that decide: from the first line, or from the first line of code in a header.
 DECIDING_BYTES = 4096
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
-_VERSION_CHARACTERS = "0123456789."  # of the version of an interpreter
+_VERSION_CHARACTERS = "0123456789."  # characters of an interpreter's version
 # Blanks and comments of C. Possessive, so that each byte is read once.
 _LEADING_COMMENTS = re.compile(rb"(?:\s++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _CPP_HEADER = re.compile(
@@ -26,12 +27,14 @@ _CPP_HEADER = re.compile(
 def detect(path: str, head: bytes) -> str:
     """Return the language id of a path and its first `HEAD_BYTES`; "" if unsupported."""
     head = head.removeprefix(blocks.BOM)
-    info = (_by_shebang(head) if _has_no_extension(path) else None) or _by_path(path)
-    if info is None:
+    language_row = (_by_shebang(head) if _has_no_extension(path) else None) or _by_path(path)
+    if language_row is None:
         return ""
-    if info.name == "c" and path.endswith(".h") and _is_cpp_header(head[:HEAD_BYTES]):
+    if language_row.name == "c" and path.endswith(".h") and _is_cpp_header(head[:HEAD_BYTES]):
         return "cpp"
-    return blocks.detect_dialect(path, head[:DECIDING_BYTES].decode("utf-8", "replace"), info.name)
+    return blocks.detect_dialect(
+        path, head[:DECIDING_BYTES].decode("utf-8", "replace"), language_row.name
+    )
 
 
 def _is_cpp_header(head: bytes) -> bool:
@@ -41,9 +44,9 @@ def _is_cpp_header(head: bytes) -> bool:
 
 
 def is_supported(path: str) -> bool:
-    """Return True if a path may be of a supported type, by its name only.
+    """Return True if a file may be of a supported type, judged by its name alone.
 
-    Names without extension may be: a shebang line decides.
+    Names without extension may be supported: a shebang line decides.
     """
     return _by_path(path) is not None or _has_no_extension(path)
 

@@ -1,4 +1,4 @@
-"""Splits identifiers into words, in the same way for files and queries, and for all indexes of words.
+"""Splits identifiers into words, in the same way for files, queries and all word indexes.
 
 `getUserById` gives `get user by id getuserbyid`: first the parts, then the name in lower case, where
 it has several parts. Underscores around a name are left out, so that `load_settings` finds

@@ -15,20 +15,20 @@ Chunking = Literal["tree-sitter", "handler", "text"]
 
 @dataclass(frozen=True, slots=True)
 class LanguageInfo:
-    """A language. `grammar` is its name in tree-sitter-language-pack, "" if none is of use."""
+    """A language. `grammar` is a name in tree-sitter-language-pack; "" if no grammar is useful."""
 
     name: str
     extensions: tuple[str, ...]  # with the dot, lower case
     grammar: str = ""
-    symbols: bool = False  # queries/<name>.scm exists
+    symbols: bool = False  # True if queries/<name>.scm exists
     chunking: Chunking = "tree-sitter"
     file_names: tuple[str, ...] = ()  # compared without case
-    interpreters: tuple[str, ...] = ()  # of a shebang line, without version
+    interpreters: tuple[str, ...] = ()  # programs in shebang lines, without versions
     aliases: tuple[str, ...] = ()  # other names for filters
     comments: styles.CommentStyle = styles.NO_COMMENTS
     definitions: rules.DefinitionRules = rules.COMMON_RULES
     prose: bool = False  # text or data about code, not code
-    # every text is valid: without a query, a parse would tell nothing
+    # True if every text is valid: without a query, a parse would give no information
     always_valid: bool = False
 
     @property
@@ -52,7 +52,7 @@ def _row(
     interpreters: str = "",
     aliases: str = "",
 ) -> LanguageInfo:
-    """Make a row of the table from lists written as words."""
+    """Make a row of the table. Lists are given as words, separated by blanks."""
     chunking: Chunking = "tree-sitter" if grammar else "text"
     return LanguageInfo(
         name=name,
@@ -251,7 +251,7 @@ _LANGUAGES = (
         interpreters="bash sh zsh dash ksh ash bats",
         aliases="shell sh zsh",
     ),
-    # Further languages: their grammars are in the wheel, or they are cut as plain text.
+    # Other languages: they have a grammar in the wheel, or are chunked as plain text.
     _row(
         "lua",
         ".lua",
@@ -371,7 +371,7 @@ def languages() -> tuple[LanguageInfo, ...]:
 @cache
 def by_name() -> dict[str, LanguageInfo]:
     """Map names to languages. The result is shared: do not change it."""
-    return {info.name: info for info in languages()}
+    return {row.name: row for row in languages()}
 
 
 @cache
@@ -380,16 +380,16 @@ def by_extension() -> dict[str, LanguageInfo]:
 
     The result is shared: do not change it.
     """
-    return {extension: info for info in reversed(languages()) for extension in info.extensions}
+    return {extension: row for row in reversed(languages()) for extension in row.extensions}
 
 
 @cache
 def by_file_name() -> dict[str, LanguageInfo]:
     """Map file names in lower case to languages. The result is shared: do not change it."""
-    return {name: info for info in reversed(languages()) for name in info.file_names}
+    return {name: row for row in reversed(languages()) for name in row.file_names}
 
 
 @cache
 def by_interpreter() -> dict[str, LanguageInfo]:
     """Map programs of shebang lines to languages. The result is shared: do not change it."""
-    return {name: info for info in reversed(languages()) for name in info.interpreters}
+    return {name: row for row in reversed(languages()) for name in row.interpreters}

@@ -1,7 +1,7 @@
-"""Packed hashes of the names that a file defines and uses: they find the files of a name. Pure.
+"""Packs hashes of the names that a file defines and uses, to find the files of a name. Pure.
 
-They are stored with the file, so that the names of a whole index are read without its facts. Two
-names may share a hash: a reader compares the names themselves where that matters.
+The hashes are stored with the file, so that the names of a whole index are read without its facts.
+Two names may have the same hash: where that matters, readers compare the names themselves.
 """
 
 import struct
@@ -9,21 +9,21 @@ import zlib
 from collections.abc import Iterable
 
 HASH_BYTES = 4
-# Names of each kind that count: those of a file with 100,000 names cost as much as 500 usual files.
+# Limit of names of each kind: a file with 100,000 names costs as much as 500 usual files.
 MAX_NAMES = 1 << 16
 
 _COUNT = struct.Struct("<I")
 
 
 def hash_name(name: str) -> int:
-    """Return the hash of a name, 32 bits: the CRC-32 of its UTF-8 bytes."""
+    """Return the 32-bit hash of a name: the CRC-32 of its UTF-8 bytes."""
     return zlib.crc32(name.encode("utf-8", "surrogatepass"))
 
 
 def pack(defined: Iterable[str], used: Iterable[bytes]) -> bytes:
-    """Pack the hashes of names: the count of defined ones, those, then the used ones, in UTF-8.
+    """Pack hashes: the count of defined names, their hashes, then those of used names (UTF-8).
 
-    All are little-endian 32-bit numbers; both lists ascend, without repetition.
+    All are little-endian 32-bit numbers. Both lists ascend, without repetition.
     """
     defined_hashes = sorted(set(map(hash_name, defined)))[:MAX_NAMES]
     used_hashes = sorted(set(map(zlib.crc32, used)))[:MAX_NAMES]
@@ -32,9 +32,9 @@ def pack(defined: Iterable[str], used: Iterable[bytes]) -> bytes:
 
 
 def split(packed: bytes) -> tuple[bytes, bytes]:
-    """Split packed hashes into those of the defined names and those of the used names.
+    """Split packed hashes into the hashes of defined names and those of used names.
 
-    No bytes are two empty parts. Raises `ValueError` for bytes that `pack` did not make.
+    Empty input has two empty parts. Raises `ValueError` for bytes that `pack` did not make.
     """
     if not packed:
         return b"", b""

@@ -1,4 +1,4 @@
-"""Packs what is stored of the code of a file: definitions, facts and hashes of names. Pure."""
+"""Packs the stored code of a file: definitions, facts and hashes of names. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from cocosearchd.model import PackedCode, Symbol
 
 
 def pack_code(symbols: Sequence[Symbol], facts: bytes) -> PackedCode:
-    """Pack the symbols of a file, with its packed facts."""
+    """Pack the symbols of a file, together with its already packed facts."""
     return PackedCode(
         scopes=scopes.pack(symbols),
         symbols=symbol_table.pack(symbols),

@@ -23,11 +23,14 @@ __all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse"]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A parsed file. `tree` is None without a grammar, where it is not needed or took too long."""
+    """A parsed file.
+
+    `tree` is None if there is no grammar, if no tree is needed, or if parsing took too long.
+    """
 
     path: str
     data: bytes
-    language: str  # "" if unsupported: then the file is plain text
+    language: str  # "" if unsupported: then the file counts as plain text
     tree: syntax.Tree | None
     symbols: tuple[Symbol, ...]  # outer before inner, by position
     blocks: tuple[Block, ...]  # outer before inner, by position
@@ -36,7 +39,7 @@ class Parsed:
 
     @property
     def facts(self) -> CodeFacts:
-        """The facts as values, made at each call."""
+        """The facts as objects, created at each access."""
         return self.fact_columns.facts()
 
 
@@ -45,8 +48,8 @@ def parse(
 ) -> Parsed:
     """Detect the language of a file, parse it, and read its symbols, facts and blocks.
 
-    Bounded in time for any content (see `syntax`); never raises. `language` is the result of
-    `detect`, for callers that have it.
+    Time is bounded for any content (see `syntax`). Never raises. Callers that have the result of
+    `detect` pass it as `language`.
     """
     if language is None:
         language = detect.detect(path, data[: detect.HEAD_BYTES])
@@ -84,7 +87,11 @@ def parse(
 def _bridge_gaps(
     language: str, grammar: str, data: bytes, tree: syntax.Tree
 ) -> tuple[syntax.Tree, tuple[syntax.Node, ...]]:
-    """Return a tree and its errors; a file with errors is parsed again if its grammar has gaps."""
+    """Return a tree and its errors.
+
+    A file with errors is parsed again if its grammar has known gaps. The tree with fewer errors
+    wins.
+    """
     error_nodes = syntax.error_nodes(tree)
     bridged = grammar_gaps.bridge_gaps(language, grammar, data) if error_nodes else data
     other_tree = syntax.parse_tree(grammar, bridged) if bridged != data else None
@@ -97,22 +104,26 @@ def _bridge_gaps(
 
 
 def _size(nodes: Sequence[syntax.Node]) -> tuple[int, int]:
-    """Return the bytes in errors, and their number: missing nodes have no bytes."""
+    """Return the bytes in errors, and the number of errors: missing nodes have no bytes."""
     return sum(node.end_byte - node.start_byte for node in nodes), len(nodes)
 
 
 def grammar_of(path: str, language: str) -> str:
     """Return the grammar that parses a file of a language; "" for none."""
-    info = language_table.by_name().get(blocks.base_language(language))
-    if info is None:
+    language_row = language_table.by_name().get(blocks.base_language(language))
+    if language_row is None:
         return ""
-    return "tsx" if info.name == "typescript" and path.lower().endswith("x") else info.grammar
+    return (
+        "tsx"
+        if language_row.name == "typescript" and path.lower().endswith("x")
+        else language_row.grammar
+    )
 
 
 def _report_unparsed(
     language: str, grammar: str, data: bytes, overrides: QueryOverrides
 ) -> ParseReport | None:
-    """Return the report of a file that need not or cannot be parsed, None for one to parse."""
+    """Return the report of a file that need not or cannot be parsed; None if it must be parsed."""
     if not grammar:
         return ParseReport("no_grammar")
     if syntax.has_huge_line(data):

@@ -1,4 +1,4 @@
-"""Packed ranges of the definitions of a file. Pure.
+"""Packs the ranges of the definitions of a file. Pure.
 
 They are stored with the file, so that hits can be expanded later without parsing again. Each
 definition of more than one line has four little-endian 32-bit numbers: its byte range and its line
@@ -25,7 +25,8 @@ def pack(symbols: Iterable[Symbol]) -> bytes:
 def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
     """Return the lines (from 1, inclusive) of the smallest definition around a byte range, or None.
 
-    `scopes` are of the same content. Blanks at both ends of the range do not count.
+    `scopes` must belong to the same content as `data`. Blanks at both ends of the range are
+    ignored.
     """
     text = data[start_byte:end_byte]
     start = start_byte + len(text) - len(text.lstrip())
@@ -40,9 +41,10 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
 
 
 def largest_starting(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
-    """Return the lines of the largest definition that starts in a byte range and ends after it, or None.
+    """Return the lines of the largest definition that starts in a byte range but ends after it, or
+    None.
 
-    Such a range has the head of the definition, behind imports for example, and not its body.
+    For example, the range may have imports and then the head of the definition, without its body.
     """
     largest = 0
     lines = None

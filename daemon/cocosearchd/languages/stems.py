@@ -1,4 +1,4 @@
-"""English word stems: Snowball "english" (Porter2).
+"""Computes English word stems: Snowball "english" (Porter2).
 
 See https://snowballstem.org/algorithms/english/stemmer.html.
 
@@ -9,17 +9,17 @@ import threading
 
 from Stemmer import Stemmer as Snowball
 
-_NO_CACHE = 0  # the stemmer's own cache: callers have caches
+_NO_CACHE = 0  # size of the stemmer's own cache: callers have caches
 
 
 class Stemmer:
-    """Stems of lower-case words. Thread-safe: a lock guards the word that the algorithm stores."""
+    """A stemmer of lower-case words. Thread-safe: a lock guards the algorithm's internal state."""
 
     def __init__(self) -> None:
         self._stemmer = Snowball("english", _NO_CACHE)
         self._lock = threading.Lock()
 
     def stem(self, word: str) -> str:
-        """Return the stem: `generations` gives `generat`. Takes half a microsecond."""
+        """Return the stem of a word: `generat` for `generations`. Takes half a microsecond."""
         with self._lock:
             return str(self._stemmer.stemWord(word))

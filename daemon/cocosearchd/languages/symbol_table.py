@@ -1,6 +1,7 @@
-"""Packed definitions of a file: kinds, names, signatures and ranges. Pure.
+"""Packs the definitions of a file: kinds, names, signatures and ranges. Pure.
 
-They are stored with the file, so that symbols are listed with their lines without parsing again.
+Packed definitions are stored with the file, so that symbols can be listed with their lines without
+parsing again.
 """
 
 import json
@@ -16,24 +17,24 @@ from typing import Any, get_args, get_type_hints, overload
 from cocosearchd.model import Symbol
 
 # Characters of an unpacked table: 20,000 symbols of 200 characters. A file with more is generated;
-# its last symbols are not listed.
+# its last symbols are left out.
 MAX_TABLE = 4_000_000
 # Rows before a line that are searched for definitions around it: 0.4 ms of CPU.
 MAX_SKIPPED = 1_000
 
-# One encoder: `json.dumps` makes one for each call with other separators.
+# A shared encoder: with these separators, `json.dumps` would make one per call.
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _FIELDS = tuple(field.name for field in fields(Symbol))
 _VALUES = attrgetter(*_FIELDS)
-# The types that the values of each column may have.
+# Allowed types of the values of each column.
 _TYPES = tuple(frozenset(get_args(hint) or (hint,)) for hint in get_type_hints(Symbol).values())
-# Rows that are read at once: to read a large table at once would hold the interpreter's lock for
-# 30 ms, and row by row it takes three times as long.
+# Rows that are decoded at once. Decoding a whole large table would hold the interpreter lock for 30
+# ms; decoding row by row takes three times as long.
 _BATCH_ROWS = 100
 
 
 def pack(symbols: Iterable[Symbol]) -> bytes:
-    """Pack the symbols of a file, in their order; none are no bytes."""
+    """Pack the symbols of a file, in order; b"" without symbols."""
     text = "\n".join(_first_rows(symbols))
     return zlib.compress(text.encode("ascii"), level=1) if text else b""
 
@@ -46,12 +47,12 @@ def _first_rows(symbols: Iterable[Symbol]) -> Iterator[str]:
 
 
 class SymbolTable(Sequence[Symbol]):
-    """Symbols by columns: a symbol is made when it is read. For any thread."""
+    """Symbols in columns. A symbol object is created when it is read. Thread-safe."""
 
     __slots__ = ("_columns", "_symbols")
 
     def __init__(self, columns: Sequence[Sequence[Any]]) -> None:
-        """`columns` are the fields of `Symbol`, each with a value for every symbol."""
+        """`columns` has one column per field of `Symbol`, with a value for each symbol."""
         self._columns = columns
         self._symbols: list[Symbol | None] = [None] * len(columns[0])
 
@@ -83,12 +84,12 @@ class SymbolTable(Sequence[Symbol]):
         return repr(tuple(self))
 
     def values_of(self, field: str) -> Sequence[Any]:
-        """Return the values of a field of all symbols in order."""
+        """Return the values of one field for all symbols, in order."""
         return self._columns[_FIELDS.index(field)]
 
 
 def values_of(symbols: Sequence[Symbol], field: str) -> Sequence[Any]:
-    """Return the values of a field of all symbols in order: no symbol is made."""
+    """Return the values of one field for all symbols, in order, without creating symbols."""
     if isinstance(symbols, SymbolTable):
         return symbols.values_of(field)
     return list(map(attrgetter(field), symbols))
@@ -104,17 +105,17 @@ def unpack(packed: bytes) -> Sequence[Symbol] | None:
 
 
 class PackedSymbols:
-    """The symbols of a file, unpacked as far as somebody asks for them."""
+    """The symbols of a file, unpacked lazily."""
 
     def __init__(self, packed: bytes) -> None:
-        """`packed` is what `pack` made; of other bytes there are no symbols."""
+        """`packed` is a result of `pack`; other bytes give no symbols."""
         self._packed = packed
 
     def around(self, line: int) -> tuple[Symbol, ...]:
-        """Return the definitions around a line, from 1: the innermost first.
+        """Return the definitions around a line (from 1), innermost first.
 
-        The last of those that begin on one line comes first. Left out are those that more than
-        `MAX_SKIPPED` others separate from the line.
+        Of definitions that begin on one line, the last comes first. Only the last `MAX_SKIPPED`
+        definitions before the line are searched.
         """
         try:
             after = bisect_right(self._rows, line, key=_first_line)
@@ -125,7 +126,7 @@ class PackedSymbols:
             return ()
 
     def beginning_in(self, lines: range) -> tuple[Symbol, ...]:
-        """Return the definitions that begin on these lines, in their order, at most `MAX_SKIPPED`."""
+        """Return the definitions that begin on these lines, in order, at most `MAX_SKIPPED`."""
         try:
             first = bisect_left(self._rows, lines.start, key=_first_line)
             after = bisect_left(self._rows, lines.stop, key=_first_line)
@@ -143,7 +144,7 @@ NO_SYMBOLS = PackedSymbols(b"")
 
 
 def _rows(packed: bytes) -> list[str]:
-    """Return the packed rows, by first line. Raises `zlib.error`, `ValueError`."""
+    """Return the packed rows, ordered by first line. Raises `zlib.error` and `ValueError`."""
     if not packed:
         return []
     unpacker = zlib.decompressobj()
@@ -162,7 +163,7 @@ def _last_line(row: str) -> int:
 
 
 def _read_table(packed_rows: Sequence[str]) -> SymbolTable:
-    """Read the rows of a table. Raises `ValueError` for others than those of symbols."""
+    """Read the rows of a table. Raises `ValueError` if they are not rows of symbols."""
     columns = list(zip(*_read_rows(packed_rows), strict=True))
     if len(columns) != len(_FIELDS):
         raise ValueError("a row of symbols has another length")

@@ -25,12 +25,14 @@ from cocosearchd.model import Symbol
 
 MAX_SIGNATURE = 200
 _COMMENT_MARKS = (b"#", b"//", b"/*", b"--")
-# levels below a definition: its parts, lists of parameters, parameters, their parts
+# Levels below a definition that are searched for comments: parts, parameter lists, parameters,
+# their parts.
 _COMMENT_DEPTH = 4
 MAX_LABEL = 100
-# Longer qualified names are generated: thousands of nested definitions would fill the memory.
+# Longer qualified names are generated: the names of thousands of nested definitions would fill the
+# memory.
 MAX_QUALIFIED = 1000
-# A file with more definitions than this is generated: only its first ones are extracted.
+# A file with more definitions is generated: only the first ones are extracted.
 MAX_SYMBOLS = 20_000
 
 TYPE_KINDS = frozenset(
@@ -52,13 +54,13 @@ TYPE_KINDS = frozenset(
     }
 )
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
-# Names of these kinds are not worth space in the header of a chunk.
+# Kinds whose names are not worth space in the header of a chunk.
 MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
 OTHER_KINDS = frozenset({"namespace", "impl", "test", "table", "view", "concept", "stage"})
 _SECTION_KINDS = frozenset({"namespace", "stage"})
-# Blocks at the top level of Terraform, Packer and Nomad files.
+# Top-level blocks of Terraform, Packer and Nomad files.
 HCL_KINDS = frozenset(
     {
         *("resource", "data", "variable", "output", "module", "provider", "locals", "terraform"),
@@ -67,10 +69,10 @@ HCL_KINDS = frozenset(
     }
 )
 KINDS = TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS | OTHER_KINDS | HCL_KINDS
-# A function directly inside of a symbol of these kinds is a method.
+# A function directly inside of a symbol of one of these kinds is a method.
 _METHOD_OWNERS = TYPE_KINDS - {"module", "type"} | {"impl"}
 
-# Nodes around a definition that belong to it, if they have no other definition.
+# Types of nodes around a definition that belong to it, if they contain no other definition.
 _WRAPPERS = frozenset(
     {
         "decorated_definition",
@@ -93,21 +95,21 @@ _SEPARATOR = re.compile(r"::|\\|->|(?<=\w):(?=\w)")
 
 _DEFINITION = re.compile(r"@definition\.\w")
 
-# Pairs of the name of a file, without `.scm`, and its text: a language for its symbol query, a
-# language and `reference_query.SUFFIX` for its reference query. A text that starts with `REPLACE`
-# replaces the built-in query, any other text extends it.
+# Pairs of (name of a query file without `.scm`, its text). The name is a language for its symbol
+# query, or a language with `reference_query.SUFFIX` for its reference query. A text that starts
+# with `REPLACE` replaces the built-in query; any other text extends it.
 QueryOverrides = tuple[tuple[str, str], ...]
 REPLACE = "; replace"
 
 
 _Captures = dict[str, list[syntax.Node]]
-# (id, start byte) of a node -> the types of which it has exactly one child. Cached, because a block
-# of constants has thousands of children.
+# (id, start byte) of a node -> types of nodes that exactly one of its children has. Cached, because
+# a block of constants has thousands of children.
 _SingleTypes = dict[tuple[int, int], frozenset[str]]
 
 
 def extract(matches: Iterable[tuple[int, _Captures]], data: bytes) -> tuple[Symbol, ...]:
-    """Make the symbols of a file of the matches of its query: outer before inner, by position."""
+    """Make the symbols of a file from the matches of its query, by position, outer before inner."""
     definitions: dict[tuple[int, int, str], _Definition] = {}
     single: _SingleTypes = {}
     for pattern, captures in matches:
@@ -122,19 +124,19 @@ def extract(matches: Iterable[tuple[int, _Captures]], data: bytes) -> tuple[Symb
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
-    """Return the user's queries, of symbols and of references, if all compile.
+    """Return the user's queries of symbols and references if all of them compile.
 
-    Raises `BadSettings` naming the file, the position and the reason.
+    Raises `BadSettings` with the file, the position and the reason.
     """
     for name, text in texts:
         language = name.removesuffix(reference_query.SUFFIX)
-        info = language_table.by_name().get(language)
-        if info is None or not info.grammar:
+        language_row = language_table.by_name().get(language)
+        if language_row is None or not language_row.grammar:
             raise BadSettings(
                 f"{name}.scm: no language '{language}' with a grammar",
                 "See `cocosearchctl languages`.",
             )
-        for grammar in grammars_of(info):
+        for grammar in grammars_of(language_row):
             _check_compiles(name, grammar, text)
         _check_captures(name, text, is_reference_query=language != name)
     return tuple(texts)
@@ -159,8 +161,8 @@ def _check_captures(name: str, text: str, *, is_reference_query: bool) -> None:
 
 def query_text(language: str, overrides: QueryOverrides = ()) -> str:
     """Return the query of a language with the user's additions; "" without symbols."""
-    info = language_table.by_name().get(language)
-    text = _built_in(language) if info is not None and info.symbols else ""
+    language_row = language_table.by_name().get(language)
+    text = _built_in(language) if language_row is not None and language_row.symbols else ""
     for name, addition in overrides:
         if name == language:
             text = addition if addition.lstrip().startswith(REPLACE) else f"{text}\n{addition}"
@@ -169,17 +171,21 @@ def query_text(language: str, overrides: QueryOverrides = ()) -> str:
 
 def query_texts(language: str, overrides: QueryOverrides = ()) -> tuple[str, ...]:
     """Return all queries of a language with the user's additions: symbols, then references."""
-    info = language_table.by_name().get(language)
-    grammars = grammars_of(info) if info else ()
+    language_row = language_table.by_name().get(language)
+    grammars = grammars_of(language_row) if language_row else ()
     references = (
         reference_query.reference_query_text(language, grammar, overrides) for grammar in grammars
     )
     return (query_text(language, overrides), *references)
 
 
-def grammars_of(info: language_table.LanguageInfo) -> tuple[str, ...]:
+def grammars_of(language_row: language_table.LanguageInfo) -> tuple[str, ...]:
     """Return the grammars that files of a language may need: TypeScript also has one for TSX."""
-    return (info.grammar, "tsx") if info.name == "typescript" else (info.grammar,)
+    return (
+        (language_row.grammar, "tsx")
+        if language_row.name == "typescript"
+        else (language_row.grammar,)
+    )
 
 
 @cache
@@ -190,7 +196,7 @@ def _built_in(language: str) -> str:
 
 
 class _Definition:
-    """A captured definition whose enclosing symbols are not known yet."""
+    """A captured definition. Its enclosing symbols are not yet known."""
 
     __slots__ = (
         "body",
@@ -232,7 +238,7 @@ class _Definition:
         bodies = captures.get("body")
         body = bodies[0] if bodies else node.child_by_field_name("body")
         self.body = None if body is None else body.start_byte
-        # in some grammars the body is the node after the definition
+        # in some grammars, the body is the node after the definition
         if body is not None and body.end_byte > outer.end_byte:
             self.end = min(body.end_byte, len(data))
             self.end_line = body.end_point.row + 1
@@ -243,7 +249,7 @@ class _Definition:
 
     @property
     def key(self) -> tuple[int, int, str]:
-        """The identity of a definition: several patterns may match it."""
+        """The identity of a definition, because several patterns may match it."""
         return self.start, self.node_start, self.name
 
 
@@ -258,7 +264,7 @@ def _read_match(
 
 
 def _owner_and_name(captures: _Captures, data: bytes) -> tuple[str, str]:
-    """Return the owner of a definition beyond its enclosing symbols, and its own name."""
+    """Return the captured owner of a definition (not its enclosing symbols), and its name."""
     labels = captures.get("label")
     if labels:
         return "", " ".join(_text(labels[0], data).split())[:MAX_LABEL].strip("\"'") or "default"
@@ -284,9 +290,9 @@ def _outermost_wrapper(node: syntax.Node, single: _SingleTypes) -> syntax.Node:
 
 
 def _is_only_of_type(node: syntax.Node, parent: syntax.Node, single: _SingleTypes) -> bool:
-    """Return True if a node is the only one of its type in its parent.
+    """Return True if a node is the only child of its type.
 
-    `const a = 1, b = 2` is two definitions.
+    This is False for the parts of `const a = 1, b = 2`, which are two definitions.
     """
     if parent.named_child_count <= 1:
         return True
@@ -301,7 +307,7 @@ def _is_only_of_type(node: syntax.Node, parent: syntax.Node, single: _SingleType
 def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
     if outer.type == "decorated_definition":
         return node.start_byte
-    # `children` makes an object of each child, and the first one is mostly the answer
+    # `children` would create an object per child, and usually the first child suffices
     first = outer.child(0)
     if first is None or first.type not in _SIGNATURE_PREFIXES:
         return outer.start_byte if first is None else first.start_byte
@@ -356,9 +362,9 @@ def _merge_clauses(items: Iterable[_Definition]) -> list[_Definition]:
 
 
 def _extend_statements(items: list[_Definition], data: bytes) -> list[_Definition]:
-    """Extend statements that open a section to the next one, or to the end of the file.
+    """Extend statements that open a section to the next such statement, or to the end of the file.
 
-    These are namespaces without a body and the stages of a Dockerfile.
+    These statements are namespaces without a body, and the stages of a Dockerfile.
     """
     end = len(data)
     end_line = data.rstrip().count(b"\n") + 1
@@ -374,7 +380,7 @@ def _extend_statements(items: list[_Definition], data: bytes) -> list[_Definitio
 def _qualify(items: Iterable[_Definition], data: bytes) -> Iterable[Symbol]:
     enclosing_symbols: list[Symbol] = []  # outermost first
     bodies: set[int] = set()
-    skipped_until = 0  # the end of a definition whose name is too long: its content is skipped too
+    skipped_until = 0  # end of a definition with a too long name: its content is skipped as well
     for item in items:
         if item.start < skipped_until or (item.body is not None and item.body in bodies):
             continue  # `typedef struct point {...} point_t;` is one definition
@@ -421,7 +427,7 @@ def _signature(item: _Definition, data: bytes) -> str:
 
 
 def _without_comments(item: _Definition, stop: int, data: bytes) -> bytes:
-    """Return the bytes of a signature up to `stop` without the comments in it."""
+    """Return the bytes of a signature up to `stop`, without comments."""
     comments = list[tuple[int, int]]()
     nodes = [item.node]
     for _ in range(_COMMENT_DEPTH):
@@ -439,7 +445,7 @@ def _without_comments(item: _Definition, stop: int, data: bytes) -> bytes:
 
 
 def _children_within(node: syntax.Node, first: int, stop: int) -> Iterator[syntax.Node]:
-    """Yield the children that begin in a range of bytes."""
+    """Yield the children that overlap a byte range."""
     for child in node.children:
         if child.start_byte >= stop:
             return

@@ -1,7 +1,8 @@
-"""All use of tree-sitter: parsers (one per thread and grammar), queries, and reports of errors.
+"""Wraps all use of tree-sitter: parsers (one per thread and grammar), queries, error reports.
 
-Parsers are not thread-safe, and a grammar costs milliseconds to load, so each thread has its own.
-Grammars come from the wheel of tree-sitter-language-pack; nothing is downloaded.
+Parsers are not thread-safe, so each thread has its own parsers; it keeps them, because making one
+takes milliseconds. Grammars come from the wheel of tree-sitter-language-pack; nothing is
+downloaded.
 """
 
 import re
@@ -17,33 +18,35 @@ from tree_sitter_language_pack import get_language
 
 from cocosearchd.model import ParseReport
 
-# Limit of one parse, in CPU time, which does not depend on the load of the machine. A healthy file
-# takes 0.1 to 0.4 s for 1 MiB. Error recovery on hostile input can take minutes (measured: 256 KiB
-# of random tokens in TSX or Lua).
+# Limit of one parse in CPU time, which does not depend on the load of the machine. A valid file
+# takes 0.1 to 0.4 s per MiB. Error recovery on hostile input can take minutes (measured: 256 KiB of
+# random tokens in TSX or Lua).
 PARSE_CPU_S = 3.0
-# Wall time between two checks of that limit. The parser holds the interpreter for as long.
+# Wall time between two checks of that limit. The parser holds the interpreter lock for this long.
 SLICE_US = 500_000
-# Lines longer than this are generated. Several grammars need quadratic time on them, so such files
-# are not parsed at all.
+# Longer lines are generated. Several grammars need quadratic time for them, so files with such
+# lines are not parsed at all.
 MAX_LINE_BYTES = 20_000
-# Nested blocks: the scanner for YAML writes past its buffer at 254 levels, the one for Markdown at
-# some hundreds (measured). That ends the process.
+# Limit of nested blocks. The scanner for YAML writes past its buffer at 254 levels, the scanner for
+# Markdown at some hundreds (measured). Such a write ends the process.
 MAX_NESTING = 200
-# Angle brackets that are open at once in one statement. In these grammars each may be a comparison
-# or a list of types, so the parser tracks as many interpretations (measured for Java: 1,000 take
-# 36 MB, 5,000 take 350 MB, 50,000 take 14.8 GB). Code that people write has some tens.
+# Limit of angle brackets that are open at once in one statement. In the grammars below, each may be
+# a comparison or a list of types, so the parser tracks many interpretations (measured for Java:
+# 1,000 brackets take 36 MB, 5,000 take 350 MB, 50,000 take 14.8 GB). Code that people write has
+# some tens.
 MAX_OPEN_ANGLES = 1000
 _AMBIGUOUS_ANGLES = frozenset({"java", "csharp", "typescript", "tsx"})
-# In-progress matches of one query; our patterns need a handful.
+# Limit of in-progress matches of one query; our patterns need a handful.
 MATCH_LIMIT = 1024
-# Text of which all matches are in memory at once. Each takes half a KiB, and each byte may match.
+# Bytes of text whose matches are in memory at once. A match takes half a KiB, and each byte may
+# match.
 MATCH_BYTES = 1 << 17
-# Deeper in a tree, definitions are ignored: queries and parents of nodes take time in the square of
-# the depth (measured: a query takes 6 s on 24,000 nested namespaces, minutes on a chain of 32,000
-# calls).
+# Definitions at a larger depth of a tree are ignored: the time of queries and of look-ups of
+# parents is quadratic in the depth (measured: a query takes 6 s on 24,000 nested namespaces, and
+# minutes on a chain of 32,000 calls).
 MAX_DEPTH = 1000
-# A file with more children in one error gets no symbols (measured: a query takes 0.6 s on 20,000
-# children, 3.5 s on 50,000).
+# A file whose tree has an error with more children gets no symbols (measured: a query takes 0.6 s
+# on 20,000 children, and 3.5 s on 50,000).
 MAX_ERROR_CHILDREN = 10_000
 _MAX_ERRORS = 1000
 _MAX_STEPS = 200_000
@@ -69,16 +72,16 @@ __all__ = [
     "run_query",
 ]
 
-# The number of a pattern in its query, and the captured nodes.
+# (number of the pattern in its query, captured nodes by name)
 Match = tuple[int, dict[str, list[Node]]]
 
 _LOCAL = threading.local()
-# A capture in a query, or a string or a comment, which have none.
+# A capture in a query; strings and comments are matched first, because they contain no captures.
 _CAPTURE = re.compile(r'"(?:[^"\\]|\\.)*+"|;[^\n]*+|@([\w.-]+)')
 _STATEMENT_END = re.compile(rb"[;{}]")
 _ANGLE = re.compile(rb"[<>]")
-# By grammar: bytes of indentation, pattern of a line's start where blocks may begin, pattern of
-# the marks that begin a block.
+# Grammar -> (bytes of indentation, pattern for the start of a line where blocks may begin, pattern
+# for marks that begin a block).
 _NESTING = {
     "yaml": (b" \t", re.compile(rb".*", re.DOTALL), re.compile(rb"[-?:](?=\s|$)")),
     "markdown": (
@@ -97,8 +100,8 @@ def _language(grammar: str) -> Language:
 def _parser(grammar: str) -> Parser:
     parsers: dict[str, Parser] = _LOCAL.__dict__.setdefault("parsers", {})
     if grammar not in parsers:
-        # The binding calls its timeout deprecated, but the callback that replaces it crashes the
-        # interpreter (0.25.2).
+        # The binding deprecates its timeout, but the callback that replaces the timeout crashes the
+        # interpreter (version 0.25.2).
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             parsers[grammar] = Parser(_language(grammar), timeout_micros=SLICE_US)
@@ -107,14 +110,14 @@ def _parser(grammar: str) -> Parser:
 
 def has_huge_line(data: bytes) -> bool:
     """Return True if a line is too long to be parsed."""
-    # an expression would read a line again from each of its bytes
+    # a regular expression would read a line again from each of its bytes
     return len(data) > MAX_LINE_BYTES and max(map(len, data.split(b"\n"))) >= MAX_LINE_BYTES
 
 
 def nests_too_deep(grammar: str, data: bytes) -> bool:
     """Return True if blocks of a file may nest deeper than its grammar's scanner allows.
 
-    The depth is an upper bound, computed by lines.
+    The computed depth is an upper bound, determined line by line.
     """
     if grammar not in _NESTING:
         return False
@@ -128,7 +131,7 @@ def nests_too_deep(grammar: str, data: bytes) -> bool:
         while open_levels and open_levels[-1][0] >= indent:
             depth -= open_levels.pop()[1]
         line_start = head.match(line)
-        # 1 for a mapping around a list with the same indentation
+        # the 1 counts a mapping around a list with the same indentation
         level_blocks = 1 + (len(block_mark.findall(line_start[0])) if line_start else 0)
         open_levels.append((indent, level_blocks))
         depth += level_blocks
@@ -140,7 +143,7 @@ def nests_too_deep(grammar: str, data: bytes) -> bool:
 def opens_too_many_angles(grammar: str, data: bytes) -> bool:
     """Return True if a statement has more than `MAX_OPEN_ANGLES` open angle brackets.
 
-    False for grammars where angle brackets are not ambiguous.
+    Always False for grammars in which angle brackets are not ambiguous.
     """
     if grammar not in _AMBIGUOUS_ANGLES or data.count(b"<") <= MAX_OPEN_ANGLES:
         return False
@@ -164,14 +167,14 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
     """Parse a file; None if that took too long."""
     parser = _parser(grammar)
     text = _replace_invalid(data)
-    # its scanner never stops without a line break at the end (`r#`)
+    # without a final line break, the scanner of Perl may never stop (for example after `r#`)
     if grammar == "perl" and not text.endswith(b"\n"):
         text += b"\n"
     until = thread_time() + PARSE_CPU_S
     while True:
         try:
             return parser.parse(text)
-        # a time slice is over: the next call continues with this file, unless the parser is reset
+        # the time slice is over: unless the parser is reset, the next call continues with this file
         except ValueError:
             if thread_time() >= until:
                 parser.reset()
@@ -179,7 +182,7 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
 
 
 def _replace_invalid(data: bytes) -> bytes:
-    """Replace bytes that are not UTF-8 by question marks: predicates of queries fail on them."""
+    """Replace bytes that are not UTF-8 by question marks, because query predicates fail on them."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -189,7 +192,7 @@ def _replace_invalid(data: bytes) -> bytes:
 
 @cache
 def compile_query(grammar: str, text: str) -> Query:
-    """Compile a query; cached and shared, as queries are read-only.
+    """Compile a query. The result is cached and shared, because queries are read-only.
 
     Raises `QueryError` if the text is not valid for the grammar.
     """
@@ -207,7 +210,7 @@ def count_patterns(grammar: str, text: str, length: int) -> int:
 
 
 def pattern_constants(query: Query) -> tuple[dict[str, str], ...]:
-    """Return the values that each pattern sets by `#set!`, by the names of captures."""
+    """Return for each pattern the values that it sets by `#set!`, by key."""
     # the stub of the binding says that this is a method
     count = cast(int, query.pattern_count)
     settings = map(query.pattern_settings, range(count))
@@ -217,7 +220,7 @@ def pattern_constants(query: Query) -> tuple[dict[str, str], ...]:
 
 
 def pattern_captures(query: Query, text: str) -> tuple[frozenset[str], ...]:
-    """Return the names of the captures of each pattern of a query with this text."""
+    """Return for each pattern of a query the names of its captures. `text` is the query's text."""
     # the stub of the binding says that this is a method
     count = cast(int, query.pattern_count)
     raw = text.encode()
@@ -231,7 +234,7 @@ def pattern_captures(query: Query, text: str) -> tuple[frozenset[str], ...]:
 
 
 def run_query(query: Query, root: Node) -> list[Match]:
-    """Return every match as (number of the pattern, captures), roughly in the order of the tree."""
+    """Return all matches as (pattern number, captures), roughly in the order of the tree."""
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
     cursor.set_max_start_depth(MAX_DEPTH)
     return cursor.matches(root)
@@ -240,7 +243,7 @@ def run_query(query: Query, root: Node) -> list[Match]:
 def match_parts(query: Query, root: Node, size: int) -> Iterator[list[Match]]:
     """Yield the matches of a query in a text of `size` bytes, part by part.
 
-    Matches that reach into several parts come several times.
+    A match that reaches into several parts occurs several times.
     """
     for start in range(0, size, MATCH_BYTES):
         cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
@@ -252,8 +255,8 @@ def match_parts(query: Query, root: Node, size: int) -> Iterator[list[Match]]:
 def error_nodes(tree: Tree) -> tuple[Node, ...]:
     """Return the outermost erroneous or missing nodes of a tree, in order; at most `_MAX_ERRORS`.
 
-    This is no query: on a node with n children the cursor of queries needs n^2 steps, and errors
-    have thousands.
+    This does not use a query: for a node with n children, a query cursor needs n^2 steps, and
+    errors have thousands of children.
     """
     nodes: list[Node] = []
     cursor = tree.walk()
@@ -271,7 +274,7 @@ def error_nodes(tree: Tree) -> tuple[Node, ...]:
 
 
 def _goto_next(cursor: TreeCursor) -> bool:
-    """Move to the next node that is not inside of the current one; False at the end."""
+    """Move to the next node that is not inside of the current node; return False at the end."""
     while not cursor.goto_next_sibling():
         if not cursor.goto_parent():
             return False
@@ -284,7 +287,7 @@ def is_queryable(error_nodes: Sequence[Node]) -> bool:
 
 
 def make_report(tree: Tree, error_nodes: Sequence[Node], data: bytes) -> ParseReport:
-    """Make the report: `ok`, `partial` with errors, `error` if most of the file is in errors."""
+    """Make the report: `ok`; `partial` with errors; `error` if most of the file is in errors."""
     root = tree.root_node
     if not root.has_error:
         return ParseReport("ok")
