@@ -1,4 +1,4 @@
-"""Conditions on files, symbols and texts: each as SQL over a chunks table and as Python. Pure."""
+"""Conditions on files, symbols and texts, as SQL over a chunks table and as Python. Pure."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,10 +9,10 @@ from cocosearchd.filters.globs import BOUNDS, Matcher, path_regex, symbol_matche
 from cocosearchd.forms.unicode_forms import spellings
 
 Values = tuple[str, ...]
-# SQL with the names of parameters in braces, and the parameters
+# SQL with the names of its parameters in braces, and the parameters' values
 Restriction = tuple[str, dict[str, Any]]
 
-# At most 100: shorter than `identifiers.MAX_WORD`, where words are cut.
+# At most 100 letters. `identifiers.MAX_WORD`, the length at which words are cut, is larger.
 _LETTERS = re.compile(r"[A-Za-z]{1,100}")
 
 # See `searched_names`.
@@ -22,7 +22,8 @@ _WRITTEN = f"(name ~ {{name}} or ({_ADDRESS} ~ {{name}}))"
 _MATCHES = rf"""(name ~* {{name}} or ({_ADDRESS} ~* {{name}})
         or (name ~ '(^|[{BOUNDS}])_'
             and regexp_replace(name, '(^|[{BOUNDS}])_+', '\1', 'g') ~* {{name}}))"""
-# Rows older than `symbol_kinds` have one symbol, and the last parts of the other names.
+# Rows that are older than the column `symbol_kinds` have one complete symbol, and only the last
+# parts of the other symbols' names.
 _OLD_MATCHES = f"""symbol_kinds is null and exists (
         select from unnest(array_append(definitions, symbol_name)) as s(name),
             (select symbol_type) as t(kind)
@@ -32,7 +33,7 @@ _KIND = """(symbol_kinds && {kinds}::text[]
 _NAME = f"""(exists (
         select from unnest(symbol_kinds, symbol_names) as s(kind, name) where {_MATCHES})
     or ({_OLD_MATCHES}))"""
-# A single definition with the kind and the name; `&&` makes the query use the index.
+# One definition must have both the kind and the name. With `&&` the query uses the index.
 _KIND_AND_NAME = f"""((symbol_kinds && {{kinds}}::text[] and exists (
         select from unnest(symbol_kinds, symbol_names) as s(kind, name)
         where kind = any({{kinds}}::text[]) and {_MATCHES}))
@@ -41,10 +42,12 @@ _KIND_AND_NAME = f"""((symbol_kinds && {{kinds}}::text[] and exists (
 
 @dataclass(frozen=True, slots=True)
 class FileCondition:
-    """A condition on one property of a file: a file passes where it matches any of the values.
+    """A condition on one property of a file. A file passes if it matches one of the values.
 
-    `sql` compares the property with `{values}`, which `sql_values` makes of the values. `matcher`
-    does the same in Python. With `excludes`, the files that match are left out, in both forms.
+    `sql` compares the property with the parameter `{values}`. `sql_values` converts the values for
+    that parameter. `matcher` makes the same comparison in Python. If `excludes` is true, a file
+    passes if it matches none of the values: `sql` says so itself, and callers of `matcher` negate
+    its answer.
     """
 
     subject: Literal["path", "language"]
@@ -60,9 +63,9 @@ class FileCondition:
 
 @dataclass(frozen=True, slots=True)
 class SymbolCondition:
-    """A condition on the symbols of a chunk: one of them has any of the kinds, and the name.
+    """A condition on the symbols of a chunk: one symbol has one of the kinds, and the name.
 
-    Without `kinds` any kind will do; without `name` any name.
+    Without `kinds` every kind passes. Without `name` every name passes.
     """
 
     kinds: Values
@@ -92,16 +95,16 @@ class SymbolCondition:
             yield _MATCHES, {"name": symbol_regex(self.name)}
 
     def written_restrictions(self) -> Iterator[Restriction]:
-        """Yield the SQL of `written_matcher`, over the same columns."""
+        """Yield the SQL of `written_matcher`, over the columns kind and name of a single symbol."""
         if self.name:
             yield _WRITTEN, {"name": symbol_regex(self.name)}
 
     def written_matcher(self) -> Callable[[str, str], bool]:
-        """Return a test that a symbol has the name as written: case and underscores count."""
+        """Return a predicate for symbols with this name. Case and underscores must be equal."""
         return name_matcher(self.name, as_written=True) if self.name else lambda *_: True
 
     def matcher(self) -> Callable[[str, str], bool]:
-        """Return a test of a symbol's kind and qualified name."""
+        """Return a predicate for a symbol's kind and qualified name."""
         matches_name = name_matcher(self.name) if self.name else None
 
         def matches(kind: str, name: str) -> bool:
@@ -114,15 +117,15 @@ class SymbolCondition:
 
 @dataclass(frozen=True, slots=True)
 class PhraseCondition:
-    """A condition on the text of a chunk: it contains every phrase, in any of its spellings.
+    """A condition on the text of a chunk: the text contains every phrase, in one of its spellings.
 
-    It has no SQL, since texts are packed in PostgreSQL.
+    It has no exact SQL, since PostgreSQL stores the texts packed.
     """
 
     phrases: Values
 
     def word_restrictions(self) -> Iterator[Restriction]:
-        """Yield weaker SQL over the words of a chunk, which uses their index."""
+        """Yield SQL over the indexed words of a chunk, which lets more chunks pass."""
         for phrase in self.phrases:
             queries = [phrase_query(spelling) for spelling in spellings(phrase)]
             if all(queries):
@@ -130,7 +133,7 @@ class PhraseCondition:
                 yield "words @@ to_tsquery('simple', {words})", {"words": words}
 
     def matcher(self) -> Callable[[str], bool]:
-        """Return a test of a chunk's text."""
+        """Return a predicate for a chunk's text."""
         groups = [
             [spelling.replace("\0", "").lower() for spelling in spellings(phrase)]
             for phrase in self.phrases
@@ -144,9 +147,9 @@ class PhraseCondition:
 
 
 def written_names(kind: str, name: str) -> Iterator[str]:
-    """Yield the qualified name of a symbol, and the name without its kind if it begins with it.
+    """Yield the qualified name of a symbol. If it begins with the kind, yield it also without.
 
-    The addresses of HCL begin with a kind, which people leave out.
+    An address in HCL begins with a kind. People leave that kind out.
 
     >>> list(written_names("resource", "resource.aws_s3_bucket.logs"))
     ['resource.aws_s3_bucket.logs', 'aws_s3_bucket.logs']
@@ -169,26 +172,27 @@ def searched_names(kind: str, name: str) -> Iterator[str]:
 
 
 def name_matcher(glob: str, *, as_written: bool = False) -> Callable[[str, str], bool]:
-    """Return a test of a symbol's kind and qualified name by a glob over the name.
+    """Return a predicate for a symbol's kind and qualified name, by a glob over the name.
 
-    With `as_written`, case and leading underscores count.
+    With `as_written`, the case and the leading underscores must be equal.
     """
     matches = symbol_matcher(glob, cased=as_written)
     names = written_names if as_written else searched_names
 
     def matches_name(kind: str, name: str) -> bool:
-        # most names that match do so as they are
+        # Most matching names match without a change.
         return bool(matches(name)) or any(matches(form) for form in names(kind, name))
 
     return matches_name
 
 
 def phrase_query(phrase: str) -> str:
-    """Return a text search query that every chunk with the phrase passes; "" where there is none.
+    """Return a text search query that matches every chunk with the phrase, or "" if there is none.
 
-    It lets the index of words leave few texts to be read. Words between blanks are whole words of
-    the text; the last one may go on there. Of the first word only its end is certain to be the end
-    of a word, and text that is not plain letters may be split in another way.
+    The query uses the index of words, so that few texts must be read. A word between two blanks is
+    a whole word of the text. The last word of the phrase may be the beginning of a longer word. The
+    first word may be the end of a longer word, so the query omits it. The query also omits words
+    with other characters than ASCII letters, since PostgreSQL may split them differently.
     """
     *words, last = phrase.split(" ")
     terms = [f"'{word.lower()}'" for word in words[1:] if _LETTERS.fullmatch(word)]
@@ -198,14 +202,14 @@ def phrase_query(phrase: str) -> str:
 
 
 def any_path_regex(globs: Values) -> str:
-    """Return the regular expression of PostgreSQL that matches what any of the globs matches.
+    """Return one regular expression for PostgreSQL that matches what one of the globs matches.
 
-    A single expression stays as it is: PostgreSQL sees its fixed prefix and uses the key.
+    A single expression gets no parentheses. So PostgreSQL sees its fixed prefix and uses the key.
     """
     regexes = [path_regex(glob.replace("\0", "")) for glob in globs]
     return regexes[0] if len(regexes) == 1 else "|".join(f"({regex})" for regex in regexes)
 
 
 def membership_matcher(values: Values) -> Matcher:
-    """Return a test that a text is one of the values."""
+    """Return a predicate for texts that are one of the values."""
     return frozenset(values).__contains__

@@ -1,6 +1,6 @@
-"""Filters of questions, and the table of their fields: one row says all that a field means. Pure.
+"""Filters of questions, and the table of their fields. One row defines a whole field. Pure.
 
-Inline syntax, checks, SQL, masks, overlays and explanations follow from the rows.
+Inline syntax, checks, SQL, masks, overlays and explanations are derived from the rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ class Filter:
     """
 
     languages: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()  # globs over the relative path, any may match
+    paths: tuple[str, ...] = ()  # globs over the relative path; one must match
     not_paths: tuple[str, ...] = ()
     symbol_types: tuple[str, ...] = ()
     symbol_name: str | None = None  # case-insensitive glob over the qualified and the last name
-    # each must occur in the chunk, case-insensitive, in any of its `spellings`
+    # Each must occur in the chunk, in one of its `spellings`, without regard to case.
     phrases: tuple[str, ...] = ()
 
     @property
@@ -51,9 +51,10 @@ class Filter:
 class FilterField:
     """A field of `Filter` and of search requests.
 
-    `label` names it for people. `stored_values` converts values as written; it raises
-    `InvalidInput`. A value of `key:value` in a question is for the field with that inline key; the
-    value of `-key:value`, and a value that begins with `!`, is for the field `exclusion`.
+    `label` is the name that people read. `stored_values` converts written values to their stored
+    form, and raises `InvalidInput`. In a question, `key:value` gives a value to the field with that
+    inline key. `-key:value`, or a value that begins with `!`, gives the value to the field named
+    `exclusion`.
     """
 
     name: str
@@ -65,16 +66,17 @@ class FilterField:
     is_single: bool = False  # at most one value, None without
     is_quoted: bool = False  # written in quotes; requests have no such field
     takes_root: bool = False  # a value may begin with the absolute path of the root
-    # None: a condition on the chunks of files, see `chunk_conditions`
+    # None if the field is a condition on chunks, see `chunk_conditions`
     file_condition: FileCondition | None = None
-    # for people: why no file passes, with `{values}` and `{root}`; "" says nothing by itself
+    # For people: the end of "no file …" when no file passes, with `{values}` and `{root}`. With ""
+    # the field alone explains nothing.
     absence: str = ""
-    # Source of the number of matching files before a search, from which it chooses between an
-    # exact and an approximate one: PostgreSQL's estimate, a count in the files table, or none
+    # The source of the number of matching files, before a search: PostgreSQL's estimate, a count in
+    # the files table, or none. By this number the search is exact or approximate.
     match_count: Literal["estimated", "counted", "unknown"] = "unknown"
 
     def values(self, where: Filter) -> tuple[str, ...]:
-        """Return the values of this field in a filter; none if it does not restrict."""
+        """Return the values of this field in a filter, or () if the field does not restrict."""
         value = getattr(where, self.name)
         if self.is_single:
             return (value,) if value else ()
@@ -87,7 +89,7 @@ class FilterField:
         return list(value or ())
 
     def split(self, written: Iterable[str]) -> list[str]:
-        """Return the single values of lists with commas; a text of commas only stays."""
+        """Return the single values of lists with commas. A text of commas only stays one value."""
         if not self.splits_commas:
             return list(written)
         return [
@@ -97,7 +99,7 @@ class FilterField:
         ]
 
     def argument(self, values: tuple[str, ...]) -> dict[str, Any]:
-        """Return the argument of `Filter` for stored values; none for no values."""
+        """Return the keyword argument of `Filter` for stored values, or {} without values."""
         return {self.name: values[0] if self.is_single else values} if values else {}
 
 
@@ -159,7 +161,7 @@ FILE_FIELDS = tuple(field for field in FILTER_FIELDS if field.file_condition is 
 
 
 def make_filter(written_values: Mapping[str, Sequence[str]]) -> Filter:
-    """Make a filter of values as written, by field name. Raises `InvalidInput`."""
+    """Make a filter from written values by field name. Raises `InvalidInput`."""
     values = {
         field.name: field.split(written_values.get(field.name, ())) for field in FILTER_FIELDS
     }
@@ -175,7 +177,7 @@ def make_filter(written_values: Mapping[str, Sequence[str]]) -> Filter:
 
 
 def select_fields(where: Filter, fields: Iterable[FilterField]) -> Filter:
-    """Return the part of a filter that the given fields hold."""
+    """Return a filter with only the given fields of `where`."""
     arguments: dict[str, Any] = {}
     for field in fields:
         arguments |= field.argument(field.values(where))
@@ -183,7 +185,7 @@ def select_fields(where: Filter, fields: Iterable[FilterField]) -> Filter:
 
 
 def active_fields(where: Filter) -> tuple[FilterField, ...]:
-    """Return the fields that restrict a filter."""
+    """Return the fields that have values in a filter."""
     return tuple(field for field in FILTER_FIELDS if field.values(where))
 
 
@@ -196,7 +198,7 @@ def file_conditions(where: Filter) -> Iterator[tuple[FileCondition, tuple[str, .
 
 
 def chunk_conditions(where: Filter) -> tuple[SymbolCondition, PhraseCondition]:
-    """Return the conditions of a filter on chunks; without values they do not restrict."""
+    """Return the conditions of a filter on chunks. A condition without values lets all pass."""
     return SymbolCondition(where.symbol_types, where.symbol_name), PhraseCondition(where.phrases)
 
 
@@ -212,7 +214,7 @@ def chunk_restrictions(where: Filter) -> Iterator[Restriction]:
 
 
 class FileProperties(Protocol):
-    """A file with the properties that filters compare, each named as `FileCondition.subject`."""
+    """A file with the properties that filters compare, named as in `FileCondition.subject`."""
 
     @property
     def path(self) -> str:
@@ -226,7 +228,7 @@ class FileProperties(Protocol):
 
 
 class PathAndLanguage(NamedTuple):
-    """`FileProperties` where no value of the file is at hand."""
+    """The `FileProperties` of a file for which the caller has no other object."""
 
     path: str
     language: str
@@ -241,7 +243,7 @@ def file_passes(where: Filter, file: FileProperties) -> bool:
 
 
 def chunk_matcher(where: Filter) -> Callable[[str, Iterable[tuple[str, str]]], bool]:
-    """Return a test of a chunk's text and symbols, (kind, qualified name), by a filter."""
+    """Return a predicate for the text and the symbols, (kind, qualified name), of a chunk."""
     symbols_condition, phrases_condition = chunk_conditions(where)
     matches_symbol = symbols_condition.matcher()
     matches_text = phrases_condition.matcher()
@@ -255,7 +257,7 @@ def chunk_matcher(where: Filter) -> Callable[[str, Iterable[tuple[str, str]]], b
 
 
 def make_relative(where: Filter, root: bytes) -> Filter:
-    """Make the absolute paths of a filter relative to a root, if they lie below it."""
+    """Make the absolute paths of a filter relative to a root, if they lie below that root."""
     start = path_text(root.rstrip(b"/"))
 
     def relative(glob: str) -> str:

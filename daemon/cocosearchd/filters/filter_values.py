@@ -1,4 +1,4 @@
-"""Convert filter values from the way people write them to the stored form. Pure."""
+"""Converts filter values from the form that people write to the stored form. Pure."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,8 @@ from cocosearchd.forms.path_forms import glob_from_client
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.symbols import KINDS
 
-# Symbol type of a query -> kinds as stored. Each kind can be asked for. The general words include
-# the names that other languages have for the same thing.
+# Symbol type of a query -> stored kinds. Each kind is also a symbol type. The general types include
+# the kinds that other languages use for the same concept.
 SYMBOL_TYPES: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
     "function": ("function", "macro"),
     "method": ("method", "constructor"),
@@ -25,20 +25,22 @@ SYMBOL_TYPES: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
 
 @cache
 def language_names() -> Mapping[str, tuple[str, ...]]:
-    """Map every name and alias that people filter by, in lower case, to language ids.
+    """Map every name and alias of a language or dialect, in lower case, to language ids.
 
-    A language includes its dialects: `yaml` finds workflows and manifests too.
+    A language includes its dialects: `yaml` also finds workflows and manifests.
     """
     names: dict[str, tuple[str, ...]] = {
         dialect.name: (dialect.name,) for dialect in blocks.DIALECTS
     }
-    for info in language_table.languages():
-        names |= dict.fromkeys((*info.aliases, info.name), blocks.language_dialects(info.name))
+    for language_row in language_table.languages():
+        names |= dict.fromkeys(
+            (*language_row.aliases, language_row.name), blocks.language_dialects(language_row.name)
+        )
     return MappingProxyType(names)
 
 
 def language_ids(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids of languages that are named in any case. Raises `InvalidInput`."""
+    """Return the ids of the named languages, without regard to case. Raises `InvalidInput`."""
     requested = [name.lower() for name in names]
     if not requested:
         return ()
@@ -62,7 +64,7 @@ def symbol_kinds(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def path_globs(paths: Iterable[str]) -> tuple[str, ...]:
-    """Convert path filters into globs of an ignore file. Raises `InvalidInput`."""
+    """Convert path filters into globs as in git's ignore files. Raises `InvalidInput`."""
     return sort_unique(map(_path_glob, paths))
 
 
@@ -87,18 +89,19 @@ def single_name(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def sort_unique(values: Iterable[str]) -> tuple[str, ...]:
-    """Sort alternatives of a filter without repetitions: equal questions get equal plans."""
+    """Sort a filter's values and drop repetitions, so that equal questions get equal plans."""
     return tuple(sorted(set(values)))
 
 
 def check_choice(subject: str, value: str, valid: Iterable[str], also: str = "") -> str:
-    """Return `value` if it is valid. Raises `InvalidInput` with the nearest valid ones, then
-    `also`.
+    """Return `value` if it is valid.
+
+    Raises `InvalidInput` with the valid values nearest to it, followed by `also`.
     """
     options = sorted(valid)
     if value in options:
         return value
-    # After a typing error, the nearest names help more than the list of all.
+    # After a typing error, the nearest names help more than the list of all names.
     near = difflib.get_close_matches(value, options, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(options)}"
     raise InvalidInput(

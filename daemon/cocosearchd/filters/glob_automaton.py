@@ -1,8 +1,8 @@
-"""Matches a glob by an automaton, in one pass over the characters of the text. Pure.
+"""Matches globs by an automaton, in one pass over the characters of the text. Pure.
 
-The states are the bits of a number, so that a character costs a few operations on it: Baeza-Yates
-and Gonnet, A New Approach to Text Searching (1992), with loops for stars. It is slower than a
-regular expression, but linear for every glob.
+The bits of one integer represent the active states. So each character costs a few integer
+operations. The method is that of Baeza-Yates and Gonnet, A New Approach to Text Searching (1992),
+with loops for stars. It is slower than a regular expression, but linear for every glob.
 """
 
 import re
@@ -15,9 +15,11 @@ _CACHED = 4096  # characters whose transitions are cached
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step: `one` character or `several` that match `rule`, `anything`, or `directories`.
+    """One character of a glob, or a star.
 
-    All but `one` may match nothing; a match of `directories` ends in `/`.
+    The kind `one` matches one character that `rule` matches, and `several` matches any number of
+    them. `anything` matches every text. `directories` matches "" or a text that ends in `/`. All
+    kinds except `one` also match "".
     """
 
     kind: Literal["one", "several", "anything", "directories"]
@@ -27,7 +29,7 @@ class Step:
 class GlobAutomaton:
     """The automaton of a glob.
 
-    Threads that share it may lose entries of its cache, and nothing else.
+    Threads may share an automaton. At worst its cache then loses entries.
     """
 
     def __init__(
@@ -38,22 +40,24 @@ class GlobAutomaton:
         continuation: str = "",
         may_end: bool = True,
     ) -> None:
-        """A text matches if it `may_end` after the steps, or goes on with the `continuation`."""
+        """Build the automaton from the steps of a glob.
+
+        A text matches if it ends after the steps and `may_end` is true, or if the character
+        `continuation` follows the steps.
+        """
         self._continuation = continuation
         self._may_end = may_end
-        self._advance = list[
-            tuple[int, re.Pattern[str]]
-        ]()  # state, and the characters that lead to the next one
-        self._loop = list[
-            tuple[int, re.Pattern[str]]
-        ]()  # state, and the characters that stay in it
-        # States that lead to the next one, or to the one after it, without a character.
+        # Each a state, with the characters that lead to the next state
+        self._advance = list[tuple[int, re.Pattern[str]]]()
+        # Each a state, with the characters that stay in it
+        self._loop = list[tuple[int, re.Pattern[str]]]()
+        # States from which the next state, or the state after next, is reached without a character.
         self._skip = self._skip_two = 0
         self._transitions: dict[str, tuple[int, int]] = {}
         self._final = 1
         last = Step("one")
         for step in steps:
-            if step.kind == "one" or step != last:  # two equal stars in a row are one
+            if step.kind == "one" or step != last:  # Two equal stars in a row mean the same as one.
                 self._add(step, flags)
             last = step
 
@@ -74,7 +78,7 @@ class GlobAutomaton:
         self._final = state << 1
 
     def matches(self, text: str) -> bool:
-        """Tell whether the glob matches a text."""
+        """Return True if the glob matches a text."""
         states = self._closed(1)
         for character in text:
             if states & self._final and character == self._continuation:
@@ -86,7 +90,7 @@ class GlobAutomaton:
         return self._may_end and bool(states & self._final)
 
     def _closed(self, states: int) -> int:
-        """Add the states that are reached without a character."""
+        """Add the states that the given states reach without a character."""
         while (
             more := states | (states & self._skip) << 1 | (states & self._skip_two) << 2
         ) != states:

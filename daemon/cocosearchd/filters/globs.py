@@ -1,9 +1,9 @@
-"""Translates globs into regular expressions, for PostgreSQL and Python alike, and into matchers.
+"""Translates globs into regular expressions for PostgreSQL and Python, and into matchers. Pure.
 
-Pure. PostgreSQL's engine is an automaton that matches in linear time. Python's engine backtracks,
-for hours where several stars share a name, so Python gets only expressions that cannot backtrack,
-or an automaton of ours. All functions raise `InvalidInput` for ranges such as `[z-a]`, and for
-globs longer than any path.
+PostgreSQL's engine is an automaton that matches in linear time. Python's engine backtracks, which
+takes hours if a name has several stars. So Python gets an expression that cannot backtrack, or else
+a `GlobAutomaton`. All functions raise `InvalidInput` for ranges such as `[z-a]`, and for globs
+longer than any path.
 """
 
 import re
@@ -14,7 +14,7 @@ from cocosearchd.filters.glob_automaton import GlobAutomaton, Step
 
 Matcher = Callable[[str], object]  # truthy if a whole path or name matches
 
-# In characters. PATH_MAX of <linux/limits.h> is 4096 bytes, each written as up to four characters.
+# In characters. PATH_MAX of <linux/limits.h> is 4096 bytes, and a byte takes up to four characters.
 MAX_GLOB = 16_384
 
 _SET = r"\[[!^]?\]?[^\]]*\]|"
@@ -35,16 +35,16 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 def path_regex(glob: str) -> str:
     """Translate a glob over relative paths, with the meaning of git's ignore files.
 
-    Without a slash inside, it names a file or directory anywhere, otherwise it is anchored at the
-    root; either way it covers everything below. `*` and `?` match within one part of a path, `**`
-    across parts; a backslash takes the next character literally.
+    A glob without a slash, except at its end, names a file or directory anywhere. Other globs are
+    anchored at the root. Both cover everything below what they name. `*` and `?` match within one
+    part of a path, `**` matches across parts. A backslash makes the next character literal.
     """
     body, tail, anchored = _split_path_glob(glob)
     return ("^" if anchored else "(^|/)") + _translate(body, star="[^/]*", single="[^/]") + tail
 
 
 def path_matcher(globs: Sequence[str]) -> Matcher:
-    """Match paths against any of the globs, as `path_regex` does, in linear time."""
+    """Return a matcher for paths that match one of the globs, as by `path_regex`, in linear time."""
     regexes = list[str]()
     automata = list[Matcher]()
     for glob in globs:
@@ -67,7 +67,7 @@ def path_matcher(globs: Sequence[str]) -> Matcher:
 
 
 def _split_path_glob(glob: str) -> tuple[str, str, bool]:
-    """Split a glob into its body, a regex for the end, and whether it is anchored at the root."""
+    """Return a glob's body, a regex for its end, and True if it is anchored at the root."""
     body = glob.strip("/")
     tail = "/" if glob.endswith("/") else "(/|$)"
     if body.endswith("/**"):
@@ -78,7 +78,8 @@ def _split_path_glob(glob: str) -> tuple[str, str, bool]:
 
 def _linear_path_regex(glob: str) -> str | None:
     body, tail, anchored = _split_path_glob(glob)
-    if not anchored and "**" in body:  # may begin in any directory: `**/` says so
+    # The match may begin in any directory, which `**/` expresses.
+    if not anchored and "**" in body:
         body = "**/" + body
         anchored = True
     rule = _atomic_regex(body, inner="[^/]", bounds="/")
@@ -94,7 +95,7 @@ def _path_automaton(glob: str) -> Matcher:
 
 
 def exact_glob(path: str) -> str:
-    """Return the glob that matches this path only (and all that would lie below it)."""
+    """Return the glob that matches only this path, and any path below it."""
     return "/" + path.translate(_SPECIAL)
 
 
@@ -113,10 +114,10 @@ def symbol_regex(glob: str) -> str:
 
 
 def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
-    """Match qualified names against a glob, as `symbol_regex` does, in linear time."""
+    """Return a matcher for qualified names by a glob, as by `symbol_regex`, in linear time."""
     flags = re.DOTALL | (0 if cased else re.IGNORECASE)
     name = _atomic_regex(glob, inner=None, bounds="")
-    # Parts begin at many positions, and from each a `**` would scan the rest of the name.
+    # Parts begin at many positions. From each of them a `**` would scan the rest of the name.
     parts = None if "**" in glob else _atomic_regex(glob, inner=_IN_PART, bounds=BOUNDS)
     if name is not None and parts is not None:
         return re.compile(rf"^{name}\Z|[{BOUNDS}]{parts}\Z", flags).search
@@ -131,7 +132,7 @@ def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
 def longest_literal(glob: str) -> str:
     """Find the longest run of ASCII letters, digits and underscores in every match, or "".
 
-    The case of a match may differ.
+    A match may contain the run in another case.
 
     >>> longest_literal("Users.get_*"), longest_literal("[ab]?*")
     ('Users', '')
@@ -147,7 +148,8 @@ def _translate(glob: str, star: str, single: str) -> str:
 def _parts(glob: str) -> list[str]:
     """Split a glob into stars, sets and texts.
 
-    Behind the last `]` no set is searched for: each `[` would scan the rest.
+    After the last `]` there can be no set. A search for sets there would scan the rest of the glob
+    from each `[`.
     """
     _check_length(glob)
     end = glob.rfind("]") + 1
@@ -161,24 +163,25 @@ def _check_length(glob: str) -> None:
 
 
 def _atomic_regex(glob: str, inner: str | None, bounds: str) -> str | None:
-    """Translate like `_translate`, with stars that do not give back what they matched: `(?>...)`.
+    """Translate like `_translate`, but with stars in atomic groups `(?>...)`.
 
-    For a star that is followed by a text, the first occurrence of the text serves as well as a
-    later one, if the next star can match what lies in between. A star of `inner` characters, which
-    exclude those of `bounds`, is atomic together with the text after it. A star that matches
-    anything is atomic together with everything up to the next of its kind, since bounds may lie in
-    between. With `inner` None every star matches anything.
+    An atomic group never backtracks. Suppose that a fixed text follows a star, and another star
+    follows that text. Then the star may stop at the first occurrence of the text, if the next star
+    can match everything up to a later occurrence. Two kinds of stars exist. A star of `inner`
+    characters, none of which is in `bounds`, forms an atomic group with the text after it. A star
+    that matches anything forms an atomic group with everything up to the next star of its kind,
+    since the match may contain bounds. If `inner` is None, every star matches anything.
 
-    Returns None where backtracking would multiply the time: if a star that others follow cannot be
-    atomic, or if the last star that matches anything tries positions that start no directory, with
-    a star of `inner` characters behind it.
+    Returns None in two cases, since backtracking would multiply the time. Either a star before
+    other stars cannot be atomic. Or the last star that matches anything has a star of `inner`
+    characters after it, and also tries positions at which no directory starts.
     """
-    # The regex is built from the end of the glob: `done` begins at a star that matches anything,
-    # `group` precedes it, and `fixed` is the text before the first star of the group.
+    # The loop builds the regex from the end of the glob. `done` begins at a star that matches
+    # anything. `group` stands before `done`. `fixed` is the text before the first star of `group`.
     done = group = fixed = ""
     next_star = ""  # the star after `fixed`
     group_atomic = False
-    has_inner = False  # the group has a star of `inner` characters
+    has_inner = False  # `group` has a star of `inner` characters
     crosses = False  # a set in `fixed` matches characters that a star of `inner` does not
     pieces = _parts(glob)
     for index, piece in reversed(list(enumerate(pieces))):
@@ -211,7 +214,7 @@ def _atomic_regex(glob: str, inner: str | None, bounds: str) -> str | None:
 
 
 def _steps(glob: str, inner: str | None) -> Iterator[Step]:
-    """Translate a glob into steps of an automaton: one character each, or a star."""
+    """Translate a glob into steps of an automaton. Each step is one character or a star."""
     for piece in _parts(glob):
         if piece == "**/":
             yield Step("directories")
@@ -253,7 +256,7 @@ def _piece(text: str, star: str, single: str) -> str:
 def _member(match: re.Match[str]) -> str:
     """Translate one character of a set, or a range.
 
-    A range must ascend, which both engines require.
+    Both engines require that a range ascends.
     """
     if match[2] and match[1] > match[2]:
         raise InvalidInput(
@@ -263,10 +266,11 @@ def _member(match: re.Match[str]) -> str:
 
 
 def _escaped(character: str) -> str:
-    # Python warns of two of `-&~|` in a row: a future version may read them as operations on sets.
+    # Python warns of two characters of `-&~|` in a row, since a future version may read them as set
+    # operations.
     return "\\" + character if character in "\\[]-&~|" else character
 
 
 def _literal(text: str) -> str:
-    # A backslash in a file's name stands doubled in a stored path, see `path_forms.path_text`.
+    # A stored path contains two backslashes for one in a file's name, see `path_forms.path_text`.
     return re.sub(r"[^\w/ -]", lambda match: r"\\\\" if match[0] == "\\" else "\\" + match[0], text)

@@ -1,9 +1,9 @@
-"""Take inline filters and phrases out of the text of a question. Pure.
+"""Takes inline filters and phrases out of the text of a question. Pure.
 
-Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`,
-`name:User*`, `index:a`, `topic:b`, and `"exact phrases"`, inside of which blanks are as typed.
-Lists are separated by commas. A word with a colon that is none of these (`std::vector`, `http://x`)
-is an ordinary word.
+The text may contain the filters `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`,
+`name:User*`, `index:a` and `topic:b`, and `"exact phrases"`. A phrase keeps its blanks as typed.
+Commas separate the values of a list. A word with a colon and another key (`std::vector`,
+`http://x`) is an ordinary word.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS
 
-# Keys that select indexes, and the fields of requests that do the same
+# Keys that select indexes -> fields of requests that select indexes
 SCOPE_KEYS = {"index": "indexes", "topic": "topics"}
 FIELDS_BY_KEY = {key: row.name for row in FILTER_FIELDS for key in row.inline_keys} | SCOPE_KEYS
 _EXCLUSIONS = {row.name: row.exclusion for row in FILTER_FIELDS if row.exclusion is not None}
@@ -26,7 +26,10 @@ _PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
 
 @dataclass(frozen=True, slots=True)
 class InlineQuery:
-    """The words of a question's text, and its inline filters and phrases by the field's name."""
+    """The words of a question's text, and the values of its inline filters by field name.
+
+    The phrases are values of the field `QUOTED`.
+    """
 
     words: str
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -49,7 +52,7 @@ def parse_inline(text: str) -> InlineQuery:
 
 
 def has_line_breaks(text: str) -> bool:
-    """Return whether a text has a line break outside of its phrases."""
+    """Return True if a text has a line break outside of its phrases."""
     return "\n" in _PHRASE.sub("", text)
 
 
