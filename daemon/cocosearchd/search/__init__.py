@@ -1,6 +1,5 @@
-"""Answer queries with ranked chunks. Every query runs through `pipeline`; other modules are its
-stages.
+"""Answer queries with ranked chunks.
 
-There is no SQL here (see `store`), no knowledge of languages (see `languages`), and nothing that
-writes an index.
+Every query runs through `pipeline`; other modules are its stages. There is no SQL here (see
+`store`), no knowledge of languages (see `languages`), and nothing that writes an index.
 """

@@ -277,8 +277,9 @@ def _parts_below_vendor(parts: Sequence[str]) -> list[str]:
 
 
 def _first_difference(longer: Sequence[str], shorter: Sequence[str]) -> int:
-    """Return the first position at which two sequences differ; without one, the length of the
-    shorter.
+    """Return the first position at which two sequences differ.
+
+    If none differs, return the length of the shorter sequence.
     """
     pairs = enumerate(zip(longer, shorter, strict=False))
     return next((position for position, (a, b) in pairs if a != b), len(shorter))

@@ -1,4 +1,5 @@
 """Recognises queries that are declarations of code, such as `def save(`: they search the name.
+
 Pure.
 """
 

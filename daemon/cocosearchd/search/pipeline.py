@@ -86,8 +86,9 @@ FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
-    """Answers queries, with caches of answers and files. There is one per daemon, in its event
-    loop.
+    """Answers queries, with caches of answers and files.
+
+    There is one per daemon, in its event loop.
     """
 
     def __init__(
@@ -245,8 +246,9 @@ class Pipeline:
         return make_answer(ranked, expanded.hits, expanded.changed_paths, omitted)
 
     async def read_sources(self, ranked: RankedAnswer, trace: Trace, count: int) -> SourcedHits:
-        """Read the files of the first `count` hits. `pack` later shows them with hits of other
-        indexes.
+        """Read the files of the first `count` hits.
+
+        `pack` later shows them with hits of other indexes.
         """
         hits = ranked.ranked_hits.hits[:count]
         if not hits:

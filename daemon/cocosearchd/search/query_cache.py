@@ -249,8 +249,9 @@ class QueryCache:
         )
 
     def _question(self, state: JointState) -> _Question:
-        """Return the digest of a question, from all plans: with a filter by path, indexes have own
-        plans.
+        """Return the digest of a question, from all plans.
+
+        With a filter by path, each index has its own plan.
         """
         parts = [(index, moment, self._plan_keys(plan).digest) for index, moment, plan in state]
         return hashlib.sha256(repr(parts).encode()).digest()

@@ -133,8 +133,9 @@ class HitExpander:
         files: Sequence[FileState],
         overlay: Overlay | None,
     ) -> SourcedHits:
-        """Read the files of hits that are packed later. Not cached: a cache would hold all these
-        files.
+        """Read the files of hits that are packed later.
+
+        Not cached: a cache would hold all these files.
         """
         unsaved = overlay.texts if overlay else {}
         states = {file.path: file for file in files}

@@ -67,8 +67,9 @@ def find_counterparts(
 
 
 def _other_sides(path: str, project: str) -> Iterator[str]:
-    """Yield possible paths of the other side: header for source, implementation for interface, and
-    back.
+    """Yield paths that the other side of a file may have.
+
+    The sides are header and source, or interface and implementation.
     """
     name, suffix = _split_name(path)
     directory = path.rpartition("/")[0]

@@ -151,8 +151,9 @@ class VerifiedFiles:
         return self._recorded_hash(root, path) == expected
 
     def _recorded_hash(self, root: bytes, path: str) -> bytes | None:
-        """Return the hash of a file that has not changed since its last read; None if that is
-        uncertain.
+        """Return the hash of a file that is unchanged since its last read.
+
+        Return None if the file may have changed.
         """
         try:
             status = status_of(_absolute_path(root, path))

@@ -115,8 +115,9 @@ def _assemble_rows(path: str, content_hash: bytes, chunks: Sequence[StoredChunk]
 
 
 def fit_content(content: FileContent, budget_tokens: int) -> FileContent:
-    """Return the first lines that fit into a token budget; if none fits, the start of the first
-    line.
+    """Return the first lines that fit into a token budget.
+
+    If no line fits, return the start of the first line.
     """
     window = content.content[: budget_tokens * MAX_TOKEN_CHARS]
     lines = window.split("\n")

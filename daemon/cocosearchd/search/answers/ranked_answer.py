@@ -60,8 +60,9 @@ class PreparedQuery:
 
 
 class SharedPlans:
-    """Plans of one question to several indexes. The question is analysed once; equal plans are
-    shared.
+    """Plans of one question to several indexes.
+
+    The question is analysed once; equal plans are shared.
     """
 
     def __init__(self, query: Query, settings: SearchSettings) -> None:

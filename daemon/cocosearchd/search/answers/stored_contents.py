@@ -64,8 +64,9 @@ class StoredContentReader:
     async def read_versions(
         self, record: IndexRecord, hashes: Mapping[str, bytes]
     ) -> dict[str, StoredContents]:
-        """Read the contents that still have the given hashes, by path. Cached contents cost no
-        query.
+        """Read the contents that still have the given hashes, by path.
+
+        Cached contents cost no query.
         """
         cached = {
             path: self._cache[value] for path, value in hashes.items() if value in self._cache

@@ -132,8 +132,9 @@ def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> d
 async def blocking_filters(
     db: Database, record: IndexRecord, where: Filter, path: str
 ) -> list[str]:
-    """Return the filters that each exclude the file; all active filters if only their combination
-    does.
+    """Return the filters that each exclude the file.
+
+    If only their combination excludes it, return all active filters.
     """
     fields = active_fields(where)
     blocking = [

@@ -1,10 +1,9 @@
 """Fuses the candidates of both retrievers into one order: for `classic`, and for a cold `code`.
-Pure.
 
-`classic` follows CocoSearch's retrieval.md: the vector retriever alone, or its reciprocal rank
-fusion with the keyword retriever, where the scores of definitions are doubled. `code` scores by
-signals (`code_profile`). While the lexical index is cold, `code` falls back to the function here:
-the same fusion, but only definitions of names in the query are boosted.
+Pure. `classic` follows CocoSearch's retrieval.md: the vector retriever alone, or its reciprocal
+rank fusion with the keyword retriever, where the scores of definitions are doubled. `code` scores
+by signals (`code_profile`). While the lexical index is cold, `code` falls back to the function
+here: the same fusion, but only definitions of names in the query are boosted.
 """
 
 import math
@@ -47,8 +46,9 @@ Score = Callable[[Plan, RetrievedCandidates], list[ScoredCandidate]]
 
 
 def score_classic(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Score by cosine, or by fused ranks. Fused scores of chunks that look like definitions are
-    doubled.
+    """Score by cosine, or by fused ranks.
+
+    Fused scores of chunks that look like definitions are doubled.
     """
     if not plan.uses_keywords:
         return sort_candidates(

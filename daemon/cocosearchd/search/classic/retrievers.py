@@ -134,8 +134,9 @@ async def _search_keywords(
 
 
 def drop_stop_words(text: str) -> str:
-    """Return the words of a split text without stop words; a text of stop words alone stays as it
-    is.
+    """Return the words of a split text without stop words.
+
+    If all words are stop words, return them all.
     """
     return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
 

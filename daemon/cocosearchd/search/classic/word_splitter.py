@@ -28,8 +28,9 @@ SIZE = PoolSize(max_processes=2, idle_s=30.0)
 
 
 class WordSplitter:
-    """A splitter that runs in worker processes. For one event loop; `pool.aclose` ends the
-    processes.
+    """A splitter that runs in worker processes.
+
+    For one event loop; `pool.aclose` ends the processes.
     """
 
     def __init__(self, command: Sequence[str] = COMMAND, limits: ResourceLimits = LIMITS) -> None:

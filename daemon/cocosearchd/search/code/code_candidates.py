@@ -216,8 +216,9 @@ async def _list_symbols(
     plan: Plan,
     overlay: Overlay | None,
 ) -> RankedCandidates:
-    """List symbols: find the files with matching symbols in memory, read the symbols from the
-    store.
+    """List symbols.
+
+    Find the files with matching symbols in memory, and read the symbols from the store.
     """
     page = symbol_page(plan, record.name)
     if page is None:
@@ -303,8 +304,9 @@ async def _read_rows(
 
 
 def merge_states(states: FileStates, later_states: FileStates) -> FileStates:
-    """Merge states of files. The later state of a file wins: if the file has changed, its rows may
-    have too.
+    """Merge states of files.
+
+    The later state of a file wins: if the file has changed, its rows may have too.
     """
     return replace(later_states, files=states.files | later_states.files)
 

@@ -456,8 +456,9 @@ def _make_ranked_chunk(
 
 
 def rank_files(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[int]:
-    """Rank the compared files that pass the filter, like `rank_code`, without any need for
-    evidence.
+    """Rank the compared files that pass the filter.
+
+    The order is that of `rank_code`, but files without evidence are not dropped.
     """
     scores, _ = score_files(matrix, is_name, weights)
     return _sort_files(
@@ -498,8 +499,9 @@ def relevance_scores(
     scores: Floats,
     by_signal: Mapping[str, Floats],
 ) -> tuple[Floats, Floats]:
-    """Return file scores for estimating relevance, and their part from definitions of a name: (F,)
-    each.
+    """Return the file scores from which relevance is estimated.
+
+    The second array has the part of the scores from definitions of a name. Both are (F,).
 
     If no file defines the name as written, the files that define it in another case get the share.
     This does not change their order, but makes it more likely that the query meant them. If no file

@@ -145,8 +145,9 @@ class CodeQuery:
         )
 
     def symbol_masks(self) -> list[Mask] | None:
-        """Return one mask (C,) per segment of the chunks that pass the filter on symbols; None for
-        all.
+        """Return the masks of the chunks that pass the filter on symbols.
+
+        There is one mask (C,) per segment. Return None if all chunks pass.
 
         The masks are cached, so only the first call for a filter is slow.
         """

@@ -64,10 +64,10 @@ TIMEOUT_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class PhraseMatches:
-    """The best chunks that contain all phrases. See `RankedCandidates` for `warning` and
-    `cacheable`.
+    """The best chunks that contain all phrases.
 
-    `complete` is True if no file that was read is newer than the snapshot.
+    See `RankedCandidates` for `warning` and `cacheable`. `complete` is True if no file that was
+    read is newer than the snapshot.
     """
 
     chunks: tuple[RankedChunk, ...]
@@ -156,8 +156,9 @@ class _PhraseSearch:
         )
 
     def rank_files(self, matrix: SignalMatrix) -> tuple[SignalMatrix, list[int]]:
-        """Rank the compared files that may be shown, best first, even if their words are in other
-        chunks.
+        """Rank the compared files that may be shown, best first.
+
+        The words of the question may be in other chunks of the file than the phrase.
         """
         allowed = passing_files(self.query.plan.where, matrix.paths, matrix.languages)
         chunks = self.query.allowed_chunks(matrix)
@@ -196,8 +197,9 @@ class _PhraseSearch:
         return chunks
 
     async def search_rest(self, candidates: PhraseCandidates, partial: Starts) -> PhraseMatches:
-        """Search all candidates if they are few enough, else only those with the phrase as whole
-        words.
+        """Search the candidates that earlier steps have not searched.
+
+        If all candidates are too many, search only those with the phrase as whole words.
 
         `partial` are the matches of earlier steps.
         """
@@ -247,8 +249,9 @@ class _PhraseSearch:
         return None if matches is None else self._apply_overlay(matches)
 
     def _check_generations(self, read: StoredPhraseMatches, paths: Iterable[str]) -> None:
-        """Clear `complete` if a file is newer than the snapshot or gone: its old text may have
-        matched.
+        """Clear `complete` if a file is newer than the snapshot or gone.
+
+        The old text of that file may have matched.
         """
         generation = self.query.snapshot.generation
         self.complete &= all(

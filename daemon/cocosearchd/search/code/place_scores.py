@@ -86,8 +86,9 @@ def relevance_signals(
 
 
 def _distances_to_first(matrix: SignalMatrix, file_scores: Floats) -> Floats:
-    """Return for each chunk the score of its file minus the best score of its index, (C,); at most
-    0.
+    """Return for each chunk its file's score minus the best score in its index.
+
+    The result is (C,), with values of at most 0.
     """
     if not len(file_scores):
         return np.zeros(0, np.float32)

@@ -102,9 +102,7 @@ class BloomCache:
         return table
 
     def retain(self, paths: Sequence[str]) -> None:
-        """Drop the Bloom filters of files that are not among `paths`, if too many of them have
-        piled up.
-        """
+        """Drop the Bloom filters of files outside of `paths`, if they are too many."""
         if len(self._blooms) > 2 * len(paths) + 1000:
             live = frozenset(paths)
             self._blooms = {path: value for path, value in self._blooms.items() if path in live}

@@ -65,8 +65,9 @@ class SelectedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """The files to read, ordered by path. `total` counts all files that pass the filter, read or
-    not.
+    """The files to read, ordered by path.
+
+    `total` counts all files that pass the filter, read or not.
     """
 
     files: tuple[SelectedFile, ...]

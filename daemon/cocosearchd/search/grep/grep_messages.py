@@ -121,8 +121,9 @@ def unpack_response(body: bytes, count: int) -> tuple[str, GrepResult]:
 
 
 def _file_values(file: SearchedFile) -> tuple[object, ...]:
-    """Return the values of a file as a tuple. `astuple` would cost ten times as much: it copies
-    each value.
+    """Return the values of a file as a tuple.
+
+    `astuple` would cost ten times as much: it copies each value.
     """
     lines = tuple(
         (line.number, line.column, line.text, line.lines_before, line.lines_after)

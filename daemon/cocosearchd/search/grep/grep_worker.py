@@ -36,8 +36,9 @@ class _UnsearchableError(Exception):
 
 
 class _Matchers:
-    """A cache of the matcher for the latest pattern: all tasks of one request have the same
-    pattern.
+    """A cache of the matcher for the latest pattern.
+
+    One matcher is enough, since all tasks of one request have the same pattern.
     """
 
     def __init__(self) -> None:

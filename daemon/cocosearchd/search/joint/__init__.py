@@ -1,3 +1,4 @@
-"""Answers one question from many small indexes: scores them together, ranks those that may add
-hits.
+"""Answers one question from many small indexes.
+
+All indexes are scored together. Only those that may add hits are ranked.
 """

@@ -30,8 +30,9 @@ class HitRelevances:
     has_every_word: bool
 
     def falling(self) -> list[float]:
-        """Return for each hit the largest relevance of it and the hits after it: a list that never
-        rises.
+        """Return for each hit the largest relevance from it to the last hit.
+
+        So the returned values never rise.
         """
         return list(accumulate(reversed(self.values), max))[::-1]
 

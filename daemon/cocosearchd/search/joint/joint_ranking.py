@@ -97,8 +97,9 @@ class JointRanking:
         )
 
     async def rank_scored(self, compared: int | None) -> None:
-        """Rank the scored indexes that may change the first `compared` hits; with None, all of
-        them.
+        """Rank the scored indexes that may change the first `compared` hits.
+
+        If `compared` is None, rank all indexes.
         """
         while numbers := self._choose_indexes(compared):
             scored = [self._scored.pop(number) for number in numbers]
@@ -215,8 +216,9 @@ class JointRanking:
             self._read_joint(joint)
 
     def _read_joint(self, joint: JointHits) -> None:
-        """Answer all open indexes from a cached equal question to the same indexes, if it covers
-        all.
+        """Answer all open indexes from the cached answer to an equal question.
+
+        That question must have been to the same indexes, and its answer must cover all of them.
         """
         keys = {number: self._prepared[number].record.key for number in self._open_numbers()}
         skipped = {number for number, key in keys.items() if key in joint.skipped}
@@ -231,8 +233,9 @@ class JointRanking:
     def _find_incomparable(
         self, numbers: Iterable[int], check_identity: Callable[[IndexRecord], None]
     ) -> list[tuple[int, CocoSearchError]]:
-        """Find the indexes with vectors that are not comparable with the question's, and their
-        errors.
+        """Find the indexes with vectors that cannot be compared with the question's.
+
+        Return their errors too.
         """
         comparable = set[tuple[tuple[str, str], ...]]()
         errors = list[tuple[int, CocoSearchError]]()

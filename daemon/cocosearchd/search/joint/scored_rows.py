@@ -43,8 +43,9 @@ class RankedIndex:
         )
 
     def compare(self, count: int) -> RankedCandidates:
-        """Return the candidates with results for the first `count` files that have only the best
-        place.
+        """Return the candidates, with results for the first `count` files.
+
+        Each result has only the best place of its file.
 
         This is enough to compare hits of several indexes. Only shown hits need their other places.
         """

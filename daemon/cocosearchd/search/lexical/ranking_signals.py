@@ -208,8 +208,10 @@ def name_forms(word: str, stem: str) -> tuple[str, ...]:
 
 
 def name_match(stem: str, identifier: str) -> float:
-    """Compare a stem with an identifier: 1 if equal or plural, 0.5 if one is a prefix of the other,
-    else 0.
+    """Return how well a stem matches an identifier: 1, 0.5 or 0.
+
+    The value is 1 if they are equal or one is the plural of the other, and 0.5 if one is a prefix
+    of the other.
     """
     name = identifier.lower().replace("_", "")
     if name and (stem in (name, name + "s") or stem.removesuffix("s") == name):

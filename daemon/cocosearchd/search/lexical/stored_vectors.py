@@ -95,8 +95,9 @@ class _VectorFiller:
         return file.generation == location.generation and len(file.vectors) == size
 
     def view(self) -> SegmentView:
-        """Return the view with vectors. Files that got no vectors are dead and can never be
-        restored.
+        """Return the view with vectors.
+
+        Files that got no vectors are dead and can never be restored.
         """
         segment = replace(
             self._view.segment,

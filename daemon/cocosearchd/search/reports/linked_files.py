@@ -147,8 +147,9 @@ def _expand(segment: Segment, hashes: NDArray[np.uint64], chosen: Mask) -> tuple
 
 
 def _find_pairs(corpus: Corpus, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints, Mask]:
-    """Return the pairs of live file and contained term, and a mask of pairs where the file defines
-    it.
+    """Return the pairs of a live file and a term that it contains.
+
+    The mask selects the pairs in which the file defines the term.
     """
     files, terms, defined = list[Ints](), list[Ints](), list[Mask]()
     for number, view in enumerate(corpus.views):

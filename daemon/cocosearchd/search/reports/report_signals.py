@@ -1,4 +1,5 @@
 """Computes all signals of a report in a corpus: mentions, messages, words of its title, links.
+
 Pure.
 """
 

@@ -25,11 +25,10 @@ class Reranker(Protocol):
 
 
 def vector_scores(scored: Sequence[ScoredCandidate]) -> list[float]:
-    """Return the cosine of each candidate, 0..1. A missing cosine is set to the lowest of the
-    others.
+    """Return the cosine of each candidate, 0..1.
 
-    A candidate of the keyword retriever alone cannot have a higher cosine: otherwise the vector
-    retriever would have returned it.
+    A missing cosine is set to the lowest of the others. A candidate of the keyword retriever alone
+    cannot have a higher cosine: otherwise the vector retriever would have returned it.
     """
     cosines = [max(0.0, entry.cosine) for entry in scored if entry.cosine is not None]
     lowest = min(cosines, default=0.0)

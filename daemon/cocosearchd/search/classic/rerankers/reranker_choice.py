@@ -48,10 +48,9 @@ class Rerankers:
     def choose(
         self, name: RerankerName, text: str, scored: Sequence[ScoredCandidate]
     ) -> Reranker | None:
-        """Return the reranker for a name; None for `disabled` or without candidates. May load a
-        model.
+        """Return the reranker for a name; None for `disabled` or without candidates.
 
-        Raises `InvalidInput` when the name is `spacy` and spaCy is missing.
+        May load a model. Raises `InvalidInput` when the name is `spacy` and spaCy is missing.
         """
         if name == "disabled" or not scored:
             return None

@@ -43,10 +43,10 @@ _FIELDS = 4  # fields of a file, in this order: body, defined, commented, path
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A stored chunk. `definitions` are names from the syntax tree; `names` are those in its
-    header.
+    """A stored chunk.
 
-    `symbols` has the kind and qualified name of each definition, for filters.
+    `definitions` are names from the syntax tree; `names` are those in its header. `symbols` has the
+    kind and qualified name of each definition, for filters.
     """
 
     start_byte: int
@@ -239,8 +239,9 @@ def quantise_to_int8(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], ND
 
 
 def extract_header_names(header: str, path: str) -> str:
-    """Extract the names in the header of a chunk: its enclosing definitions and its own
-    definitions.
+    """Extract the names in the header of a chunk.
+
+    These are the names of its enclosing definitions and of its own definitions.
     """
     return header.removeprefix(path).lstrip()
 

@@ -58,8 +58,9 @@ class PostingRuns:
 
 @dataclass(frozen=True, slots=True)
 class FileHits:
-    """The live files of a corpus that contain the terms of a query: R rows, one run per view and
-    term.
+    """The live files of a corpus that contain the terms of a query.
+
+    The table has R rows, in one run per view and term.
 
     The R rows have no dead files. A run ends at its entry of `run_ends`.
     """
@@ -93,8 +94,9 @@ class IdLookup:
     """A lookup from numbers to their positions in a selection."""
 
     def __init__(self, size: int, selected: Ints) -> None:
-        """Mark the `selected` numbers, which are distinct. All numbers, also those looked up, are
-        below `size`.
+        """Mark the `selected` numbers, which are distinct.
+
+        All numbers, also those looked up, are below `size`.
         """
         self._is_selected = np.zeros(size, np.bool_)
         self._is_selected[selected] = True

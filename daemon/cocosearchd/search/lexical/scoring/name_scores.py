@@ -176,8 +176,9 @@ def _find_definitions(corpus: Corpus, kind: str, names: Sequence[str]) -> Matchi
 
 
 def _match_names(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Find the rows of the hashes, in the order of `hashes`, and for each row the number of its
-    hash.
+    """Find the rows of the hashes, and for each row the number of its hash.
+
+    The rows are in the order of `hashes`.
     """
     starts = sorted_names.searchsorted(hashes)
     counts = sorted_names.searchsorted(hashes, side="right") - starts

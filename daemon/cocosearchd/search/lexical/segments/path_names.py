@@ -1,5 +1,6 @@
-"""File names of a segment, to be searched: derived at load, never stored. They are joined to one
-text with an index of its trigrams.
+"""File names of a segment, to be searched: derived at load, never stored.
+
+They are joined to one text with an index of its trigrams.
 """
 
 import zlib
@@ -196,8 +197,9 @@ def stem_coverage(names: FileStems, query: NameQuery) -> Floats:
 
 
 def best_name_match(names: FileStems, identifiers: Sequence[str]) -> Floats:
-    """Return for each file the best `ranking_signals.name_match` of its stem with an identifier,
-    (F,).
+    """Return the best `name_match` of each file's stem with an identifier, (F,).
+
+    See `ranking_signals.name_match`.
     """
     values = np.zeros(len(names.stems), np.float32)
     for identifier in identifiers:
@@ -247,8 +249,9 @@ def _find_prefix_stems(
 
 
 def _find_candidate_stems(names: FileStems, name: str) -> set[int]:
-    """Find the stems that may match a name: stems that are its prefixes, and stems that begin with
-    it.
+    """Find the stems that may match a name.
+
+    These are prefixes of the name, and stems that begin with the name.
     """
     if not name:
         return set()
@@ -298,8 +301,9 @@ def _scan(names: str, text: str) -> Iterator[int]:
 
 @lru_cache(maxsize=CACHED_WORDS)
 def _grams_of_word(text: str) -> NDArray[np.uint64]:
-    """Return `_grams` of a text; cached, because a word of a question is looked up in many
-    segments.
+    """Return `_grams` of a text.
+
+    The result is cached, since a word of a question is looked up in many segments.
     """
     return _grams(text)
 

@@ -284,7 +284,9 @@ def _read_head(raw: mmap.mmap) -> tuple[dict[str, list[Any]], int]:
 
 
 def _pack(array: Array) -> bytes | None:
-    """Compress an array if that pays: the first bytes of all numbers, then the second bytes, and so
+    """Compress an array, if that saves enough.
+
+    The order of the bytes changes: the first bytes of all numbers, then the second bytes, and so
     on.
 
     Most numbers are small or near to their neighbours, so most of the adjacent bytes are equal (the

@@ -36,8 +36,9 @@ class MergePolicy:
 
 @dataclass(frozen=True, slots=True)
 class SegmentMerge:
-    """A run of adjacent views, and the segment of their live documents; None if no document is
-    alive.
+    """A run of adjacent views, and the segment of their live documents.
+
+    The segment is None if no document is alive.
     """
 
     run: range
