@@ -47,8 +47,9 @@ class FileCache(Generic[V]):
             return entry[1]
 
     def put(self, path: str, generation: int, value: V, size: int) -> None:
-        """Store a value; it replaces the value of an earlier generation. Evict least recently used
-        values.
+        """Store a value; it replaces the value of an earlier generation.
+
+        Evict least recently used values.
         """
         with self._lock:
             self._remove(path)

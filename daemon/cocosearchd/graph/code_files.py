@@ -101,8 +101,9 @@ class ResolvedImport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NameFiles:
-    """The files of each name: the files of `names[i]` are `files[starts[i]:starts[i + 1]]`,
-    ascending.
+    """The files of each name.
+
+    The files of `names[i]` are `files[starts[i]:starts[i + 1]]`, ascending.
 
     Names are ascending hashes from `languages.name_hashes`. Two names may have the same hash, so
     check the name in the loaded file. Files are positions in `NameGraph.paths`.

@@ -1,5 +1,6 @@
-"""The files of a moment with an earlier version of one file, for questions about removed
-definitions.
+"""The code files of one moment, but with an earlier version of one file.
+
+Questions about removed definitions use them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

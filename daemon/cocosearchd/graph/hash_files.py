@@ -20,8 +20,9 @@ Pairs = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class HashFiles:
-    """A map from hashes to files: those of `hashes[i]` are `files[starts[i]:starts[i + 1]]`,
-    ascending.
+    """A map from hashes to files.
+
+    The files of `hashes[i]` are `files[starts[i]:starts[i + 1]]`, ascending.
     """
 
     hashes: NDArray[np.uint32]  # (H,), ascending

@@ -69,8 +69,9 @@ def size_of_names(file: StoredNames) -> int:
 
 
 def path_keys(path: str) -> list[str]:
-    """Return the lookup keys of a path: its last part, its last two parts, and its directory with
-    "/".
+    """Return the lookup keys of a path.
+
+    These are its last part, its last two parts, and its directory with a final "/".
     """
     directory, _, name = path.rpartition("/")
     parent = directory.rpartition("/")[2]

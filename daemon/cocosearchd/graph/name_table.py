@@ -72,8 +72,9 @@ class NameTable:
         return None
 
     def changed_paths(self, generations: Mapping[str, int]) -> set[str]:
-        """Return the paths of files that are new, gone, or have another generation in
-        `generations`.
+        """Return the paths of new, gone and changed files.
+
+        A file has changed if `generations` has another generation for it.
         """
         present = dict[str, int]()
         for view in self._views:

@@ -92,8 +92,9 @@ class UseCache:
     def add(
         self, names: frozenset[str], uses: NameUses, path: str, meanings: Sequence[UseMeaning]
     ) -> int:
-        """Add all uses of `names` in a file to the result of `of_names`; return the growth in
-        bytes.
+        """Add all uses of `names` in a file to the result of `of_names`.
+
+        Return the growth in bytes.
 
         The least recently used names are dropped if the cache is full.
         """

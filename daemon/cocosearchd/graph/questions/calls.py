@@ -139,8 +139,9 @@ def find_callees(
     query: CallQuery,
     is_over: IsOver,
 ) -> CallTree:
-    """Find the callees of a definition. If the target is a class, these include the callees of its
-    members.
+    """Find the callees of a definition.
+
+    If the target is a class, these include the callees of its members.
     """
     external = dict[str, None]()
 
@@ -183,8 +184,9 @@ class _Edges(Protocol):
 
 
 class _Walk:
-    """A breadth-first walk through the calls: each definition is followed where it is first
-    reached.
+    """A breadth-first walk through the calls.
+
+    The walk follows each definition only where it first reaches the definition.
     """
 
     def __init__(
@@ -305,8 +307,9 @@ def _calls_inside(file: CodeFile, key: DefinitionKey, *, is_target: bool) -> Ite
 
 
 def _body(file: CodeFile, position: int, *, is_target: bool) -> frozenset[int]:
-    """Return the positions of definitions whose calls count as calls of the definition at
-    `position`.
+    """Return the positions of the definitions in the body of one at `position`.
+
+    Their calls count as calls of that definition.
     """
     if position == WHOLE_FILE:
         return frozenset({TOP_LEVEL})

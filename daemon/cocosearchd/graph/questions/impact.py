@@ -273,8 +273,9 @@ class _ImpactSearch:
             raise LimitReached
 
     def _record(self, item: Affected) -> bool:
-        """Record an affected definition; return False if it is excluded or not better than a
-        recorded one.
+        """Record an affected definition, and return True if it is recorded.
+
+        An excluded definition is not recorded, nor one that is not better than a recorded one.
         """
         if WEAKNESS[item.confidence] > WEAKNESS[self.bounds.weakest]:
             return False

@@ -56,8 +56,9 @@ class TimedFiles:
         return self._files.has_path(path)
 
     def paths_ending(self, suffix: str) -> Sequence[str]:
-        """Return the paths with this end. Cached, because imports of a module in many files look it
-        up.
+        """Return the paths with this end.
+
+        Cached, because imports of a module in many files look it up.
         """
         paths = self._endings.get(suffix)
         if paths is None:

@@ -92,8 +92,9 @@ def changed_signatures(earlier: CodeFile, present: CodeFile) -> tuple[ChangedSig
 
 
 class RemovalSearch:
-    """Finds definitions that are gone from changed files, and their remaining uses. For one
-    question.
+    """Finds definitions that are gone from changed files, and their remaining uses.
+
+    For one question.
     """
 
     def __init__(
@@ -104,8 +105,9 @@ class RemovalSearch:
         earlier: Mapping[str, EarlierFile],
         changed: Collection[str],
     ) -> None:
-        """`earlier` maps paths to earlier versions of changed files. `changed` has all changed
-        paths.
+        """`earlier` maps paths to earlier versions of changed files.
+
+        `changed` has all changed paths.
         """
         self._files = files
         self._finder = finder
@@ -147,8 +149,9 @@ class RemovalSearch:
     def _uses_left(
         self, finder: UseFinder, key: DefinitionKey, present: CodeFile | None
     ) -> Iterator[ResolvedUse]:
-        """Yield the uses in all files that meant a removed definition and now mean none; imports
-        first.
+        """Yield the uses that meant a removed definition and now mean none.
+
+        All files are searched. Imports come first.
         """
         yield from self._imports_left(finder, key)
         own_uses = set[tuple[str, str, str]]()

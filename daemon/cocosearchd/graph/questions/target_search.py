@@ -1,5 +1,6 @@
-"""Finds the definitions of targets: by name, at a place, or a whole file. It never guesses
-silently.
+"""Finds the definitions of targets: by name, at a place, or a whole file.
+
+It never guesses silently.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
 """Resolution finds the definitions that a use of a name may mean, and the uses of a definition.
+
 Pure.
 """

@@ -52,8 +52,9 @@ def parse_expression(text: str) -> tuple[ExpressionStep, ...]:
 
 
 def find_closing(text: str, start: int) -> int:
-    """Return the position of the bracket that closes the one at `start`, or -1. Strings are
-    skipped.
+    """Return the position of the bracket that closes the one at `start`, or -1.
+
+    Strings are skipped.
     """
     stack: list[str] = []
     quote = ""

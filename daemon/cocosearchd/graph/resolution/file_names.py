@@ -103,9 +103,7 @@ class FileNames:
         return self._imports.find(name)
 
     def nested(self, position: int, name: str) -> Sequence[int]:
-        """Return the definitions with a name that are directly inside of a symbol or at the top
-        level.
-        """
+        """Return the definitions with a name directly in a symbol or at the top level."""
         return self._symbols.arranged(name).nested.get((position, name), ())
 
     def members(self, qualified_name: str, name: str) -> Sequence[int]:
@@ -212,8 +210,9 @@ class _SymbolNames:
         return TOP_LEVEL if self._symbols[position].parent is None else self._parents[position]
 
     def _can_be_named(self, position: int) -> bool:
-        """Return False for a constructor with the name of its class: there, the name means the
-        class.
+        """Return False for a constructor with the name of its class.
+
+        Then the name means the class.
         """
         symbol = self._symbols[position]
         owner = symbol.parent
@@ -249,8 +248,9 @@ class ImportMentions:
                 self._default_numbers.append(number)
 
     def find(self, names: Iterable[str]) -> Iterator[Import]:
-        """Yield, in order, the imports that mention one of the names, and imports of default
-        exports.
+        """Yield the imports that mention one of the names, in order.
+
+        Imports of default exports are included.
         """
         numbers = {number for name in names for number in self._numbers.get(name, ())}
         return (self._imports[number] for number in sorted(numbers.union(self._default_numbers)))

@@ -157,8 +157,9 @@ class NameLookup:
         return None
 
     def _find_visible(self, names: FileNames, name: str) -> Value:
-        """Return the meaning of a name in visible other files: in the package, or by wildcard
-        imports.
+        """Return the meaning of a name in other files that are visible.
+
+        Files of the package are visible, and files of wildcard imports.
         """
         rules = rules_of(names.file.language)
         if rules.has_packages:
@@ -224,8 +225,9 @@ class NameLookup:
         return Value("definition", tuple(keys), "import") if keys else FOREIGN
 
     def _find_in_packages(self, names: FileNames, rules: ModuleRules, name: str) -> Value:
-        """Return the meaning of a name in the file's own package, or in packages that it imports
-        whole.
+        """Return the meaning of a name in the packages of a file.
+
+        These are its own package, and the packages that it imports as a whole.
         """
         package = names.file.facts.package
         own_packages = [package]
@@ -314,8 +316,9 @@ class NameLookup:
         return UNKNOWN
 
     def _find_defined(self, paths: Sequence[str], name: str) -> Value:
-        """Return the definitions with a name at the top level of some files, or in their
-        namespaces.
+        """Return the top-level definitions with a name in some files.
+
+        If a file has none, its definitions in namespaces count as top-level.
         """
         keys: list[DefinitionKey] = []
         defining = self._defining(paths, name)

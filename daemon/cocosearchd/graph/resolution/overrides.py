@@ -46,10 +46,9 @@ class OverrideLookup:
         return OverriddenMembers(members, classes) if members else NOTHING_OVERRIDDEN
 
     def overriders_of(self, key: DefinitionKey, uses_of: UsesOf) -> Iterator[DefinitionKey]:
-        """Yield the members of direct and indirect subclasses that override a member, nearest
-        first.
+        """Yield the members of subclasses that override a member, nearest first.
 
-        `uses_of` yields the uses of a class.
+        Indirect subclasses are included. `uses_of` yields the uses of a class.
         """
         owners = self._classes_of(key)
         visited = set(owners)

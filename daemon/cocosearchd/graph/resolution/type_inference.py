@@ -269,8 +269,9 @@ class TypeInference:
         return symbol is not None and symbol.kind in TYPE_KINDS - {"extension"}
 
     def _type_elsewhere(self, name: str, path: str) -> Value:
-        """Return an object of a class by the qualified name in a file, else by the name's last
-        part.
+        """Return an object of a class by its name in a file.
+
+        The class is found by the qualified name, else by the last part of the name.
         """
         value = self.instance_of(WrittenType(name, path, TOP_LEVEL))
         if value.is_usable or "." not in name:
@@ -378,8 +379,9 @@ class TypeInference:
         return value
 
     def _unique_type(self, family: str, name: str) -> Value:
-        """Return the only class with a name: headers often use a class without including its
-        header.
+        """Return the only class with a name.
+
+        Headers often use a class without including its header.
         """
         keys = self._names.definitions_of(family, name, _MAX_DEFINING)
         types = {key: self.symbol(key) for key in keys if self._is_type(key)}
@@ -553,8 +555,9 @@ class TypeInference:
 def _dotted_imports(
     names: FileNames, steps: Sequence[ExpressionStep]
 ) -> Iterator[tuple[int, Import]]:
-    """Yield imports of dotted names at the start of an expression, longest first, with their
-    lengths.
+    """Yield the imports of dotted names at the start of an expression.
+
+    The longest name comes first. Each import comes with the length of its name.
     """
     width = next((i for i, step in enumerate(steps) if step.kind != "name"), len(steps))
     for count in range(min(width, 8), 1, -1):

@@ -1,8 +1,8 @@
 """Matches the occurrences of a SCIP index with the uses in our index, to learn their meanings.
-Pure.
 
-Only files count that are as the SCIP index saw them. An occurrence counts if a use of ours is
-exactly there; a definition, if a symbol of ours with its name is there.
+Pure. Only files count that have not changed since the SCIP index was made. An occurrence counts if
+our index has a use at exactly that position. A definition counts if our index has a symbol with its
+name there.
 """
 
 from array import array

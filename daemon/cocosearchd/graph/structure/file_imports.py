@@ -84,8 +84,9 @@ class ImportGraph:
         return Importers(tuple(edges), len(checked) == len(candidates))
 
     def _candidates(self, path: str) -> list[str]:
-        """Return the files that mention the stem of a file, or its directory, which may be a
-        package.
+        """Return the files that mention a file's stem or its directory.
+
+        The directory may be a package.
         """
         file_path = PurePosixPath(path)
         names = {file_path.name.partition(".")[0], file_path.stem, file_path.parent.name} - {""}

@@ -62,8 +62,9 @@ class NameLinks:
         self.names = names  # hashes
 
     def rank(self, preferred: Collection[int] = ()) -> Ranks:
-        """Rank files. `preferred` are positions of files for the random restart; empty for all
-        files.
+        """Rank files.
+
+        `preferred` are positions of files for the random restart; empty for all files.
         """
         count = len(self.paths)
         if not count:

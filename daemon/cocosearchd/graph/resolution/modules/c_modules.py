@@ -12,8 +12,10 @@ _BUILTIN_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the included file: relative to the file, else the nearest file whose path ends with
-    it.
+    """Return the included file.
+
+    Its path is relative to the including file. If no such file exists, return the nearest file with
+    that end of its path.
     """
     base = join(directory_of(file.path), module)
     if base and files.has_path(base):

@@ -44,8 +44,9 @@ _BUILTIN_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the file of a module: by relative path, by settings, or in a package of the
-    repository.
+    """Return the file of a module.
+
+    It is found by relative path, by settings, or in a package of the repository.
     """
     if module.startswith("."):
         base = join(directory_of(file.path), module)

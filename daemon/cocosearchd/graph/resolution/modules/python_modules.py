@@ -27,8 +27,9 @@ _LIBRARY_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the file of a module; for a directory without `__init__.py`, its path with a final
-    "/".
+    """Return the file of a module.
+
+    For a directory without `__init__.py`, return its path with a final "/".
     """
     if module.startswith("."):
         return _find_relative(files, file.path, module)

@@ -107,8 +107,9 @@ def _crate_roots(files: CodeFiles, path: str) -> tuple[str, ...]:
 
 
 def _find_crate(files: CodeFiles, path: str, name: str) -> tuple[str, ...]:
-    """Return the root of the crate with a name in the repository, else a module of the file's
-    crate.
+    """Return the root of the crate with a name in the repository.
+
+    If there is no such crate, return a module of the file's crate.
     """
     manifests = files.paths_ending(_MANIFEST)[:_MAX_CRATES]
     for manifest, file in sorted(files.load(manifests).items()):

@@ -18,8 +18,10 @@ _RUBY_MEMBERS = (
 
 
 def find_module(files: CodeFiles, file: CodeFile, module: str) -> tuple[str, ...]:
-    """Return the included file: relative to the file, else the nearest file whose path ends with
-    it.
+    """Return the included file.
+
+    Its path is relative to the including file. If no such file exists, return the nearest file with
+    that end of its path.
     """
     suffix = ".rb" if file.language == "ruby" and not module.endswith(".rb") else ""
     module = _COMPUTED.sub("", module) + suffix
