@@ -68,8 +68,9 @@ def language_dialects(language: str) -> tuple[str, ...]:
 
 
 def language_info(language: str) -> language_table.LanguageInfo | None:
-    """Return the table row of a language id; None if unknown. A dialect has the row of its base
-    language.
+    """Return the table row of a language id; None if unknown.
+
+    A dialect has the row of its base language.
     """
     return _info_by_id().get(language)
 

@@ -159,8 +159,9 @@ class FactTable(Sequence[_Fact]):
         return repr(tuple(self))
 
     def values_of(self, field: int) -> Iterable[Any]:
-        """Return the values of one field for all facts, in order. `field` is the position of the
-        field.
+        """Return the values of one field for all facts, in order.
+
+        `field` is the position of the field.
         """
         column, values = self._columns[field], self._values[field]
         return column if values is None else map(values.__getitem__, column)
@@ -234,8 +235,9 @@ class ValuePositions:
 
 
 class FactGroups(Generic[_Fact]):
-    """Facts grouped by the value of one field. Facts are created at the first look-up of their
-    group.
+    """Facts grouped by the value of one field.
+
+    Facts are created at the first look-up of their group.
     """
 
     __slots__ = ("_facts", "_groups", "_positions")

@@ -41,8 +41,9 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
 
 
 def largest_starting(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
-    """Return the lines of the largest definition that starts in a byte range but ends after it, or
-    None.
+    """Return the lines of the largest definition that leaves a byte range.
+
+    It starts in the range and ends after it. Return None if there is no such definition.
 
     For example, the range may have imports and then the head of the definition, without its body.
     """

@@ -49,8 +49,9 @@ class HelmValues:
         return bool(_VALUES.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return one block for each top-level key, and for each key of the second level that has
-        keys.
+        """Return the blocks of the top-level keys and of some keys below them.
+
+        A key of the second level has a block if it has keys itself.
         """
         entries = yaml_keys.read_entries(data)
         parents = {id(entry.parent) for entry in entries}

@@ -28,8 +28,9 @@ _COMMENT = re.compile(r"(?:^|(?<! ) +)#.*")
 
 @dataclass(slots=True)
 class YamlEntry:
-    """A key, or an item of a list. Its half-open byte range ends at the next line that is not
-    deeper.
+    """A key, or an item of a list.
+
+    Its half-open byte range ends at the next line that is not deeper.
     """
 
     indent: int

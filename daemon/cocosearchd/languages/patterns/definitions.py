@@ -86,8 +86,9 @@ def find_definitions(
 
 
 def _match_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
-    """Match the definitions on some lines. The matches are as in the full text: none exceeds its
-    line.
+    """Match the definitions on some lines.
+
+    The matches are as in the full text: none exceeds its line.
     """
     if not lines:
         return

@@ -25,8 +25,9 @@ class Enclosure:
 
     @property
     def opening(self) -> str:
-        """The expression for the opening mark. It begins with the mark, so that a search can skip
-        to it.
+        """The expression for the opening mark.
+
+        It begins with the mark, so that a search can skip to it.
         """
         mark = re.escape(self.opener)
         return rf"{mark}(?<![^\n]{mark})" if self.begins_line else mark

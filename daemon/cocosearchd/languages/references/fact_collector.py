@@ -191,8 +191,9 @@ class FactCollector:
                 scopes[scope_range] = VariableScope(first, start, end, has_members=has_members)
 
     def _add_scopes(self) -> None:
-        """Add scopes without parameters; scopes of type parameters only if there are type
-        parameters.
+        """Add scopes without parameters.
+
+        Add scopes of type parameters only if there are type parameters.
         """
         for capture in SCOPES:
             if capture != "scope.type_parameters" or self._ranges["type_parameter"]:

@@ -108,8 +108,9 @@ def _make_bindings(
     positions: TextPositions,
     enclosing: EnclosingSymbols,
 ) -> BindingColumns:
-    """Make the bindings of a file. Call it after `make_uses`, which declares the variables of
-    scopes.
+    """Make the bindings of a file.
+
+    Call it after `make_uses`, which declares the variables of scopes.
     """
     items = [(key[2][0] or text[0], key, text) for key, text in collector.bindings.items()]
     items += [(text[0], _RESULT, text) for text in collector.results]

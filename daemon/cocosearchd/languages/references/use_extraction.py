@@ -179,7 +179,9 @@ class _ChainSplitter:
     """Splits the chains of one file, with a cache: equal texts are split once."""
 
     def __init__(self, data: bytes, name_starts: Mapping[int, int]) -> None:
-        """`name_starts` maps ends of names to their starts, for names separate from their
+        """Prepare to split the chains of one file.
+
+        `name_starts` maps ends of names to their starts, for names that are separate from their
         receivers.
         """
         self._data = data
@@ -189,8 +191,9 @@ class _ChainSplitter:
         self._other_chains: dict[tuple[bytes, int], _Chain] = {}
 
     def split_all(self, starts: Sequence[int], ends: Sequence[int]) -> list[_Chain]:
-        """Split the chains in some ranges; `_NO_NAME` for a chain without a name or with a long
-        name.
+        """Split the chains in some ranges.
+
+        A chain without a name, or with a too long name, gives `_NO_NAME`.
         """
         data = self._data
         # longer texts are not read: reading them is slow, and there may be many

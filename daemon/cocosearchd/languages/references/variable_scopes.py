@@ -176,8 +176,9 @@ class ValidVariables:
 
 
 def _join_ranges(ranges: Sequence[tuple[int, int]]) -> Sequence[int]:
-    """Return alternating starts and ends of ranges, ascending; touching and nested ranges are
-    merged.
+    """Return the starts and ends of ranges, alternating and ascending.
+
+    Touching and nested ranges are merged.
     """
     if len(ranges) == 1:
         start, end = ranges[0]
