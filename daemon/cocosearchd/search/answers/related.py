@@ -13,7 +13,7 @@ from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.places import ScoredResult, to_hit
 from cocosearchd.search.plan import MAX_LIMIT
 from cocosearchd.search.scored_candidates import ScoredCandidate
-from cocosearchd.store.chunks.rows import StoredChunk
+from cocosearchd.store.chunks.rows import Candidate, StoredChunk
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads import chunk_reads
 
@@ -56,22 +56,20 @@ async def find_related(
     for rank, candidate in enumerate(candidates, 1):
         if candidate.path not in files and len(hits) < limit:
             files.add(candidate.path)
-            hits.append(
-                to_hit(
-                    record.name,
-                    ScoredResult(
-                        ScoredCandidate(
-                            candidate,
-                            candidate.score,
-                            "semantic",
-                            rank,
-                            cosine=candidate.score,
-                            relevance=max(0.0, candidate.score),
-                        )
-                    ),
-                )
-            )
+            hits.append(to_hit(record.name, ScoredResult(_score_by_cosine(candidate, rank))))
     return tuple(hits)
+
+
+def _score_by_cosine(candidate: Candidate, rank: int) -> ScoredCandidate:
+    """Return a candidate of a vector search with its cosine as score and as relevance."""
+    return ScoredCandidate(
+        candidate,
+        candidate.score,
+        "semantic",
+        rank,
+        cosine=candidate.score,
+        relevance=max(0.0, candidate.score),
+    )
 
 
 async def _vector_at(

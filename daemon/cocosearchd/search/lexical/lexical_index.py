@@ -308,16 +308,7 @@ class LexicalIndex:
             self._reused_files = len(stored) - len(paths_to_read)
             self.reduced.retain(stored)
             read_all = len(paths_to_read) == len(stored)
-            async with contextlib.aclosing(
-                self._read_texts(None if read_all else sorted(paths_to_read))
-            ) as batches:
-                async for texts in batches:
-                    for files in self._journal.batches(texts):
-                        read = await self._analyse(files)
-                        with self._journal.applying(files):
-                            views = await asyncio.to_thread(
-                                append_segment, views, read, self._record.dimension
-                            )
+            views = await self._append_files(views, None if read_all else sorted(paths_to_read))
             self._publish(
                 await asyncio.to_thread(make_compact_snapshot, views, generation, self._snapshot)
             )
@@ -448,6 +439,20 @@ class LexicalIndex:
         self._saved_generation = saved.generation
         self.reduced.restore(saved.reduced)
         return saved.views
+
+    async def _append_files(
+        self, views: tuple[SegmentView, ...], paths: list[str] | None
+    ) -> tuple[SegmentView, ...]:
+        """Append segments of the files of `paths`, or of all files with None, to the views."""
+        async with contextlib.aclosing(self._read_texts(paths)) as batches:
+            async for texts in batches:
+                for files in self._journal.batches(texts):
+                    read = await self._analyse(files)
+                    with self._journal.applying(files):
+                        views = await asyncio.to_thread(
+                            append_segment, views, read, self._record.dimension
+                        )
+        return views
 
     async def _read_texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
         """Read the files of `paths`, or all files with None, in batches."""

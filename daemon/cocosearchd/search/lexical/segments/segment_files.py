@@ -137,6 +137,25 @@ def _list_row(view: SegmentView, file: SegmentFile) -> dict[str, Any]:
     return {"file": file.name, "crc32": file.crc32, "dead": dead, "generations": generations}
 
 
+def _list_row(path: Path, view: SegmentView) -> dict[str, Any]:
+    """Return the entry of the segment list for a view and the file of its segment."""
+    dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
+    generations = None if view.restored_generations is None else view.restored_generations.tolist()
+    return {
+        "file": path.name,
+        "crc32": _checksum(path),
+        "dead": dead,
+        "generations": generations,
+    }
+
+
+def _replace_list(folder: Path, segment_list: Mapping[str, Any]) -> None:
+    """Replace the segment list atomically."""
+    new_list = folder / f"{_SEGMENT_LIST}.new"
+    new_list.write_text(json.dumps(segment_list), "utf-8")
+    new_list.replace(folder / _SEGMENT_LIST)
+
+
 def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
     """Load the snapshot of `owner`; return None if there is no valid snapshot."""
     try:
@@ -221,7 +240,12 @@ def _write_blocks(path: Path, segment: Segment) -> None:
             end += len(block) + _gap(len(block))
         size = None if packed is None else len(packed)
         table[key] = (array.dtype.str, array.shape, places[digest], size)
-    head = json.dumps(table).encode()
+    _write_blocks(folder / name, json.dumps(table).encode(), blocks)
+    return name
+
+
+def _write_blocks(path: Path, head: bytes, blocks: Sequence[memoryview]) -> None:
+    """Write the file of a segment. Blanks and zeros align its blocks."""
     head += b" " * _gap(len(head) + _HEAD_SIZE)
     with path.open("wb") as file:
         file.write(len(head).to_bytes(_HEAD_SIZE, "little") + head)

@@ -267,12 +267,7 @@ def _merge_postings(
     terms = np.concatenate([getattr(segment, f"{kind}_terms") for segment in segments])
     slices = [getattr(segment, f"{kind}_slices") for segment in segments]
     sizes = np.concatenate([np.diff(bounds) for bounds in slices])
-    order = np.argsort(terms, kind="stable")
-    starts = (np.cumsum(sizes) - sizes)[order]
-    sizes = sizes[order]
-    terms = terms[order]
-    ends = np.cumsum(sizes)
-    rows = np.repeat(starts - (ends - sizes), sizes) + np.arange(len(numbers))
+    terms, ends, rows = _sort_by_term(terms, sizes)
     numbers = numbers[rows]
     if not numbers.min(initial=0) < 0:
         selected = rows
@@ -295,6 +290,19 @@ def _merge_postings(
         name: np.concatenate([getattr(segment, name) for segment in segments])[selected]
         for name in columns
     }
+
+
+def _sort_by_term(terms: Array, sizes: Ints) -> tuple[Array, Ints, Ints]:
+    """Return the sorted terms, the end of each term's rows, and the sorted rows as old positions.
+
+    `sizes` are the numbers of adjacent rows of the terms, in the old order.
+    """
+    order = np.argsort(terms, kind="stable")
+    starts = (np.cumsum(sizes) - sizes)[order]
+    sizes = sizes[order]
+    ends = np.cumsum(sizes)
+    rows = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+    return terms[order], ends, rows
 
 
 def _merge_names(
