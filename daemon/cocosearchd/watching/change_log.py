@@ -6,7 +6,7 @@ from itertools import count
 
 from cocosearchd.model import Clock
 
-MAX_PATHS = 50_000  # about 10 MB; a checkout of more is a reason to look at everything
+MAX_PATHS = 50_000  # about 10 MB; after a larger checkout a client has to read everything again
 
 
 class ChangeLog:
@@ -38,8 +38,8 @@ class ChangeLog:
     def since(self, clock: Clock) -> tuple[str, ...] | None:
         """Return the paths that were applied or left the index after a clock, oldest first.
 
-        Never less than that, maybe more. None if all may have: for a clock of another run, and for
-        one that is too old.
+        The answer may have further paths, but lacks none. None if every path may have changed: the
+        clock is of another run, or too old.
         """
         same_run = clock.epoch.rpartition(".")[0] == self._run_id
         if not same_run or clock.seq < self._dropped_to:

@@ -1,4 +1,4 @@
-"""Cookies: files by which a question learns how far hints have come."""
+"""Cookies: files whose hint tells a question that all earlier changes have been reported."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ class Cookies:
             future.set_result(None)
 
     def void(self) -> None:
-        """Fail all waits: no cookie that is out now will be reported."""
+        """Fail all waits: the cookies that they wait for will never be reported."""
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(CookieVoid())

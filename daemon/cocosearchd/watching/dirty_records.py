@@ -9,7 +9,7 @@ FileStamp = tuple[int, ...] | int | None
 
 
 def file_stamp(status: os.stat_result) -> FileStamp:
-    """Return what changes with a file."""
+    """Return the stamp of a file: it differs after each change of the file."""
     s = status
     return s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode
 
@@ -18,7 +18,7 @@ def file_stamp(status: os.stat_result) -> FileStamp:
 class DirtyBatch:
     """Paths to bring to the index: `paths` are to be read, `gone` are to be deleted.
 
-    `stamps` are from before the read, so a later change of a file makes another one.
+    `stamps` are taken before the read: a later change of a file gives another stamp.
     """
 
     id: int
@@ -52,7 +52,7 @@ class DirtyPath:
     tries: int = 0
     error: str | None = None
     retry_at: float | None = None  # None with an error: only a change of the file helps
-    outage: bool = False  # failed together with everything else
+    outage: bool = False  # failed together with all other paths of its batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Track the dirty paths of one root: their order, their batches, and when they are clean again.
 
 A set, never a queue: a path that changes a thousand times is in it once. Each mark has a number
-(`seq`). A path leaves the set only after it has been applied, and only if its number is still the
-one of the moment at which it was handed out. `since` is the number of the oldest change of a path
-that has not been applied: a sync waits until every `since` is younger than the sync. Used from one
-event loop. Knows neither the disk nor the store.
+(`seq`). A path leaves the set after it has been applied, unless it was marked again since it was
+handed out: then its number has changed. `since` is the number of the oldest change of a path that
+has not been applied: a sync waits until every `since` is younger than the sync. All calls come from
+one event loop. The set knows neither the disk nor the store.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from cocosearchd.watching.dirty_records import (
 )
 from cocosearchd.watching.root_status import FailedPath
 
-URGENT_LIMIT = 64  # more at once is not a person saving files: see `DirtyQueues.add`
-# dirty paths named by hints; above, one scan of the root is cheaper than all of them
+URGENT_LIMIT = 64  # no person saves more files at once: see `DirtyQueues.add`
+# Dirty paths that hints have named. With more, one scan of the root costs less than all of them.
 MAX_HINTED = 20_000
 MAX_TREES = 256
 
@@ -37,8 +37,8 @@ class DirtyQueues:
     def __init__(self) -> None:
         self._urgent: dict[str, None] = {}  # oldest first
         self._bulk: dict[str, None] = {}
-        self.work = asyncio.Event()  # set while something can be handed out
-        self.edits = asyncio.Event()  # set while something urgent can
+        self.work = asyncio.Event()  # set while a path can be handed out
+        self.edits = asyncio.Event()  # set while an urgent path can be handed out
 
     def add(self, path: str, *, urgent: bool) -> None:
         """Queue a path. Edits overtake bulk work."""
@@ -138,7 +138,7 @@ class FailedPaths:
         return None if entry is None else entry.error or ""
 
     def has_retries(self) -> bool:
-        """Return whether a path is tried again when its time comes."""
+        """Return whether a failed path waits for a retry at a set time."""
         return any(entry.retry_at is not None for entry in self._entries.values())
 
     def listed(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
@@ -212,7 +212,7 @@ class AppliedClock:
         self.seq = 0  # the newest number
         self._entries = entries
         self._scans = scans
-        # heap of (since, path); entries that moved on are skipped
+        # heap of (since, path); outdated pairs are skipped
         self._heap: list[tuple[int, str]] = []
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
 
@@ -222,7 +222,7 @@ class AppliedClock:
         return self.seq
 
     def track(self, path: str) -> None:
-        """Count a dirty path by its `since` from here on."""
+        """Let `oldest` count a dirty path with its present `since`."""
         heapq.heappush(self._heap, (self._entries[path].since, path))
 
     def oldest(self) -> float:
@@ -252,8 +252,8 @@ class AppliedClock:
     async def wait(self, seq: int) -> None:
         """Wait until every change up to `seq` is applied or failed, or until `interrupt`.
 
-        It holds at the moment of the return: a failed path may be taken up again before the waiting
-        call is awake, so it is checked again.
+        The condition is checked again after each wake-up, because a failed path may be retried
+        before the waiting call runs: it holds when the call returns.
         """
         while self.oldest() <= seq:
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -272,7 +272,7 @@ class AppliedClock:
         self._waiting = [(seq, future) for seq, future in self._waiting if not future.done()]
 
     def interrupt(self) -> None:
-        """End every wait: what they wait for cannot be applied now."""
+        """End every wait: the changes cannot be applied now."""
         for _, future in self._waiting:
             if not future.done():
                 future.set_result(False)
@@ -375,8 +375,8 @@ class DirtySet:
     ) -> None:
         """End a scan that compared the directories with the store; `dirty` are the differences.
 
-        Paths that were being applied meanwhile are marked again: the store may have been read
-        before their commit, and the disk after it had changed once more.
+        Paths that were being applied during the scan are marked again: the scan may have read the
+        store before their commit, and the disk after one more change.
         """
         scan = self.scans.end(trees)
         paths = list(dirty)
@@ -384,9 +384,9 @@ class DirtySet:
         urgent = any(tree.urgent for tree in trees) and len(paths) < URGENT_LIMIT
         for path in paths:
             self.mark(path, urgent=urgent, force=force, may_be_stored=True, since=since)
-        may_be_stored = TreeFilter((tree.path for tree in trees), "/")
+        scanned_trees = TreeFilter((tree.path for tree in trees), "/")
         for path in scan.overlapping:
-            if may_be_stored.covers(path):
+            if scanned_trees.covers(path):
                 self.mark(path, urgent=False, may_be_stored=True, since=since)
         self.clock.wake()
 
@@ -399,7 +399,7 @@ class DirtySet:
     # -- handing out
 
     def take(self, limit: int, *, edits: bool = False) -> PickedPaths | None:
-        """Hand out at most `limit` paths with one `force`, edits first; None if there are none.
+        """Hand out at most `limit` paths of equal `force`, edits first; None if there are none.
 
         With `edits` only urgent paths.
         """
@@ -424,7 +424,7 @@ class DirtySet:
         return picked
 
     def _same_force(self, queue: Iterable[str], limit: int) -> list[str]:
-        """Return the first paths of a queue up to one with another `force` than the first."""
+        """Return the leading paths of a queue that have the same `force`, at most `limit`."""
         paths = list[str]()
         for path in islice(queue, limit):
             if paths and self._entries[path].force != self._entries[paths[0]].force:
@@ -433,7 +433,7 @@ class DirtySet:
         return paths
 
     def give_back(self, number: int) -> None:
-        """Queue the paths of a batch again that nobody has read."""
+        """Queue the paths of a batch again: the batch was not read."""
         picked = self._in_flight.get(number)
         for path, entry in self._end_batch(number):
             entry.marked_in_flight = 0
@@ -451,7 +451,7 @@ class DirtySet:
                 entry.force |= picked.force
                 # the store may have gone away between the write and its answer
                 self._set_may_be_stored(entry)
-            # changed since it was handed out: compare and do not remove
+            # A path that has changed since it was handed out stays dirty.
             if entry.seq != picked.seqs[path]:
                 if path not in failed:
                     entry.since = entry.marked_in_flight or entry.seq
@@ -467,7 +467,7 @@ class DirtySet:
         self.clock.wake()
 
     def set_aside(self, path: str, error: str) -> None:
-        """Hold back a path that has just been settled as failed until it is marked again."""
+        """Hold back a path until it is marked again; it has just been settled as failed."""
         entry = self._entries.get(path)
         if entry is None:
             seq = self.clock.next_seq()
@@ -506,7 +506,7 @@ class DirtySet:
     # -- reading
 
     def pending(self) -> int:
-        """Count the paths that will be applied without anything else having to happen."""
+        """Count the dirty paths without those that have failed."""
         return len(self._entries) - len(self.failures)
 
     def pending_paths(self, limit: int = MAX_PENDING) -> tuple[str, ...]:

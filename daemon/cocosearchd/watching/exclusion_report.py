@@ -72,7 +72,7 @@ class ExclusionReport:
     def failed(self) -> tuple[FailedPath, ...]:
         """Return every file that could not be indexed yet, by path.
 
-        Their number has no bound: the status of a root names some.
+        The list has no bound; the status of a root names only some of these files.
         """
         return self._failures.listed(time.monotonic())
 

@@ -1,8 +1,8 @@
 """Hard links: files with several names, of which an event names only the written one.
 
-A write by a name outside of the root, or outside of the scope, makes no event: each question checks
-the files that have such a name. That a file gets such a name makes no event either, so it is known
-from the next scan on, or from the first answer that shows the file and finds it changed.
+A write through a name outside of the root or of the scope makes no event, so each question checks
+the files that have such a name. Adding such a name to a file makes no event either: the next scan
+notices it, or the first answer that shows the file and finds it changed.
 """
 
 import math
@@ -18,10 +18,11 @@ from cocosearchd.forms.path_forms import path_bytes
 # Files that a tick checks. A question checks all of them, at a third of the CPU time of a scan that
 # would notice as much.
 MAX_CHECKED = 5_000
-# Names of one file that are compared one by one: a batch of 128 paths may have as many other names
-# each. Of a file with more, a scan decides. Package managers link a file into some dozen projects.
+# Names of one file that are compared one by one: each path of a batch of 128 may have as many. A
+# scan compares the names of a file with more. Package managers link a file into some dozen projects.
 MAX_NAMES = 100
-# Names of a file that each question checks: a change shows at all of them, and one may be closed.
+# Names of a file that each question checks. A change shows at every name, but one of them may be
+# unreadable.
 MAX_CHECKED_NAMES = 4
 
 
@@ -65,8 +66,8 @@ def changed_suspects(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
 class _LinkedFile:
     """The names of a file, each with the stamp that it had when it was recorded.
 
-    `current` names have the `newest` stamp, in which a scan compared the others from the change
-    `scanned_since` on; infinity if none did.
+    `current` counts the names that have the `newest` stamp. A scan compares the other names from the
+    change `scanned_since` on; infinity if no scan does.
     """
 
     newest: Stamp
@@ -105,7 +106,7 @@ class _LinkedFile:
         )
 
     def needs_scan(self, since: int) -> bool:
-        """Return whether names are not known to have been compared since a change; note that."""
+        """Return whether a scan must compare the names since a change, and record that it will."""
         if self.current >= len(self.stamps) or self.scanned_since <= since:
             return False
         self.scanned_since = since
@@ -115,7 +116,7 @@ class _LinkedFile:
 class HardLinks:
     """The files with several names that scans and comparisons have met, and the stamp of each name.
 
-    `elsewhere` are files of which a name has not been met.
+    `elsewhere` are the files with a name that has not been met.
     """
 
     def __init__(self) -> None:
@@ -124,7 +125,7 @@ class HardLinks:
         self.elsewhere = dict[Inode, None]()
 
     def record_scan(self, links: Iterable[LinkedName]) -> None:
-        """Record the names of a scan, which compares each name by itself.
+        """Record the names that a scan has met; the scan compares each name itself.
 
         A name that belongs to another file now keeps its old record: the comparison that follows
         reports the names of the old file.
@@ -150,9 +151,9 @@ class HardLinks:
         return None if new_name else changed
 
     def suspects(self, limit: int | None = None) -> list[Suspect]:
-        """Return names here of files that have names elsewhere, with their stamps.
+        """Return the known names of files that have further names elsewhere, with their stamps.
 
-        Of at most `limit` files; None: of all.
+        `limit` bounds the number of files; None: all files.
         """
         return [
             name
@@ -176,9 +177,9 @@ class HardLinks:
     def remove(self, path: str, inode: Inode | None) -> frozenset[str] | None:
         """Return the other names of the file recorded at a path, if it is not there any more.
 
-        At the path is `inode` now, or nothing. The old file may have been written by this name just
-        before it lost it, and no event announces that for the other names. None if a scan has to
-        compare them, as they are too many.
+        `inode` is at the path now; None: nothing is. The old file may have been written through this
+        name just before it lost the name, and no event announces that for its other names. Returns
+        None if there are too many of them: a scan has to compare them.
         """
         old = self._inodes.get(path)
         if old is None or old == inode:

@@ -1,4 +1,4 @@
-"""Ignore files: their names, and their content, whose authors are not trusted."""
+"""Ignore files: their names, and their contents. Their authors are not trusted."""
 
 import os
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ MAX_IGNORE_BYTES = 1 << 20
 class IgnoreText:
     """The content of a file of patterns, empty for a missing file.
 
-    `status` is the file's; `warning` says what of it is not used.
+    `status` is the file's. `warning` says which part of the file is not used, and why.
     """
 
     content: bytes = b""
@@ -51,7 +51,7 @@ def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
         return _unread(file, error)
     if len(content) <= MAX_IGNORE_BYTES:
         return IgnoreText(content, status)
-    # Half a pattern may match more than all of it.
+    # Half of a pattern may match more than the whole pattern.
     complete_lines = content[:MAX_IGNORE_BYTES].rpartition(b"\n")[0]
     warning = (
         f"{path_text(file)} is larger than {MAX_IGNORE_BYTES // 1024:,} kB: "

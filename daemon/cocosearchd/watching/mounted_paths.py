@@ -1,8 +1,9 @@
-"""Mounted files and directories below a root, whose changes are not all announced (Linux).
+"""Mounted files and directories below a root. Events do not announce all their changes (Linux).
 
-An event names the path that a file was written by. Of a file that is mounted by itself (`docker -v
-x.py:/app/x.py`), that is its other path. And a directory announces the mode of a directory in it,
-but not of one that is mounted on that. So each question compares the stamps of these paths.
+An event names the path through which a file was written. A file that is mounted alone (`docker -v
+x.py:/app/x.py`) is written through its other path, outside of the root. A directory announces a new
+mode of a directory in it, but not of a file system that is mounted there. Each question therefore
+compares the stamps of these paths.
 """
 
 import os
@@ -36,7 +37,7 @@ def find_mounted(root: bytes) -> list[MountedPath]:
 def _stamped(root: bytes, path: bytes) -> MountedPath:
     try:
         status = status_of(os.path.join(root, path))
-    except OSError as error:  # behind a closed directory, say, which may open
+    except OSError as error:  # for example in an unreadable directory, which may become readable
         return MountedPath(path_text(path), False, error.errno, young=False)
     if stat.S_ISDIR(status.st_mode):
         permissions = (status.st_mode, status.st_uid, status.st_gid)
@@ -60,7 +61,7 @@ class MountedPaths:
         return len(self._mounted)
 
     def changed(self) -> list[MountedPath]:
-        """Return the paths that may not be as they were, as they are now. Blocking."""
+        """Return the paths that may have changed, with their present stamps. Blocking."""
         entries = [
             (old, _stamped(self._root, path_bytes(old.path)))
             for old in list(self._mounted.values())
@@ -68,9 +69,9 @@ class MountedPaths:
         return [new for old, new in entries if _may_differ(old, new)]
 
     def record(self, mounted: Iterable[MountedPath]) -> list[MountedPath]:
-        """Record a result of `changed`. Return what another result has not said before."""
+        """Record a result of `changed`. Return the paths that no other result has reported."""
         unrecorded = list[MountedPath]()
-        for new in mounted:
+        for new in mounted:  # several checks may run at a time
             old = self._mounted.get(new.path)
             if old is not None and _may_differ(old, new):
                 self._mounted[new.path] = new

@@ -14,7 +14,7 @@ MAX_LISTED_FAILURES = 200
 
 @dataclass(frozen=True, slots=True)
 class FailedPath:
-    """A file that could not be indexed yet. `retry_in_s` is None if only a change of it helps."""
+    """A file that could not be indexed yet. `retry_in_s` is None if it waits for a change."""
 
     path: str
     error: str
@@ -22,8 +22,8 @@ class FailedPath:
     retry_in_s: float | None
 
 
-# The states of a root. "live" follows its disk, "degraded" does so by polling or in part; "lost" scans
-# anew next.
+# The states of a root. A "live" root follows its disk. A "degraded" one does so by polling, or only
+# in part. A "lost" one is about to be scanned again.
 RootState = Literal[
     "cold",
     "scanning",
@@ -45,7 +45,7 @@ class RootStatus:
     not pending: `failed` are at most `MAX_LISTED_FAILURES` of `failed_count`. `done` of `total` files in
     scope are not pending; `total` is None before the first scan. `watcher` names the backend and
     why it is not a better one. `unreadable` are some of the directories (with a `/`) and files that
-    may not be read: what was indexed of a directory stays, and no answer shows it as current.
+    may not be read: the indexed files of a directory stay, and no answer shows them as current.
     """
 
     state: RootState
@@ -106,8 +106,8 @@ def in_sync(
 ) -> Freshness:
     """Return the freshness once every change has been applied or has failed.
 
-    `failed` are some of `failing` files, at most `MAX_PENDING`. `unknown` are directories, and `reason`
-    says why they are unknown.
+    `failed` are some of `failing` files, at most `MAX_PENDING`. `unknown` are the directories with
+    unknown contents or rules, and `reason` says why.
     """
     if failed:
         paths = tuple(file.path for file in failed)

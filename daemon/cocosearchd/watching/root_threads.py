@@ -1,6 +1,6 @@
 """Threads for file system calls of one root.
 
-A file system that hangs holds a few threads, and no other root waits for those.
+A file system that hangs blocks a few threads. No other root waits for these threads.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ class RootThreads:
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Call `work` in a thread.
 
-        A cancelled caller leaves the call to its end, and its thread counts until then. Raises
-        `RuntimeError` if no thread can be started.
+        If the caller is cancelled, the call still runs to its end, and its thread counts until
+        then. Raises `RuntimeError` if no thread can be started.
         """
         await self._free.acquire()
-        with ExitStack() as on_error:  # no thread can be started, say
+        with ExitStack() as on_error:  # for example, no thread can be started
             on_error.callback(self._free.release)
             future = self.start_beside(partial(work, *arguments))
             on_error.pop_all()
@@ -42,7 +42,7 @@ class RootThreads:
         return await asyncio.shield(future)
 
     def start_beside(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
-        """Call `work` in a thread beside the limit, which calls that hang may have used up.
+        """Call `work` in a thread outside of the limit: calls that hang may have reached the limit.
 
         Raises `RuntimeError` if no thread can be started.
         """

@@ -1,6 +1,6 @@
 """Validates the directory of a new root and chooses the name of its index.
 
-The store keeps the registered ones.
+The store keeps the registered roots and names.
 """
 
 import os
@@ -63,7 +63,7 @@ def _check_directory(root: bytes, label: str) -> None:
 
 
 def _check_kind(root: bytes, label: str) -> None:
-    """Raise an error for a directory that holds no files of a person, or all of them."""
+    """Raise an error for a bare repository, the whole file system, a kernel directory, or home."""
     if _is_bare(root):
         raise Refused(
             f"{label} is a bare repository: it has no files",
@@ -95,8 +95,8 @@ def chosen_name(
 ) -> str:
     """Return a name for a new index; `roots` maps the names of indexes to their roots.
 
-    Raises `Conflict` and `InvalidInput` for a `name`, which a person gave. A `project_name` that
-    cannot be used is ignored: work trees of one repository all bring the same file.
+    A person gave `name`: raises `Conflict` and `InvalidInput` if it cannot be used. A `project_name`
+    that cannot be used is ignored: all work trees of a repository have the same project file.
     """
     if name is None and project_name is not None:
         with suppress(Conflict, InvalidInput):
@@ -107,9 +107,9 @@ def chosen_name(
 def propose_name(root: bytes, name: str | None, roots: Mapping[str, bytes]) -> str:
     """Return the name for the index of a root; `roots` maps the names of indexes to their roots.
 
-    Without `name`: the directory's, with as much of the path before it as makes it unique, else
-    with a number. Raises `Conflict` for a name that another root has, and `InvalidInput` for one
-    that cannot be used.
+    Without `name`, it is the directory's name, with as many parent directories before it as make it
+    unique, else with a number. Raises `Conflict` for a name of another root, and `InvalidInput` for
+    a name that cannot be used.
     """
     if name is not None:
         return _checked_name(name, root, roots)

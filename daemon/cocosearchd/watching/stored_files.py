@@ -25,7 +25,7 @@ class StoredFiles:
         return await index_records.file_records(self._db, self._record, under)
 
     async def damaged_files(self) -> Sequence[str]:
-        """Return the paths whose chunk rows are not what was written. Raises `StoreUnavailable`."""
+        """Return the paths whose chunk rows differ from what was written. Raises `StoreUnavailable`."""
         return await index_records.damaged_files(self._db, self._record)
 
     async def devices(self) -> frozenset[int]:

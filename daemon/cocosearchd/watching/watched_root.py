@@ -59,15 +59,16 @@ from cocosearchd.watching.scans.scan_schedule import ScanSchedule
 
 log = logging.getLogger(__name__)
 
-# While nothing changes, only one tick in `QUIET_TICKS` is used: hints and questions check anyway.
+# While nothing changes, only one tick in `QUIET_TICKS` does its checks: hints and questions check
+# anyway.
 TICK_S = 1.0
 QUIET_TICKS = 5
 # Between epochs; the pause doubles while epochs are shorter than `STEADY_S`.
 RESTART_S = 0.02
 RESTART_MAX_S = 5.0
 STEADY_S = 30.0
-# A save is a truncation, some writes and a close, within microseconds: indexing the empty file
-# between them is waste.
+# A save is a truncation, some writes and a close, within microseconds. Wait for its end: indexing
+# the empty file in between would be waste.
 SAVE_SETTLE_S = 0.003
 # The longest wait for the end of a backend's threads: the file system may not answer.
 CLOSE_S = 1.0
@@ -77,12 +78,12 @@ POLL_REST = 20
 
 
 class WatchedRoot:
-    """One per index: supervise `run`, pull batches and settle them, and ask for freshness.
+    """The root of one index: run `run` under supervision, pull and settle batches, call `sync`.
 
-    `availability` says whether the root is there; the supervisor may set its `admit`.
-    `exclusions` says why files are not in the index; `changes` has the paths applied last. `on_top_change` is
-    called with the names of what changes in the root itself, `on_status` when `status` may be
-    different.
+    `availability` says whether the root exists; the supervisor may set its `admit`. `exclusions`
+    says why files are not in the index; `changes` has the paths applied last. `on_top_change` is
+    called with the name of each changed entry of the root directory itself, `on_status` when
+    `status` may have changed.
     """
 
     def __init__(
@@ -116,9 +117,9 @@ class WatchedRoot:
         self._hints: Hints | None = None
         # True if a quick check of the root cannot hang: hints are exact on local file systems only
         self.local = False
-        self._absorbed = 0  # batches of hints of this epoch
+        self._absorbed = 0  # batches of hints taken in during this epoch
         self._hinted_at = 0.0
-        self._open = asyncio.Event()  # set while the root is there and its hints are running
+        self._open = asyncio.Event()  # set while the root exists and its hints backend runs
         self._lost = asyncio.Event()
         self._lost.set()
         self._state: RootState = "cold"
@@ -126,7 +127,7 @@ class WatchedRoot:
         self._watcher = ""
         self._fallen_back = False  # the hints backend is not the preferred one
         self._scan_error: StaleReason | None = None
-        self._retry_scan = asyncio.Event()  # a failed scan need not wait until its next try
+        self._retry_scan = asyncio.Event()  # set to retry a failed scan at once
         self._scanned = asyncio.Event()  # a scan has renewed the list of unwatched directories
         self.on_top_change: Callable[[bytes], None] = lambda _: None
         self.on_status: Callable[[], None] = lambda: None
@@ -134,7 +135,7 @@ class WatchedRoot:
     # -- running
 
     async def run(self) -> None:
-        """Watch for ever; to be supervised. May be run again after it failed."""
+        """Watch for ever, under supervision. May be run again after it failed."""
         self._enter("cold", None)
         pause = RESTART_S
         try:
@@ -184,7 +185,7 @@ class WatchedRoot:
                 await asyncio.shield(self.threads.start_beside(hints.close))
 
     async def _open_hints(self, sink: Sink) -> tuple[Hints, str | None]:
-        """Return a started backend. One that has started after a cancellation is closed."""
+        """Return a started backend. After a cancellation, close the backend once it has started."""
         opening = asyncio.ensure_future(
             self.threads.run(open_hints, self.path, self._sync_dir, self._watching, sink)
         )
@@ -218,7 +219,7 @@ class WatchedRoot:
         self._open.set()
 
     def _lose(self, reason: StaleReason) -> None:
-        """End the epoch: none of its knowledge is certain. Never delayed, never merged."""
+        """End the epoch at once: nothing that it noticed is certain any more."""
         if not self._lost.is_set():
             self.availability.available = False
             root = path_text(self.path)
@@ -241,7 +242,7 @@ class WatchedRoot:
     def _absorb(self, lost: asyncio.Event, hints: Sequence[Hint]) -> None:
         if lost.is_set():
             return  # of an epoch that is over
-        # Without this, the next cookie would say that a hint which raised an error was heard.
+        # Without this, the next cookie would prove that a hint was taken in although it failed.
         with ExitStack() as on_error:
             event = "a hint could not be taken in; the log says why"
             on_error.callback(self._lose, stale_reason("hints_lost", event=event))
@@ -325,12 +326,12 @@ class WatchedRoot:
         if reason is not None:
             self._coordinator.audit_due = True
             self.rescan(reason)
-            # the better backend may start by now: a limit was raised, handles were closed
+            # the better backend may start by now: a limit was raised, or handles were closed
             if self._fallen_back:
                 self._lose(stale_reason("hints_lost", event="another way to watch is tried"))
 
     async def _poll_for_ever(self, hints: Hints) -> None:
-        """Scan the directories that no hints come from."""
+        """Scan the directories without hints, again and again."""
         while True:
             await self._scanned.wait()
             await anyio.sleep(max(self._watching.poll_s, self._coordinator.duration_s * POLL_REST))
@@ -397,7 +398,7 @@ class WatchedRoot:
             if not valid:
                 self._dirty.give_back(picked.id)
         if not same:
-            # The paths are gone because the root is: that says nothing of them.
+            # The paths are gone because the root is gone: this proves no deletion.
             self._lose(stale_reason("root_replaced"))
         if not valid:
             return None
@@ -427,14 +428,14 @@ class WatchedRoot:
         for path in failed:
             self._coordinator.record_failure(path, batch.stamps.get(path))
         self._dirty.settle(batch.id, failed, time.monotonic())
-        # A number of its own, not those of the marks: a path that failed at first is applied after
-        # clocks that count its mark.
+        # A new number, not those of the marks: clocks may count the mark of a path that failed at
+        # first and is applied only now.
         number = self._dirty.clock.next_seq()
         paths = (*batch.paths, *batch.gone)
         self.changes.record(number, (path for path in paths if path not in failed))
 
     def set_aside(self, path: str, error: str) -> None:
-        """Hold back a path that was settled as failed and does harm, until the file changes."""
+        """Hold back a path until the file changes: it was settled as failed, and does harm."""
         self._dirty.set_aside(path, error)
 
     # -- freshness
@@ -442,7 +443,7 @@ class WatchedRoot:
     async def sync(self, timeout_s: float) -> Freshness:
         """Wait until every change before the call has been applied.
 
-        The answer is fresh if that is known.
+        The answer is fresh if all of them are known to be applied.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -455,17 +456,17 @@ class WatchedRoot:
         return self.freshness()
 
     def sync_at_once(self, outside: OutsideStamps | None = None) -> Freshness | None:
-        """Do as `sync` where nothing has to be waited for; None where something may have to.
+        """Do as `sync` if there is nothing to wait for; None if there may be.
 
-        Nothing of the root has changed then. Some `stat` calls on a local file system. `outside` has
-        what was read for other roots since the question came.
+        An answer means that the root has not changed. Some `stat` calls on a local file system.
+        `outside` has stamps that were read for other roots since the question came.
         """
         hints = self._hints
         if not self._is_quiet() or hints is None or hints.unwatched():
             return None
         if not self.availability.is_same() or self._coordinator.has_unannounced(outside):
             return None
-        # The last look: what was changed before the question has been heard by now.
+        # The last check: every change before the question has been reported by now.
         if hints.batches_sent() != self._absorbed or not self._dirty.clock.is_applied:
             return None
         return self._sync_answer()
@@ -478,7 +479,7 @@ class WatchedRoot:
     async def _sync_epoch(self) -> bool:
         """Return whether the sync ended in the epoch in which it began."""
         if not self._open.is_set():
-            # the root may turn out to be missing: then there is no waiting
+            # no longer: the root may turn out to be missing
             with anyio.move_on_after(ROOT_POLL_S):
                 await self._open.wait()
             return False
@@ -510,7 +511,7 @@ class WatchedRoot:
         unwatched = hints.unwatched()
         try:
             await self._cookies.sync()
-        except OSError as error:  # a full disk, say: a scan proves as much as a cookie
+        except OSError as error:  # for example a full disk: a scan proves as much as a cookie
             root = path_text(self.path)
             log.warning("no_cookie", extra={"root": root, "reason": error.strerror})
             return (b"",)
@@ -527,7 +528,7 @@ class WatchedRoot:
         )
 
     def freshness(self) -> Freshness:
-        """Say why the index may be stale, without waiting: never known to be fresh."""
+        """Say without waiting why the index may be stale: the answer is never fresh."""
         dirty = self._dirty
         lag = lag_reason(
             dirty.pending(),
@@ -544,13 +545,13 @@ class WatchedRoot:
         return self.availability.unresponsive or self._scan_error or self._reason
 
     def clock(self) -> Clock:
-        """Return how far the index is."""
+        """Return the clock up to which every change has been applied or has failed."""
         return Clock(self.changes.epoch, self._dirty.clock.applied_seq())
 
     # -- control
 
     def suspect(self, paths: Iterable[str]) -> None:
-        """Mark files that an answer has seen changed: maybe no event announced it."""
+        """Mark files that an answer has seen changed: perhaps no event announced the change."""
         if self._state == "live":
             for path in paths:
                 self._dirty.mark(path, may_be_stored=True)
@@ -571,7 +572,7 @@ class WatchedRoot:
         self.on_status()
 
     def has_retries(self) -> bool:
-        """Return whether something has failed and is tried again when its time comes."""
+        """Return whether a scan or a file has failed and waits for its retry."""
         return self._scan_error is not None or self._dirty.failures.has_retries()
 
     def retry(self) -> None:

@@ -1,9 +1,9 @@
 """Availability of a root: it may be missing, not mounted, or not answering.
 
-The mount point of a file system that is not mounted is an empty directory. That it is empty says
-nothing of the files, so they are kept, like those of a missing root. A directory that was really
-emptied differs by the devices of what was indexed: the files of an unmounted file system were on
-another device than the directory is now.
+The mount point of a file system that is not mounted is an empty directory. An empty root therefore
+does not prove that its files were deleted: they stay in the index, like those of a missing root.
+The devices of the indexed files tell the two cases apart: the files of an unmounted file system
+were on another device than the directory is now.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from cocosearchd.watching.availability.mountpoints import is_bare, is_mounted
 from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
 
-# Questions check by themselves, so the tick is for clients that follow an index, and for its state.
+# A question checks the root itself. These checks are for the status, and for clients that follow an
+# index.
 ROOT_POLL_S = 0.25
 CALM_POLL_S = 1.0
 CALM_AFTER = 40  # checks
@@ -41,8 +42,8 @@ class KnownDevices(Protocol):
 class RootAvailability:
     """Checks one root, for one event loop.
 
-    `available` says whether the status of the root holds: not while the root is missing, or while
-    nothing is known of it. A root that is there is watched once `admit` returns True.
+    `available` is False while the root is missing, and until its first check: the status of the
+    root does not hold then. A root that exists is watched once `admit` returns True.
     """
 
     def __init__(
@@ -96,8 +97,8 @@ class RootAvailability:
     @property
     def unresponsive(self) -> StaleReason | None:
         """The reason to report while the file system does not answer, else None."""
-        late = self._identity_flight.unresponsive or self._check_flight.unresponsive
-        return stale_reason("root_unresponsive") if late else None
+        unresponsive = self._identity_flight.unresponsive or self._check_flight.unresponsive
+        return stale_reason("root_unresponsive") if unresponsive else None
 
     async def check(self) -> Identity | StaleReason:
         """Return the identity of the root, or why its files are not there."""

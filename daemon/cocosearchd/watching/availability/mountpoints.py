@@ -27,7 +27,7 @@ def _is_content(entry: os.DirEntry[AnyStr]) -> bool:
             entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0
         )
     except FileNotFoundError:
-        return False  # gone since it was listed, which says nothing of the directory
+        return False  # deleted since it was listed, which proves nothing about the directory
 
 
 def is_mounted(directory: bytes, device: int) -> bool:

@@ -8,7 +8,7 @@ from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.watching.root_threads import RootThreads
 
 Result = TypeVar("Result")
-UNRESPONSIVE_S = 1.0  # a call takes milliseconds where it is answered at all
+UNRESPONSIVE_S = 1.0  # a file system that answers takes milliseconds
 
 
 class SingleFlight(Generic[Result]):

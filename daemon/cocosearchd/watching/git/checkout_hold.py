@@ -1,8 +1,8 @@
-"""Holds batches for a short time while git rewrites the work tree, so that a checkout is one batch.
+"""Holds batches for a short time while git rewrites the work tree: a checkout becomes one batch.
 
-It only checks files that git keeps while it works; the final state never depends on it. A rebase
-that waits for a person leaves its directory behind, so that directory counts only while the index
-or HEAD have just changed.
+The hold only looks for files that exist while git works. The final state of the index never depends
+on it. A rebase that waits for a person leaves its directory behind: such a directory counts only
+just after a change of the index or of HEAD.
 """
 
 import os
@@ -15,7 +15,7 @@ from cocosearchd.watching.git.stamps import own_status
 from cocosearchd.watching.root_threads import RootThreads
 
 CAP_S = 2.0  # after this time batches pass, whatever git does
-PASS_S = 0.25  # and they pass for so long
+PASS_S = 0.25  # batches then pass for this time
 QUIET_S = 0.05  # git writes the index last, and hints of the files may still be on their way
 HOLD_POLL_S = 0.01
 # An older lock was left over, or `git commit -a` waits for its message.
@@ -24,7 +24,7 @@ _LOCKS = (b"index.lock", b"HEAD.lock")
 _OPERATIONS = (b"rebase-merge", b"rebase-apply", b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD")
 _TOUCHED = (b"index", b"HEAD", b"logs/HEAD")
 _TOUCHED_S = 0.1
-# checked for each batch; more than that in one root are not one person's checkout
+# Checked for each batch. One checkout of a person does not touch more repositories in one root.
 MAX_REPOSITORIES = 32
 
 

@@ -1,7 +1,7 @@
 """The changed lines of a repository: of its work tree, or between two of its commits.
 
-git reads the repository's objects, references and index, and compares them with the files. Its
-configuration stays out, as for all calls: see `git_command`.
+git reads the repository's objects, references and index, and compares them with the files. It does
+not read the repository's configuration: see `git_command`.
 """
 
 import os
@@ -26,9 +26,9 @@ from cocosearchd.watching.git.repository import Repository, refuse_owner, reposi
 ChangeKind = Literal["added", "deleted", "modified"]
 
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
-MAX_LIST_BYTES = 32 << 20  # of the list of changed files: some 200,000
+MAX_LIST_BYTES = 32 << 20  # of the list of changed files: about 200,000 files
 MAX_DIFF_BYTES = 32 << 20
-# Contents of files as a commit has them: of one file, and of all files of a call.
+# Bounds on contents that are read from a commit: of one file, and of all files of a call.
 MAX_TEXT_BYTES = 1 << 20
 MAX_TEXTS_BYTES = 16 << 20
 # Changed files whose lines are compared; of further files only the names are given.
@@ -48,7 +48,7 @@ _ESCAPED = {
     b"t": b"\t",
     b"v": b"\v",
 }
-# A file that is not compared is read as changed in all its lines.
+# git does not compare a file above the threshold: it counts as changed in all its lines.
 _DIFF = (
     "-c",
     "core.bigFileThreshold=16m",
@@ -135,8 +135,9 @@ def read_changes(root: bytes, revisions: str) -> GitChanges:
 def read_texts(root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
     """Return the contents of files as a commit has them. Blocking: two processes of git.
 
-    Left out are paths that are no regular files there, contents of more than `MAX_TEXT_BYTES`, and
-    those after `MAX_TEXTS_BYTES` in all. Raises as `read_changes`.
+    The result leaves out paths that are no regular files in the commit, contents of more than
+    `MAX_TEXT_BYTES`, and all contents after the first `MAX_TEXTS_BYTES` bytes. Raises as
+    `read_changes`.
     """
     if not paths:  # git would list all
         return {}
@@ -173,7 +174,7 @@ class _Reader:
     """Calls of git over one repository."""
 
     repository: Repository
-    call: GitCall  # with what all calls need
+    call: GitCall  # the part that all calls share
     object_format: str
 
     @classmethod
@@ -379,7 +380,7 @@ def _is_readable(name: str, path: bytes) -> bool:
 
 
 def _prefix(root: bytes) -> bytes:
-    """Return what the paths below a root begin with."""
+    """Return the prefix of all paths below a root."""
     return b"" if root == b"." else root + b"/"
 
 
@@ -388,7 +389,7 @@ def _below(path: bytes, prefix: bytes) -> str:
 
 
 def _read_user() -> UserConfig:
-    """Return the user's configuration; a refused one trusts nothing further."""
+    """Return the user's configuration; an empty one, which trusts nobody else, if it is refused."""
     try:
         return read_user_config()
     except GitRefused:

@@ -1,10 +1,9 @@
-"""Runs `git`: no other module does. A repository reaches git only as bytes to be parsed.
+"""Runs `git`, as the only module. git gets a repository only as bytes to parse.
 
-git never works in a repository's own git directory while it reads configuration: it works in an
-empty one of ours, made for the call, which holds the files that git is to parse. So no key of a
-repository's configuration can name a program that runs. The options and variables below are a
-second wall behind that one, in case a system's or a user's configuration brings in more than is
-expected, or a later git reads more than this one.
+git never reads configuration in a repository's own git directory. Each call makes an empty git
+directory of ours, with the files that git has to parse. No key of a repository's configuration can
+therefore name a program that runs. The options and variables below are a second defence: a system's
+or a user's configuration may bring in more than is expected, and a later git may read more.
 """
 
 import contextlib
@@ -30,8 +29,8 @@ MAX_ERROR_BYTES = 64 << 10
 MAX_REASON = 200  # characters of an error message of git
 
 # Each documented key that runs a program or opens a connection, with a value that does neither:
-# git-config(1). Keys with a name of the repository's choice in them (`filter.<driver>.clean`)
-# cannot be listed; see the module.
+# git-config(1). Keys with a name that the repository chooses (`filter.<driver>.clean`) cannot be
+# listed; see the module's docstring.
 SWITCHED_OFF: Mapping[str, str] = {
     "core.alternateRefsCommand": "false",
     "core.askPass": "false",
@@ -87,7 +86,7 @@ _FIXED: Mapping[str, str] = {
     "GIT_EDITOR": "false",
     "GIT_FLUSH": "0",
     "GIT_LITERAL_PATHSPECS": "1",  # a path is no pattern
-    # git 2.45 and later; without a promisor in its configuration no git fetches
+    # Read by git 2.45 and later. An older git fetches only from a promisor: none is configured.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -102,7 +101,7 @@ _FIXED: Mapping[str, str] = {
 # Limits of the process, which `exec` keeps. A shell sets them: Python's `preexec_fn` is not safe
 # beside threads. Not every system knows a limit of address space.
 _LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
-# Error messages of failures that only a person ends. Any other failure may be transient.
+# Error messages of failures that last until a person acts. Any other failure may be transient.
 _PERMANENT = (
     b"git repo version",
     b"repository extension",
@@ -138,9 +137,9 @@ class GitCall:
     That directory gets a file for each of `texts` (name -> content), and a symbolic link for each
     of `links` (name -> descriptor) and of `path_links` (name -> absolute path). `index` is a
     descriptor that git reads as its index, `objects` a directory of objects, `work_tree` the
-    directory that git compares with them. With `user` git reads the system's and the user's
-    configuration, and compares the conditions of its includes with `git_dir`, of which it reads
-    HEAD alone. git reads `input` from its standard input. `output_limit` and `memory` are in bytes.
+    directory that git compares with them. With `user`, git reads the system's and the user's
+    configuration. It checks the conditions of includes against `git_dir`, where it reads only HEAD.
+    git reads `input` from its standard input. `output_limit` and `memory` are in bytes.
     """
 
     arguments: tuple[str, ...]
@@ -174,7 +173,7 @@ def run_git(call: GitCall) -> bytes:
 
 
 def user_excludes_file() -> bytes:
-    """Return the file of the user's patterns for the case that no configuration names one.
+    """Return the default path of the user's excludes file, for when no configuration names one.
 
     Empty without a home directory.
     """
@@ -205,7 +204,7 @@ def trusted_owners() -> frozenset[int]:
 def _search_path() -> str:
     """Return the absolute directories of `PATH`.
 
-    Relative ones depend on the working directory, whose files may be of another user.
+    A relative directory depends on the working directory, and files there may be of another user.
     """
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if os.path.isabs(entry))

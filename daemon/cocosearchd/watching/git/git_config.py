@@ -81,8 +81,8 @@ class GitConfig:
     """The configuration of one repository.
 
     `excludes_file` is absolute, or None if no key names a file; with `excludes_inside` it is read
-    only inside of the repository. `files` are the sources of the configuration, there or not.
-    `warnings` say what of the repository's own configuration was not used, and why.
+    only inside of the repository. `files` are the sources of the configuration, existing or not.
+    `warnings` name the parts of the repository's own configuration that were not used, and why.
     """
 
     excludes_file: bytes | None = None
@@ -106,7 +106,7 @@ def read_git_config(
 ) -> GitConfig:
     """Read the configuration of the repository whose work tree is `top`.
 
-    Of a repository that is not `trusted` nothing is read. Blocking.
+    Nothing is read from a repository that is not `trusted`. Blocking.
     Raises `GitRefused`, `GitUnresponsive`, and `OSError` for a file that cannot be read now.
     """
     reader = _RepositoryConfig((top, git_dir, common_dir))
@@ -145,7 +145,7 @@ class _RepositoryConfig:
         self.warnings = list[str]()
 
     def stamped(self, file: bytes) -> Sequence[StampedFile]:
-        """Return what to stamp of a file of the configuration."""
+        """Return the files to stamp for a file of the configuration."""
         return own_files(file, self._directories)
 
     def lines(self, file: bytes, depth: int = 0) -> Iterator[ConfigLine]:
@@ -225,7 +225,7 @@ def _read_user_file(file: bytes) -> bytes:
     Raises `GitRefused` for an irregular file.
     """
     try:
-        if os.path.samefile(file, os.devnull):  # people switch configuration off by it
+        if os.path.samefile(file, os.devnull):  # a common way to switch configuration off
             return b""
         return read_regular(file, limit=MAX_CONFIG_BYTES, follow_links=True)
     except IrregularFile as error:
@@ -250,7 +250,7 @@ def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
 def _require_regular_includes() -> None:
     """Raise `GitRefused` if an irregular file is included: it explains why git failed.
 
-    Conditions are not checked: a file is no less irregular while its condition does not hold.
+    Conditions are not checked: a file may be irregular whether or not its condition holds.
     """
     files = list(user_config_files())
     for file in files:  # grows meanwhile
@@ -265,8 +265,8 @@ def _require_regular_includes() -> None:
 def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
     """Return the user's configuration with its conditional includes for one repository.
 
-    git reads HEAD of the repository for that, so HEAD must be a file that ends. Raises `GitRefused`
-    and `GitUnresponsive`.
+    git reads HEAD of the repository for this, so HEAD must be a regular file of bounded length.
+    Raises `GitRefused` and `GitUnresponsive`.
     """
     if not user.has_conditions:
         return user.lines
@@ -311,7 +311,7 @@ def _last(lines: Sequence[ConfigLine], key: bytes, default: bytes) -> bytes:
 
 
 def _files_of(line: ConfigLine, git_dir: bytes) -> Iterator[bytes]:
-    """Yield the file of a line and the files that the line refers to, there or not."""
+    """Yield the file of a line and the files that the line refers to, existing or not."""
     yield line.origin
     if line.value and line.key.startswith((b"include.", _CONDITION)):
         yield os.path.join(os.path.dirname(line.origin), os.path.expanduser(line.value))

@@ -20,9 +20,9 @@ from cocosearchd.watching.git.git_command import (
 
 MAX_INDEX_BYTES = 256 << 20  # chromium's, of 480,000 files, has 70 MB
 MAX_SHARED = 16  # parts of a split index that are read
-# The extension that names the other part of a split index: its size, and an object id
-# (gitformat-index(5)). The options let git leave the directories of a sparse index (`sdir`) as they
-# are, for which it needs no objects.
+# With these options git does not expand the directories of a sparse index (`sdir`), so it needs no
+# objects. `_LINK` matches the extension that names the other part of a split index: its size, and an
+# object id (gitformat-index(5)).
 _SPARSE = (
     "-c",
     "core.sparseCheckout=true",
@@ -55,7 +55,7 @@ class GitIndex:
 
     @property
     def memory(self) -> int:
-        """Bytes that git may use for it."""
+        """Bytes of memory that git may use to read the index."""
         return MEMORY_BYTES + 8 * self.size
 
 

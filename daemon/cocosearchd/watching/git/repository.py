@@ -1,8 +1,8 @@
 """Reads the git repository around or below a root, without changing anything in it.
 
-Its files are read with care: their author is not trusted. git itself is asked only for its
-configuration and for what it tracks, by `git_command`. Without git, or in a repository that is
-refused, those are empty. Any other failure of git says nothing of the repository: see `GitFailure`.
+Its files are read with care: their author is not trusted. git itself is asked, by `git_command`,
+only for the configuration and for the tracked paths. Both are empty without git, and for a
+repository that is refused. Any other failure proves nothing about the repository: see `GitFailure`.
 """
 
 import contextlib
@@ -43,8 +43,8 @@ from cocosearchd.watching.ignore_files import (
     read_ignore_file_inside,
 )
 
-# Pauses until git is asked again. A refusal ends by a change of permissions or of git itself, which
-# no stamp shows.
+# Pauses until git is asked again. A refusal ends when permissions or git itself change, and no stamp
+# shows that.
 GIT_RETRY_S = 0.5
 RETRY_MAX_S = 30.0
 REFUSED_S = 600.0
@@ -69,7 +69,7 @@ class GitFailure:
     def from_error(
         cls, error: GitRefused | GitUnresponsive, last: "GitFailure | None"
     ) -> "GitFailure":
-        """Make the failure of a question; `last` is the failure of the same question before."""
+        """Make the failure of a question to git; `last` is its previous failure, if it had one."""
         transient = isinstance(error, GitUnresponsive)
         if not transient:
             pause_s = REFUSED_S
@@ -94,8 +94,8 @@ class GitFailure:
 class Repository:
     """A work tree: its directory, its own git directory, and the one that worktrees share.
 
-    The git directories are behind no link. `elsewhere`: one is on another file system than the work
-    tree, and may hang when that does not.
+    The git directories are behind no link. `elsewhere`: a git directory is on another file system
+    than the work tree, and may hang while the work tree answers.
     """
 
     top: bytes
@@ -109,9 +109,9 @@ class GitRules:
     """The ignore rules of a repository, beside the `.gitignore` files in its tree.
 
     `tracked` are relative to `top`: git never ignores what it tracks. `configured_at` is the
-    `signature` under which `config` was read, `read_at` the one under which all of this was read:
-    while it holds, the rules do. With a `failure` the rules may be outdated; `unknown` rules hide
-    everything. `warnings` say what of the repository was not used.
+    `signature` at which `config` was read, `read_at` the one at which all rules were read: the rules
+    hold until it changes. With a `failure` the rules may be outdated; `unknown` rules hide
+    everything. `warnings` name the parts of the repository that were not used.
     """
 
     repository: Repository
@@ -180,7 +180,7 @@ def _mode(statuses: OwnStatuses, path: bytes) -> int:
 
 
 def _git_dir(directory: bytes) -> bytes | None:
-    """Return where the `.git` of a directory leads, there or not, by a path without links.
+    """Return the path without links that the `.git` of a directory leads to, existing or not.
 
     Raises `OSError` if that cannot be known now.
     """
@@ -204,7 +204,7 @@ def _common_dir(git_dir: bytes) -> bytes:
 
 
 def _target(path: bytes) -> bytes:
-    """Return where a path leads, behind too many links the path itself. Raises `OSError`."""
+    """Return the target of a path; the path itself if it has too many links. Raises `OSError`."""
     try:
         return without_links(path)
     except OSError as error:
@@ -219,9 +219,10 @@ def uncertain_directories(failures: Mapping[bytes, GitFailure]) -> tuple[bytes, 
 
 
 def marker_stamps(directory: bytes) -> MarkerStamps:
-    """Return stamps of which one changes when the `.git` of a directory becomes a repository.
+    """Return stamps that change when the `.git` of a directory becomes a repository.
 
-    Of a `.git` that leads nowhere it is its own. Raises `OSError` as `repository_at` does.
+    At least one of them changes then. A `.git` that leads nowhere has only its own stamp. Raises
+    `OSError` as `repository_at` does.
     """
     marker = os.path.join(directory, b".git")
     files = [marker]
@@ -237,7 +238,7 @@ def marker_stamps(directory: bytes) -> MarkerStamps:
 
 
 def _required_files(git_dir: bytes, common_dir: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return what a repository has: the test that git makes."""
+    """Return the paths that a repository must have: git makes the same test."""
     return (
         os.path.join(git_dir, b"HEAD"),
         os.path.join(common_dir, b"objects"),
@@ -274,11 +275,11 @@ def repository_around(directory: bytes) -> Repository | None:
 def read_rules(
     repository: Repository, read_user: Callable[[], UserConfig], last: GitRules | None = None
 ) -> GitRules:
-    """Ask git for the rules; `last` are the rules of the last time.
+    """Ask git for the rules of a repository; `last` are the rules that it gave last time.
 
     A question that git fails to answer keeps its last answer. Without a last configuration
-    everything counts as ignored: no hidden file may come into an index because git could not be
-    asked. Blocking: one short process, two if the configuration has changed.
+    everything counts as ignored: a silent git must not bring a hidden file into an index. Blocking:
+    one short process, two if the configuration has changed.
     """
     last_failure = last.failure if last is not None else None
     try:
@@ -327,7 +328,7 @@ def _config_files(
 ) -> tuple[StampedFile, ...]:
     """Return the files whose stamps change whenever the configuration may have changed.
 
-    `files` are those that it comes from.
+    `files` are the sources of the configuration.
     """
     marker = os.path.join(repository.top, b".git")
     own_paths = [

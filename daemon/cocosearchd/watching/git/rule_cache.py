@@ -45,7 +45,7 @@ class GitRuleCache:
             files = rules.files if rules is not None else ()
             read_at = signature(repository, files)
             rules = read_rules(repository, self.user_config, rules)
-            if rules.failure is not None:  # then it is asked again anyway
+            if rules.failure is not None:  # git is asked again anyway after a failure
                 files = rules.files
                 read_at = signature(repository, files)
             rules = self._rules[repository.top] = replace(rules, read_at=read_at)
@@ -77,7 +77,7 @@ class GitRuleCache:
             raise
 
     def default_excludes(self) -> bytes:
-        """Return the user's excludes file for the case that no configuration names one."""
+        """Return the default path of the user's excludes file."""
         return user_excludes_file()
 
 

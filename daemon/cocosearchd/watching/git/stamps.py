@@ -1,7 +1,7 @@
 """Stamps of the files that shape git's rules: they differ if the files may have changed.
 
-A repository's author chooses where the links in it lead: a path behind one may hang, or change all
-the time. So a stamp of a file of a repository follows no link.
+The author of a repository chooses the targets of its links: a path behind a link may hang, or
+change all the time. A stamp of a file of a repository therefore follows no link.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ class StampedFile(NamedTuple):
         return own_stamp(self.path) if self.is_own else stamp(self.path)
 
     def settled_stamp(self) -> Stamp | None:
-        """Return its stamp, but one that is never met again if it has just changed.
+        """Return its stamp; if the file has just changed, a stamp that no file ever has.
 
-        The next change may have the same times, as the clock of a file system steps.
+        The clock of a file system advances in steps: the next change may have the same times.
         """
         settled = self.stamp()
         if settled is not None and settled[-1] > time.time_ns() - RACY_NS:
@@ -54,7 +54,7 @@ def stamp(path: bytes) -> Stamp | None:
 def own_stamp(path: bytes) -> Stamp | None:
     """Return a stamp of a file of a repository; None if it is missing or behind a link.
 
-    The stamp of a link is its own.
+    A link gets a stamp of its own, not that of its target.
     """
     try:
         return stamp_of(own_status(path))
@@ -63,13 +63,13 @@ def own_stamp(path: bytes) -> Stamp | None:
 
 
 def own_status(path: bytes) -> os.stat_result:
-    """Return the status of a file of a repository, of a link its own. Raises `OSError`."""
+    """Return the status of a file of a repository without following it. Raises `OSError`."""
     with OwnStatuses() as statuses:
         return statuses.read(path)
 
 
 def read_signature(files: Iterable[StampedFile]) -> Signature:
-    """Return the stamps of files. Neighbours that a repository names are quick."""
+    """Return the stamps of files. Files of one directory should be neighbours: `OwnStatuses`."""
     with OwnStatuses() as statuses:
         return tuple(
             statuses.read_stamp(file.path) if file.is_own else stamp(file.path) for file in files
@@ -77,9 +77,9 @@ def read_signature(files: Iterable[StampedFile]) -> Signature:
 
 
 class OwnStatuses:
-    """Reads statuses of files of a repository, of links their own.
+    """Reads statuses of files of a repository, without following links.
 
-    The directory of the last file stays open: the next one of it takes 1 µs in place of 8.
+    The directory of the last file stays open: the next file in it takes 1 µs instead of 8.
     """
 
     def __init__(self) -> None:
@@ -115,9 +115,9 @@ class OwnStatuses:
 
 
 def own_files(file: bytes, directories: Iterable[bytes]) -> tuple[StampedFile, ...]:
-    """Return what to stamp of a file that a repository names, if it is in one of the directories.
+    """Return the files to stamp for a file of a repository, if it is in one of the directories.
 
-    That is the file, maybe a link, and the file that it leads to. Blocking: resolves links.
+    These are the file, which may be a link, and the target of the link. Blocking: resolves links.
     """
     tops = tuple(directory.rstrip(b"/") + b"/" for directory in directories)
     path = os.path.normpath(file)

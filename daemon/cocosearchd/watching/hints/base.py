@@ -75,9 +75,10 @@ class Hints(Protocol):
         """Return the directories without reports at and below them; the caller must scan them."""
 
     def batches_sent(self) -> int | None:
-        """Return the number of calls of the sink, if they have all changes made before this call.
+        """Return the number of calls of the sink, if they reported all changes before this call.
 
-        Changes in the directories of `unwatched` are left out. None if that is not known: a cookie tells.
+        Changes in the directories of `unwatched` do not count. None if the backend does not know:
+        then a cookie tells.
         """
 
     def close(self) -> None:

@@ -77,8 +77,8 @@ class Burst:
     def pause(self, now: float, hints: Collection[Hint]) -> float:
         """Return the pause in seconds after a read with these hints, in which events gather.
 
-        `now` is of a monotonic clock. Questions that come one after another each have a cookie and
-        wait for it: they are no changing tree.
+        `now` is of a monotonic clock. Each of several questions in a row makes a cookie and waits
+        for it: cookies alone do not show that a tree is being rewritten.
         """
         if hints and all(isinstance(hint, Cookie) for hint in hints):
             return 0.0
@@ -183,10 +183,10 @@ class InotifyHints:
             return (*self._unseen, *self._unwatched)
 
     def batches_sent(self) -> int | None:
-        """Return the number of calls of the sink, if they have all changes made before this call.
+        """Return the number of calls of the sink, if they reported all changes before this call.
 
-        An event is in the kernel's queue before the call that changes a file returns. So all are
-        heard if the queue is empty and nothing that was read from it is about to be sent.
+        An event is in the kernel's queue before the call that changes a file returns. So all changes
+        are reported if the queue is empty and no event that was read from it still has to be sent.
         """
         with self._lock:
             mounts = self._mounts
@@ -228,8 +228,8 @@ class InotifyHints:
 
         Raises `OSError` if the root is there and cannot be watched.
         """
-        # A directory that gives way to a link and comes back between its opening and its watch is
-        # heard of from here on; one that stays away differs the second time.
+        # A link may replace a directory between its opening and its watch. If the directory is back,
+        # its watches report further changes; if not, the second list of descriptors differs.
         try:
             return self._watch_root() == self._watch_root()
         except OSError as error:
@@ -240,9 +240,9 @@ class InotifyHints:
     def _watch_root(self) -> list[int]:
         """Watch the root and the directories above it, and return the descriptors of the watches.
 
-        A root that is moved away with a directory above it for a moment is the same before and
-        after, but a scan meanwhile would meet no files. Raises `OSError` if the root cannot be
-        watched, or if a directory above it is away.
+        A directory above the root may be moved away for a moment, with the root in it. The root is
+        the same before and after, but a scan in between would find no files. Raises `OSError` if the
+        root cannot be watched, or if a directory above it is missing.
         """
         descriptors = [self._watch_opened(self._root, _ROOT_MASK)]
         self._path_of[descriptors[0]] = b""
@@ -255,12 +255,12 @@ class InotifyHints:
                 self._parent = descriptor if nearest else self._parent
                 descriptors.append(descriptor)
             except OSError as error:
-                # It may be back in a moment, and would then be without a watch: nobody would hear
-                # that it goes once more.
+                # The directory may be back in a moment, but without a watch: the next move of it
+                # would go unnoticed.
                 if error.errno in ABSENT:
                     raise
-                # One that may not be watched is no loss: the root's identity is checked on every
-                # sync and every second as well.
+                # A directory that may not be watched is no loss: the root's identity is checked on
+                # every sync and every second as well.
             directory = above
         return descriptors
 
@@ -382,7 +382,7 @@ class InotifyHints:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
             hints[self._translate_entry(event, path)] = None
-        elif event.mask & flags.ATTRIB:  # of a mount point, its parent does not hear
+        elif event.mask & flags.ATTRIB:  # the parent of a mount point gets no such event
             hints[DirtyTreeHint(directory)] = None
         elif not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
             hints[HintsLost("the root was moved or removed")] = None
@@ -422,7 +422,7 @@ class InotifyHints:
                 try:
                     self._inotify.rm_watch(descriptor)
                 except OSError:
-                    continue  # the kernel was faster
+                    continue  # the kernel has removed the watch already
 
 
 def _default_budget() -> int:

@@ -1,8 +1,8 @@
 """Files that processes have mapped for writing: a store through a mapping makes no event (Linux).
 
-The kernel reports such a file once, when its last mapping ends (`IN_CLOSE_WRITE`). Until then not
-even its times show each change: they change at the first store to a page that is clean, and on
-tmpfs never. So these files are listed from time to time, and each question has them read again.
+The kernel reports such a file once, when its last mapping ends (`IN_CLOSE_WRITE`). Until then even
+its times do not show each change: they change at the first store to a clean page, and never on
+tmpfs. The daemon therefore lists these files from time to time, and each question reads them again.
 """
 
 import os
@@ -16,7 +16,7 @@ from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.ticks import seconds_to_tick
 
 LIST_S = 30.0  # one listing costs 0.15 ms of CPU a process: 25 ms for 170 processes
-MAX_MAPPED = 200  # files of a root that each question has read again
+MAX_MAPPED = 200  # files of a root that each question reads again
 _PROC = Path("/proc")
 _SHARED = b" rw-s "  # proc_pid_maps(5): readable and writable, and shared with other processes
 

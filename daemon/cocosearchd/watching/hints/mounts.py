@@ -103,7 +103,7 @@ class MountWatch:
         return old != self._lines
 
     def is_current(self) -> bool:
-        """Return whether `changed` has told of every change. Reads nothing while nothing is mounted."""
+        """Return whether `changed` has reported every change. Reads the table only after a change."""
         self._is_doubtful |= bool(self._own_poller.poll(0))
         if self._is_doubtful:
             self._is_doubtful = self._lines_below() != self._lines
@@ -130,7 +130,7 @@ def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
     kind = ""
     for point, mount_kind in _read_mounts(mounts):
         inside = path == point or path.startswith(point.rstrip(b"/") + b"/")
-        if inside and len(point) >= len(best):  # of two mounts on one point the later one is on top
+        if inside and len(point) >= len(best):  # the later of two mounts on one point is on top
             best = point
             kind = mount_kind
     return kind
@@ -142,7 +142,10 @@ def inexact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
 
 
 def exact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
-    """Return the other mount points inside of a root: of file systems that report every change."""
+    """Return mount points inside of a root that report every change, relative to it.
+
+    Mount points below one of `inexact_below` do not count.
+    """
     inexact = tuple(point + b"/" for point in inexact_below(root, mounts))
     points = _below(root, EXACT.__contains__, mounts)
     return tuple(point for point in points if not point.startswith(inexact))
@@ -155,7 +158,7 @@ def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
 
 def _below(root: bytes, is_wanted: Callable[[str], bool], mounts: Path) -> tuple[bytes, ...]:
     prefix = root.rstrip(b"/") + b"/"
-    # of two mounts on one point the later one is on top
+    # the later of two mounts on one point is on top
     kinds = {point: kind for point, kind in _read_mounts(mounts) if point.startswith(prefix)}
     return tuple(point.removeprefix(prefix) for point, kind in kinds.items() if is_wanted(kind))
 

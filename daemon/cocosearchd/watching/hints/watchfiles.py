@@ -23,7 +23,7 @@ from cocosearchd.watching.hints.base import (
     Sink,
 )
 
-STEP_SHARE = 10  # of the debounce: how long quiet must last to report at once
+STEP_SHARE = 10  # events are reported at once after 1/10 of the debounce time without a further one
 START_S = 10.0  # then the backend counts as broken
 PROBE_S = 0.05
 PROBE = b"probe"

@@ -12,7 +12,7 @@ OUTPUT_RULE = "what builds put out, unless git tracks it"
 LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
 
 # Version control, installed dependencies, caches, generated text. Only the user's own patterns can
-# take these back.
+# include these again.
 TOOL_FILES = patterns.parse(
     b"""\
 .git
@@ -135,5 +135,5 @@ secrets.toml
 
 
 def too_long(path: bytes) -> bool:
-    """Return whether a path cannot be stored. A byte of it takes four at most."""
+    """Return whether a path is too long to store. One byte of it takes at most four when stored."""
     return 4 * len(path) > LONGEST_PATH and len(path_text(path).encode()) > LONGEST_PATH

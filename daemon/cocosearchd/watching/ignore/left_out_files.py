@@ -1,6 +1,6 @@
 """Counts the files of a root that are out of scope, by the kind of rule that leaves them out.
 
-For the question why an index is empty. The walk is bounded in files and in time.
+The counts explain why an index is empty. The walk is bounded in files and in time.
 """
 
 import os
@@ -21,7 +21,7 @@ WALK_S = 0.5  # an answer waits for it
 
 @dataclass(frozen=True, slots=True)
 class LeftOutFiles:
-    """Numbers of files by kind of rule. Unless it is complete, there are more files."""
+    """Numbers of files by kind of rule; lower bounds unless the count is complete."""
 
     counts: Mapping[str, int]  # by `ScopeCode`
     is_complete: bool
@@ -30,7 +30,7 @@ class LeftOutFiles:
 def count_left_out(
     scope: RootScope, settings: IndexingSettings, budget_s: float = WALK_S
 ) -> LeftOutFiles:
-    """Count files that no index of these settings has. Blocking.
+    """Count the files that the rules of the root or these settings leave out. Blocking.
 
     Raises `OSError` if the rules cannot be read now.
     """

@@ -1,6 +1,6 @@
 """Explains in one sentence why a file is not in an index: its state on disk, else the rule.
 
-For questions of people: the ignore file that decides is read again, to name its line.
+People ask for these sentences: the ignore file that decides is read again, to name its line.
 """
 
 import os
@@ -22,7 +22,7 @@ from cocosearchd.watching.ignore_files import read_ignore_file
 class Rule:
     """A rule that leaves an entry out; `detail` makes its row of `SCOPE_EXCLUSIONS` exact.
 
-    `layer` is the ignore file that has it: to name the line takes time.
+    `layer` is the ignore file of the rule. Its line is found later, as that takes time.
     """
 
     code: ScopeCode
@@ -36,7 +36,7 @@ class Rule:
 
     @property
     def sentence(self) -> str:
-        """The cause, for which the entry is the subject."""
+        """The cause, as a sentence with the entry as its subject."""
         return SCOPE_EXCLUSIONS[self.code].explain(self.detail)
 
 
@@ -50,7 +50,7 @@ def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str
     """
     if path.startswith(b"/") or b".." in path.split(b"/"):
         return f"it is outside of the root {path_text(scope.root)}"
-    # before the disk is asked, which may take no name of this length
+    # checked before the disk, which may refuse a name of this length
     if default_patterns.too_long(path):
         return _LENGTH.sentence
     try:

@@ -1,6 +1,6 @@
 """Stamps of the files above roots that shape their rules: ignore files and repositories.
 
-No event announces a change of them. Roots that lie side by side have the same ones.
+No event announces a change of them. Roots that lie side by side share them.
 """
 
 import os
@@ -11,10 +11,10 @@ from cocosearchd.watching.ignore_files import GITIGNORE
 
 
 class OutsideStamps:
-    """Stamps of files above roots, each read once: for the roots of one question, as it came."""
+    """Stamps of files above the roots of one question, each read once since the question came."""
 
     def __init__(self) -> None:
-        # None: only a slow look tells, since a link is met
+        # None: only a slow check tells, because there is a link
         self._by_directory = dict[bytes, Signature | None]()
 
     def read(
@@ -22,8 +22,8 @@ class OutsideStamps:
     ) -> Signature | None:
         """Return the stamps above a root, and of the user's patterns. Blocking: some `stat` calls.
 
-        With `quick`, None where a link is met: what it leads to may hang. Raises `OSError` if a
-        repository cannot be read now.
+        With `quick`, None if there is a link: its target may hang. Raises `OSError` if a repository
+        cannot be read now.
         """
         stamps = [stamp(default_excludes)]
         directory = root

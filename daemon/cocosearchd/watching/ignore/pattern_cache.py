@@ -10,8 +10,9 @@ from collections import deque
 
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns, parse
 
-# Bounds on the different ignore files of one root: of the worst lines they take some 150 MB. The
-# largest public repositories have some thousand lines, and 20,000 files of 25 lines each are half.
+# Bounds on the different ignore files of one root. At these bounds the worst lines take about
+# 150 MB. The largest public repositories have some thousand lines; 20,000 files of 25 lines each
+# reach half of the bound.
 MAX_ROOT_LINES = 1_000_000
 MAX_ROOT_BYTES = 8 << 20
 
@@ -28,7 +29,7 @@ class _CountedFile(weakref.ref[Patterns]):
 
 
 class PatternCache:
-    """The ignore files of one scope and of those made from it. Safe to use from several threads.
+    """The ignore files of one scope and of scopes made from it. Safe to use from several threads.
 
     A file counts while a scope refers to its patterns.
     """
@@ -51,7 +52,7 @@ class PatternCache:
         return cache
 
     def parse(self, text: bytes, *, ignore_case: bool) -> Patterns:
-        """Return the patterns of a text. All are omitted if the root has too many without them."""
+        """Return the patterns of a text; none if they bring the root above its bounds."""
         if not text.strip():
             return EMPTY
         key = (hashlib.blake2b(text, digest_size=16).digest(), ignore_case)
@@ -89,5 +90,5 @@ class PatternCache:
 
 
 def without_patterns(text: bytes) -> Patterns:
-    """Return the patterns of a file of which none is used."""
+    """Return an empty set of patterns that counts all lines of a file as omitted."""
     return Patterns(omitted=text.count(b"\n") + 1)

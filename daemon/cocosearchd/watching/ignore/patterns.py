@@ -30,13 +30,13 @@ _NEVER = rb"(?!)"
 _Matcher = Callable[[bytes], object]  # true or false for a name or path
 
 
-# Bounds on patterns with a wildcard; whole names and paths are looked up, however many there are.
-# None of 4,000 public ignore files comes near: the longest have some 2,000 lines. Paths have at
-# most 4,096 bytes, names 255.
+# Bounds on patterns with a wildcard. Patterns without one are looked up in a table, so their number
+# does not matter. None of 4,000 public ignore files comes near: the longest have some 2,000 lines.
+# Paths have at most 4,096 bytes, names 255.
 MAX_WILDCARD_BYTES = 1024
 MAX_WILDCARDS = 4096
 MAX_WILDCARDS_BYTES = 128 << 10  # of all of them together: the worst cost one path 0.13 s
-# Bytes of rules in one regular expression: it runs without letting other threads run.
+# Bytes of rules in one regular expression: while it matches, no other thread runs.
 _CHUNK_BYTES = 4096
 
 
@@ -205,7 +205,7 @@ def deciding_line(
 ) -> tuple[int, bytes] | None:
     """Return number (from 1) and text of the line that decides on a path; None if none does.
 
-    It parses at most twice as much as the text, within the same bounds.
+    A binary search: it parses at most twice the length of the text, within the same bounds.
     """
     bounds = _WildcardBounds()
     lines = [(number, line) for number, line in _numbered_lines(text) if bounds.admit(line)]
@@ -309,8 +309,8 @@ _EACH_MATCH = {_ANY: rb".*", _DIRECTORIES: rb"(?:.*/)?"}
 def _pieces(pattern: bytes, any_byte: bytes, ignore_case: bool) -> list[tuple[bytes, bytes]] | None:
     """Split a wildmatch pattern into wildcards, each with the expression for the text after it.
 
-    These regular expressions have a fixed width; but for a literal `/`, none matches `/`. The first
-    wildcard is empty. None if the pattern matches nothing.
+    These regular expressions have a fixed width, and match `/` only where the pattern has a literal
+    `/`. The first wildcard is empty. None if the pattern matches nothing.
     """
     pieces = [(b"", b"")]
     at = 0
@@ -356,8 +356,8 @@ def _join(pieces: list[tuple[bytes, bytes]], any_byte: bytes) -> bytes:
       and its end follows from its start, by the count of its `/`. Whatever a later position leaves
       to the next `**`, an earlier one leaves as well, in whole directories.
 
-    The last wildcard tries each position, at the cost of the text after it. So each byte of the
-    pattern meets each byte of the text at most a few times.
+    The last wildcard tries each position, at the cost of the text after it. Each byte of the
+    pattern is therefore compared with each byte of the text at most a few times.
     """
     out = b""
     stretch = b""
@@ -402,9 +402,9 @@ def _stars(pattern: bytes, at: int) -> tuple[bytes, int]:
 def _bracket(pattern: bytes, at: int, ignore_case: bool) -> tuple[bytes, int] | None:
     """Return the set whose `[` is before `at`, and its end; None if it is never closed.
 
-    A set that is never closed matches nothing. If case is ignored, git puts the text into lower
-    case, ranges and classes into both, and single letters into none: `[A]` matches nothing then
-    (wildmatch.c).
+    A set that is never closed matches nothing. If case is ignored, git compares the text in lower
+    case. It tries ranges and classes in both cases, but single letters as they are: `[A]` then
+    matches nothing (wildmatch.c).
     """
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated

@@ -1,14 +1,14 @@
 """Decides which paths of a root are in scope, by exclusions, ignore rules, patterns and types.
 
-A RootScope is a snapshot: it reads each ignore file once, when it first needs it. Edits of ignore files
-make a new one, so that no decision mixes old and new rules. Safe to use from several threads.
-Methods that read an ignore file raise `OSError` if that cannot be done now: an ignore file that is
-not known is not an empty one.
+A `RootScope` is a snapshot: it reads each ignore file once, when it first needs the file. An edit of
+an ignore file makes a new scope: no decision mixes old and new rules. Safe to use from several
+threads. Methods that read an ignore file raise `OSError` if they cannot read it now: they do not
+treat an unknown ignore file as empty.
 
-Precedence, the first rule that matches decides: the user's `exclude` patterns (`!` takes back) ·
+Precedence, the first rule that matches decides: the user's `exclude` patterns (`!` includes again) ·
 `.cocosearchignore`, nearest first · built-in exclusions · what git tracks stays · build output
-directories · `.gitignore`, nearest first · `info/exclude` · `core.excludesFile`. As in git, nothing
-is taken back from inside of an excluded directory.
+directories · `.gitignore`, nearest first · `info/exclude` · `core.excludesFile`. As in git, no
+pattern includes again an entry of an excluded directory.
 """
 
 import os
@@ -76,7 +76,7 @@ class RootScope:
         rule_cache: GitRuleCache | None = None,
         pattern_cache: PatternCache | None = None,
     ) -> None:
-        """Read the rules around the root. Blocking: asks git for what is not in `rule_cache`."""
+        """Read the rules around the root. Blocking: asks git for rules that `rule_cache` lacks."""
         self.root = root
         self._rule_cache = rule_cache or GitRuleCache()
         self._pattern_cache = pattern_cache or PatternCache()
@@ -84,7 +84,7 @@ class RootScope:
         self._nested: dict[bytes, GitRules] = {}  # directory -> rules of the repository there
         # directories with a `.git` that is no repository, or not yet
         self._incomplete: dict[bytes, MarkerStamps] = {}
-        # ignore files with other names; a write by such a name makes no event here
+        # ignore files with further hard links; a write through such a name makes no event here
         self._linked: dict[bytes, Stamp] = {}
         # ignore files that are not used completely -> a sentence with the reason
         self._warnings: dict[bytes, str] = {}
@@ -102,7 +102,7 @@ class RootScope:
     def renew(self, settings: IndexingSettings | None = None) -> "RootScope":
         """Return the current scope. Blocking.
 
-        With `settings`, decide by them, and ask git again whatever is cached.
+        With `settings`, the new scope follows them, and asks git again for everything.
         """
         if settings is None:
             return RootScope(
@@ -113,9 +113,9 @@ class RootScope:
         )
 
     def with_settings(self, settings: IndexingSettings) -> "RootScope":
-        """Return the same scope by other settings, with git's old answers. Reads nothing.
+        """Return the scope by other settings, with git's old answers. Reads nothing.
 
-        For the time in which `renew` fails.
+        It serves while `renew` fails.
         """
         renewed = self.without_trees(b"")
         renewed._set_patterns(settings)
@@ -145,7 +145,7 @@ class RootScope:
         return renewed
 
     def reread_on_entry(self, directory: bytes) -> None:
-        """Drop the rules of a directory in scope that is watched from now on.
+        """Drop the rules of a directory in scope whose watch has just begun.
 
         Rules that were read before the watch may be outdated without an event.
         """
@@ -157,10 +157,10 @@ class RootScope:
     ) -> bool | None:
         """Return whether rules that no event announces may have changed.
 
-        Some `stat` calls for each entry: a repository below the root, a `.git` that is none, an
-        ignore file with several names. With a `limit`, which makes the answer quick: None if there
-        are more entries, or if another file system or a link has to be asked. `outside` has what
-        was read for other roots.
+        Some `stat` calls for each entry: a repository below the root, a `.git` that is no
+        repository, an ignore file with several names. A `limit` keeps the call quick: None if there
+        are more entries, or if another file system or a link has to be asked. `outside` has stamps
+        that were read for other roots.
         """
         if limit is not None and self._takes_long(limit):
             return None
@@ -182,7 +182,7 @@ class RootScope:
         return entries > limit or self._leads_elsewhere() or bool(self._changed_markers())
 
     def _leads_elsewhere(self) -> bool:
-        """Return whether a repository, or a `.git` that is none, leads to where a call may hang."""
+        """Return whether a `.git` leads to another file system or behind a link: calls may hang."""
         return any(rules.repository.elsewhere for rules in self.git_rules()) or any(
             not file.is_own for stamps in list(self._incomplete.values()) for file in stamps
         )
@@ -206,7 +206,7 @@ class RootScope:
         }
 
     def warnings(self) -> tuple[str, ...]:
-        """Say in a sentence each what of ignore files and repositories is not used, and why."""
+        """Return one sentence for each part of the rules that is not used, with the reason."""
         git_warnings = (warning for rules in self.git_rules() for warning in rules.warnings)
         settings = {
             "exclude": self._exclude,
@@ -242,8 +242,8 @@ class RootScope:
     ) -> Signature | None:
         """Return the stamps of the files outside of the root that shape its rules.
 
-        The user's patterns hold for roots without a repository. With `quick`, None where a link is
-        met.
+        The user's patterns hold for roots without a repository. With `quick`, None if there is a
+        link.
         """
         if not self._settings.respect_gitignore:
             return ()
@@ -274,7 +274,9 @@ class RootScope:
         recovered = set(uncertain_directories(self.git_failures())) - set(
             uncertain_directories(renewed.git_failures())
         )
-        return None if recovered else renewed  # files kept while git failed may have to go
+        return (
+            None if recovered else renewed
+        )  # files that were kept while git failed may have to go
 
     def _refresh_nested(self, renewed: "RootScope") -> bool:
         """Give a new scope the rules of nested repositories. False if a decision may change."""
@@ -284,12 +286,12 @@ class RootScope:
             if not self._is_harmless(directory + b"/", old, new):
                 return False
             if new is not None:
-                # Known before a path leads there, so that a later change is noticed.
+                # Stored before a path leads there: a later change is noticed.
                 renewed._nested[directory] = new
         return True
 
     def _is_harmless(self, prefix: bytes, old: GitRules | None, new: GitRules | None) -> bool:
-        """Return whether two rules differ at most in tracked paths that no rule would hide.
+        """Return whether old and new rules differ at most in tracked paths that no rule would hide.
 
         `prefix` is the directory of the repository with a `/`, or b"" for one around the root.
         """
@@ -392,7 +394,7 @@ class RootScope:
     def _is_left_out_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
         """Return whether a rule leaves out an entry of `folder`; directories end in `/`."""
         if name == b".git/" or name == b".git" or default_patterns.too_long(path):
-            # even if a cloned repository's settings take it back: it may hold credentials
+            # even if a cloned repository's settings include it again: it may hold credentials
             return True
         decision = self._exclude.ignores(path, name)
         if decision is None:
@@ -404,7 +406,7 @@ class RootScope:
         )
 
     def _is_hidden_file(self, path: bytes) -> bool:
-        """Return whether a file is out, or would be if git did not track it."""
+        """Return whether a file is out of scope, or would be if git did not track it."""
         directory, _, name = path.rpartition(b"/")
         folder = self._folder(directory)
         above = bool(directory) and self._is_hidden_directory(directory)
@@ -485,7 +487,7 @@ class RootScope:
         marker = os.path.join(directory, b".git")
         self._warnings.pop(marker, None)
         if repository is None and os.path.lexists(os.path.join(path, b".git")):
-            # read before the last look at the repository, so that any later change is noticed
+            # read before the last check of the repository: any later change is noticed
             self._incomplete[directory] = marker_stamps(path)
             repository = repository_at(path)
             if warning := marker_warning(path):
@@ -566,7 +568,7 @@ class RootScope:
         ignore_case: bool,
         layers: Sequence[IgnoreLayer] = (),
     ) -> Patterns:
-        """Return the patterns of a file that come before `layers`, none if those are too many."""
+        """Return the patterns of a file in front of `layers`; none if both are too many together."""
         parsed = self._pattern_cache.parse(text.content, ignore_case=ignore_case)
         if parsed.is_used and not fits(parsed, layers):
             parsed = without_patterns(text.content)

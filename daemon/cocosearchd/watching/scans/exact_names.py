@@ -1,8 +1,8 @@
-"""Names as directories list them, where a file system finds a file by others as well.
+"""The names that directories list, for file systems that find a file by other names as well.
 
 vfat, exFAT, NTFS, APFS, HFS+ and directories of ext4 with the flag `F` find `Foo.py` by the name
-`foo.py`; APFS and HFS+ also by other normal forms of its letters. So a file that is found by a path
-need not have this path.
+`foo.py`; APFS and HFS+ also by other Unicode normal forms. The path by which a file was found is
+therefore not always its listed path.
 """
 
 import os
@@ -21,13 +21,14 @@ class ExactNames:
         self.root = root
         # directory -> its listed path, None if there is none, and its identity
         self._directories: dict[bytes, tuple[bytes | None, Identity]] = {}
-        # directory -> name -> inode; None where a file is found by its name only
+        # directory -> name -> inode; None if files in it are found by their listed names only
         self._listings: dict[Identity, dict[bytes, int] | None] = {}
 
     def find(self, path: bytes, status: os.stat_result) -> bytes | None:
-        """Return the path that is listed for a file that was found by `path`.
+        """Return the listed path of a file that was found by `path`.
 
-        None if none is. A directory that cannot be listed counts as listing what is found in it.
+        None if no path is listed. A directory that cannot be listed counts as listing each file
+        that is found in it.
         Raises `OSError` if a directory of the path has gone.
         """
         parent, _, name = path.rpartition(b"/")
@@ -48,7 +49,8 @@ class ExactNames:
     def _walk(self, directory: bytes) -> tuple[bytes | None, Identity]:
         """Return the listed path of a directory and its identity, from the root down.
 
-        One handle is open, and no path is long: an author may nest as deep as paths go.
+        Only one handle is open at a time, and each call gets one name: the author of a repository
+        may nest directories as deeply as paths allow.
         """
         listed_names = list[bytes | None]()
         handle = open_absolute(self.root, LOOKUP)
@@ -70,7 +72,7 @@ class ExactNames:
     def _look(self, handle: int, directory: Identity, name: bytes, file: Identity) -> None:
         """List an open directory if a file in it is found by another spelling of its name."""
         spellings = () if directory in self._listings else _other_spellings(name)
-        if spellings:  # else the name says nothing of others in the directory
+        if spellings:  # a name without other spellings shows nothing about the directory
             folds = file in {_identity_at(handle, spelling) for spelling in spellings}
             self._listings[directory] = _list(handle) if folds else None
 
@@ -107,7 +109,7 @@ def _list(handle: int) -> dict[bytes, int] | None:
 
 
 def _other_spellings(name: bytes) -> set[bytes]:
-    """Return spellings of a name that a file system may take for the same; empty if it has none."""
+    """Return spellings that a file system may treat as the same name; empty if there are none."""
     text = os.fsdecode(name)
     spellings = {text.swapcase()}
     if not text.isascii():
@@ -116,7 +118,7 @@ def _other_spellings(name: bytes) -> set[bytes]:
 
 
 def _equivalent(name: bytes, inode: int, listing: Mapping[bytes, int]) -> bytes | None:
-    """Return the listed name of a file that was found by an unlisted one; None if it is hidden."""
+    """Return the listed name of a file that was found by an unlisted name; None if there is none."""
     key = _fold(name)
     folded = (listed_name for listed_name in listing if _fold(listed_name) == key)
     # the short names of vfat

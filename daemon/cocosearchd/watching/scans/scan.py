@@ -1,8 +1,8 @@
-"""Scans: comparisons of a root with the stored files, whose differences are dirty.
+"""Scans: comparisons of a root with the stored files. The differences become dirty.
 
-A scan decides nothing else. Each directory is watched before it is listed, so that the watch is
-older than the list. Files that are stored and not on disk only count as dirty where the listing
-succeeded: a directory that cannot be read is not empty.
+A scan decides nothing else. Each directory is watched before it is listed: no change falls between
+the listing and the watch. A stored file that is not on the disk counts as dirty only if its
+directory could be listed: a directory that cannot be read is not empty.
 """
 
 import errno
@@ -31,8 +31,8 @@ from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scans.exact_names import ExactNames
 
-# This user cannot look into such a directory, so nothing in it is missed. Other errors (of a disk,
-# of a network, no file handles left) say nothing of its content.
+# This user cannot read such a directory, so no readable file is missed. Other errors (of a disk, of
+# a network, no file handles left) show nothing about its content.
 _CLOSED = frozenset([errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
 MAX_LABEL = 80  # characters of a long path in a sentence
 Item = TypeVar("Item")
@@ -42,8 +42,9 @@ Item = TypeVar("Item")
 class UnreadDirectory:
     """The error of a directory that could not be read.
 
-    A `closed` directory stays so until its permissions change; else another try may help. An
-    `unmounted` one is closed as well, until something is mounted or appears there.
+    A `closed` directory stays unreadable until its permissions change; for other directories
+    another try may help. An `unmounted` directory is closed as well, until a file system is mounted
+    or an entry appears there.
     """
 
     error: str
@@ -53,7 +54,7 @@ class UnreadDirectory:
 
 @dataclass(slots=True)
 class ScanResult:
-    """The differences and counts of a scan. `links` are names of files that have several."""
+    """The differences and counts of a scan. `links` are the names of files with several names."""
 
     dirty: list[str] = field(default_factory=list)
     files: int = 0
@@ -76,12 +77,12 @@ class _RacyRead:
 
 
 class RacyFiles:
-    """Files that were read so soon after a change that the next one may leave the same stamps.
+    """Files that were read just after a change: the next change may leave the same stamps.
 
-    Only files whose next change no event would announce. The clock that stamps files is only
-    assumed to step: that of a file server may be ahead, or behind. So the age of a stamp is its
-    distance from our clock or from the newest stamp of the root, or the time since it was first
-    seen.
+    They are only files whose next change no event would announce. The clock that stamps files
+    advances in steps, and nothing else is assumed: the clock of a file server may be ahead, or
+    behind. The age of a stamp is therefore its distance from our clock or from the newest stamp of
+    the root, or the time since it was first seen.
     """
 
     def __init__(self) -> None:
@@ -89,11 +90,11 @@ class RacyFiles:
         self._newest_ns = 0
 
     def record_clock(self, newest_ns: int) -> None:
-        """Note how far the clock that stamps files has come."""
+        """Record the newest stamp of a file: it shows the time of the clock that stamps files."""
         self._newest_ns = max(self._newest_ns, newest_ns)
 
     def record(self, paths: Iterable[str], ctimes: Mapping[str, int]) -> None:
-        """Note that paths are about to be read; the files among them have these ctimes."""
+        """Record that paths are about to be read. `ctimes` has the files among them."""
         self.record_clock(max(ctimes.values(), default=0))
         racy_from = min(time.time_ns(), self._newest_ns) - RACY_NS
         monotonic_ns = time.monotonic_ns()
@@ -106,7 +107,7 @@ class RacyFiles:
                 self._reads[path] = _RacyRead(ctime, first_ns, monotonic_ns)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Note that paths are about to be read, and that an event will announce the next change."""
+        """Forget paths that are about to be read: an event will announce their next change."""
         for path in paths:
             self._reads.pop(path, None)
 
@@ -182,7 +183,7 @@ class Scan:
             self._count_too_long(tree)
 
     def _listed_status(self, tree: bytes) -> os.stat_result:
-        """Return the status of a tree. Raises `FileNotFoundError` if it is found by its old name."""
+        """Return the status of a tree. Raises `FileNotFoundError` if no directory lists its name."""
         status = status_of(os.path.join(self._scope.root, tree))
         if tree and ExactNames(self._scope.root).find(tree, status) != tree:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), tree)
@@ -198,7 +199,7 @@ class Scan:
                 stack += [folder for folder in self._list(directory) if self._can_enter(folder)]
             except OSError as error:
                 if error.errno in ABSENT:
-                    continue  # its parent's watch reports it
+                    continue  # the watch of the parent reports the deletion
                 self._record_unread(directory, error)
 
     def _can_enter(self, directory: bytes) -> bool:
@@ -256,7 +257,7 @@ class Scan:
             except PermissionError:
                 raise  # the directory can be listed but not entered
             except OSError:
-                # it exists, but has no status: its reader reports why
+                # the file exists, but has no status: its reader reports why
                 self._result.dirty.append(path)
                 self._missing.pop(path, None)
                 continue
@@ -279,7 +280,7 @@ class Scan:
         s = status
         stamps = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
         same = record.fingerprint == stamps
-        # The mark of a racy read is stored, so it also tells of reads before the daemon started.
+        # The mark of a racy read is stored, so it also shows reads before the daemon started.
         racy = not same and record.fingerprint == (*stamps[:-1], s.st_mode | READ_YOUNG)
         racy_after = 0 if racy else self._racy_after
         certain = self._racy_files.is_certain
@@ -293,7 +294,7 @@ class ComparedPaths:
     present: list[str] = field(default_factory=list)  # files in scope
     outside: list[str] = field(default_factory=list)  # files out of scope
     gone: list[str] = field(default_factory=list)  # no regular file
-    closed: list[str] = field(default_factory=list)  # not to be known
+    closed: list[str] = field(default_factory=list)  # state unknown: path or rules unreadable
     links: list[LinkedName] = field(default_factory=list)
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
     stamps: dict[str, FileStamp] = field(default_factory=dict)  # of all paths
@@ -303,7 +304,7 @@ class ComparedPaths:
 def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Return the state of each path (text form -> bytes) on the disk. Blocking.
 
-    A file that its directory lists by another name, in upper case say, is gone from this path.
+    A file is gone from a path if its directory lists it by another name, such as one in upper case.
     """
     compared = ComparedPaths()
     names = ExactNames(scope.root)
@@ -314,7 +315,7 @@ def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths
             compared.closed.append(path)
             continue
         except OSError as error:
-            # Unreadable is not gone: its reader reports what is wrong.
+            # An unreadable file is not gone: its reader reports the error.
             compared.stamps[path] = error.errno
             is_file = error.errno not in ABSENT
         if not is_file:
@@ -345,18 +346,18 @@ def _record_status(path: str, raw: bytes, names: ExactNames, compared: ComparedP
 
 
 class UnreadDirectories:
-    """Unread directories by path. What is stored of them stays as it is."""
+    """Unread directories by path. The stored files in them stay as they are."""
 
     def __init__(self) -> None:
         self._unread: dict[str, UnreadDirectory] = {}
         self._filter = TreeFilter((), "/")
         # directory -> entries that are left out for their length
         self._too_long: dict[str, int] = {}
-        # Directories that this user may not look into, with a `/`.
+        # Directories that this user may not read, with a `/`.
         self.closed: tuple[str, ...] = ()
-        # Directories whose file system was mounted, and is not any more.
+        # Directories on which a file system was mounted, and is not any more.
         self.unmounted: tuple[str, ...] = ()
-        # Directories whose last reading failed for another reason -> the error. What is in them may
+        # Directories whose last reading failed for another reason -> the error. Their contents may
         # have changed.
         self.failed: Mapping[str, str] = {}
 
@@ -375,7 +376,7 @@ class UnreadDirectories:
         self._summarize()
 
     def _summarize(self) -> None:
-        """Prepare the answers that each hint and path asks for."""
+        """Compute the attributes and the filter, which are read for each hint and path."""
         unread = self._unread.items()
         self._filter = TreeFilter(self._unread, "/")
         self.closed = tuple(path + "/" for path, directory in unread if directory.closed)

@@ -40,12 +40,12 @@ from cocosearchd.watching.scans.scan import (
 
 log = logging.getLogger(__name__)
 
-# One in so many files is read again at each periodic scan, every 10 minutes: all within a day.
+# Each periodic scan (every 10 minutes) reads 1 of this many files again: all files within a day.
 AUDIT_SHARE = 144
-# Repositories, hard-linked ignore files and the like that are checked on the event loop: some 2 ms.
-# More are checked in a thread.
+# Repositories, hard-linked ignore files and similar entries that are checked on the event loop, in
+# about 2 ms. More of them are checked in a thread.
 MAX_CHECKED_AT_ONCE = 100
-MANY_TREES = 16  # more than that are compared with one reading of the whole store
+MANY_TREES = 16  # for more trees, the records of the whole root are read at once
 
 
 class KnownFiles(Protocol):
@@ -55,7 +55,7 @@ class KnownFiles(Protocol):
         """Return the files at and below a path, ordered by path; "" is the root."""
 
     async def damaged_files(self) -> Sequence[str]:
-        """Return the paths whose rows are not what was written."""
+        """Return the paths whose rows differ from what was written."""
 
     async def devices(self) -> Set[int]:
         """Return the devices (`st_dev`) that the files were on when they were read."""
@@ -65,8 +65,8 @@ class ScanCoordinator:
     """Compares a root with the index and marks the differences in `dirty`.
 
     For one event loop; blocking work runs in threads. The last scan of the whole root counted
-    `total` files in scope and named the `closed_files` that may not be read. What is stored of a
-    directory that cannot be read stays as it is.
+    `total` files in scope and named the `closed_files` that may not be read. The stored files of a
+    directory that cannot be read stay as they are.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class ScanCoordinator:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Directories whose content, or whose ignore rules of git, are not known."""
+        """Directories with unknown contents, or with unknown ignore rules of git."""
         uncertain = uncertain_directories(self.scope.git_failures()) if self.scope else ()
         return tuple({**self.unread.failed, **dict.fromkeys(map(path_text, uncertain))})
 
     def unknown_reason(self) -> StaleReason | None:
-        """Say why no answer is known to be right, if there are unknown directories."""
+        """Say why answers may be wrong; None if no directory is unknown."""
         if (reason := self.unread.failed_reason()) is not None:
             return reason
         failure = self._git_failure(transient=True)
@@ -118,7 +118,7 @@ class ScanCoordinator:
         return stale_reason("git_unresponsive", path=failure[0], error=failure[1])
 
     def reason(self) -> str | None:
-        """Say what limits a root that is otherwise well; the most important limit only."""
+        """Return the most important limit of a root that works otherwise; None if there is none."""
         unknown = self.unknown_reason()
         return (
             (unknown and unknown.sentence)
@@ -155,7 +155,7 @@ class ScanCoordinator:
         """Read the rules. Return why they cannot be read, if another try may help."""
         try:
             self.scope = await self._recreate_scope()
-        except OSError as error:  # of an ignore file on a failing server, say
+        except OSError as error:  # for example of an ignore file on a failing server
             path = path_text(os.fsencode(error.filename)) if error.filename else "the root"
             return stale_reason("rules_unknown", path=path, error=error.strerror)
         return None
@@ -166,12 +166,12 @@ class ScanCoordinator:
         return await self._threads.run(self.scope.renew, self.indexing)
 
     async def configure(self, indexing: IndexingSettings) -> None:
-        """Decide by other settings from here on, and compare everything by them."""
+        """Use other settings from here on, and scan the whole root by them."""
         self.indexing = indexing
         if self.scope is not None:
             try:
                 self.scope = await self._recreate_scope()
-            # of an ignore file, say: the scan that is due now says so, and tries again
+            # for example of an ignore file: the scan that is due now reports it, and tries again
             except OSError:
                 self.scope = self.scope.with_settings(indexing)
             self.invalidate_rules(b"")
@@ -223,15 +223,15 @@ class ScanCoordinator:
                 continue
             if renewed is None:
                 self.invalidate_rules(b"")
-                return  # the scan that is due by that renews the scope
+                return  # this made a scan due, and the scan renews the scope
             self.scope = renewed
             self._log_git_failures(complete=False)
 
     def _log_git_failures(self, *, complete: bool) -> None:
         """Log each failure of git once.
 
-        `complete`: the failures are those of the whole root, so one that has ended is logged when
-        it comes back.
+        `complete`: the failures are those of the whole root. A failure that has ended is then logged
+        again when it comes back.
         """
         failures = self.scope.git_failures() if self.scope is not None else {}
         for directory, failure in failures.items():
@@ -247,7 +247,7 @@ class ScanCoordinator:
             scope = self.scope
             assert scope is not None
             renewed = await self._threads.run(scope.renew)
-            # else a hint has replaced the scope, and that one has the old answers of git
+            # if a hint has replaced the scope meanwhile, the new one has git's old answers
             if self.scope is scope:
                 self.scope = renewed
                 return renewed
@@ -264,7 +264,7 @@ class ScanCoordinator:
     # -- changes without a scan
 
     def take_hints(self, hints: Sequence[DirtyHint | DirtyTreeHint]) -> None:
-        """Mark what hints name. One `git pull` may change the ignore file of each directory."""
+        """Mark what hints name. One `git pull` may change the ignore files of all directories."""
         changed = dict.fromkeys(
             directory
             for directory, _, name in (hint.path.rpartition(b"/") for hint in hints)
@@ -288,11 +288,11 @@ class ScanCoordinator:
     def deletions(
         self, compared: ComparedPaths, picked: PickedPaths, *, certain: bool
     ) -> tuple[str, ...]:
-        """Return the paths to delete. Where the disk does not say, mark their directories instead.
+        """Return the paths to delete; if the disk leaves it open, mark their directories instead.
 
         `certain` is False before the first scan of an epoch: a file system may be unmounted.
         """
-        # Another scan of an unread directory would learn nothing now: a hint or a timer asks.
+        # Another scan of an unread directory would learn nothing now: a hint or a timer starts one.
         closed = [path for path in compared.closed if not self.unread.contains(path)]
         for path in (*closed, *(() if certain else compared.gone)):
             self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
@@ -306,8 +306,8 @@ class ScanCoordinator:
     def _left_scope(self, compared: ComparedPaths, picked: PickedPaths) -> list[str]:
         """Return the stored paths that are out of scope now.
 
-        A hint alone is no reason to delete such a path: it never was in the index, or a scan will
-        say so.
+        A hint alone is no reason to delete a path out of scope: the path was never in the index, or
+        a scan will name it.
         """
         outside = [path for path in compared.outside if path in picked.maybe_stored]
         if not outside or self.scope is None:
@@ -322,7 +322,7 @@ class ScanCoordinator:
     def has_unannounced(self, outside: OutsideStamps | None = None) -> bool:
         """Return whether rules or files of a local root may have changed without an event.
 
-        True as well if it takes long to know. `outside` has what was read for other roots.
+        True as well if it takes long to find out. `outside` has stamps read for other roots.
         """
         scope = self.scope
         is_outdated = scope is None or scope.outdated(MAX_CHECKED_AT_ONCE, outside) is not False
@@ -330,16 +330,16 @@ class ScanCoordinator:
         return is_outdated or bool(unannounced or self._mounted.changed())
 
     async def check_unannounced(self, *, local: bool) -> None:
-        """Mark what may have changed without an event; each waiting question does so."""
+        """Mark what may have changed without an event, for a question that waits."""
         await self.check_stamps(local=local)
         for path in self.mapped:
             self._dirty.mark(path, may_be_stored=True)
 
     async def check_stamps(self, *, local: bool, max_links: int | None = None) -> None:
-        """Mark what was written by a name outside of the index, or is mounted and has changed.
+        """Mark files written through a name outside of the index, and mounted paths that changed.
 
-        A root that is not `local` is scanned for each question anyway. `max_links` bounds the files
-        with such names; None: all.
+        A root that is not `local` is scanned for each question anyway. `max_links` bounds the
+        checked files with such names; None: all.
         """
         if local and self._links.elsewhere:
             suspects = self._links.suspects(max_links)
@@ -426,7 +426,7 @@ class ScanCoordinator:
         return True
 
     async def _find_mounted(self, *, full: bool) -> None:
-        """Take the stamps of what is mounted, before a scan of the whole root."""
+        """Record the stamps of mounted paths, before a scan of the whole root."""
         if full:
             self._mounted.replace(await self._threads.run(find_mounted, self._root))
 
@@ -487,7 +487,7 @@ class ScanCoordinator:
     # -- files that failed
 
     def record_failure(self, path: str, stamp: FileStamp) -> None:
-        """Leave a failed file out of scans until its stamp is another."""
+        """Leave a failed file out of scans until its stamp changes."""
         self._failed_stamps[path] = stamp
 
     def _still_failed(self, paths: Iterable[str]) -> frozenset[str]:

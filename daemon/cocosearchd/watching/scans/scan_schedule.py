@@ -1,4 +1,4 @@
-"""The schedule of scans that no hint asks for."""
+"""The schedule of scans that no hint starts."""
 
 import asyncio
 import random
@@ -10,12 +10,12 @@ from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.runtime.ticks import seconds_to_tick
 
 JITTER = 0.2  # share of the period, so that many roots do not scan at once
-QUIET_S = 10.0  # without a hint; checks that no hint replaces may then be rarer
-SLEPT_S = 5.0  # a smaller jump between the clocks is their own drift or a busy machine
+QUIET_S = 10.0  # after this time without a hint, ticks may be rarer
+SLEPT_S = 5.0  # a smaller jump between the clocks is drift, or shows a busy machine
 
 
 class ScanSchedule:
-    """The times at which a scan of the whole root is due although nothing asks for it."""
+    """The times at which a scan of the whole root is due without a hint or a request."""
 
     def __init__(self, settings: WatchingSettings, now: float) -> None:
         self._settings = settings
@@ -31,7 +31,7 @@ class ScanSchedule:
         self._due_at = now + self._settings.rescan_s * random.uniform(1 - JITTER, 1 + JITTER)
 
     def record_activity(self, now: float) -> None:
-        """Note that something changed in the root."""
+        """Record that the root has changed."""
         self._active_at = now
         self._last_active_at = now
         self._activity.set()
@@ -49,7 +49,7 @@ class ScanSchedule:
             await anyio.sleep(seconds_to_tick(period_s))
 
     def slept(self) -> bool:
-        """Return whether the machine slept, or its clock was set, since the last scan for that."""
+        """Return whether the machine slept, or its clock was set, since `due` last gave this reason."""
         gap = _sleep_gap()
         self._slept |= abs(gap - self._sleep_gap) > SLEPT_S
         self._sleep_gap = gap
