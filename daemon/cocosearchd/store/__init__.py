@@ -1,5 +1,4 @@
 """PostgreSQL: the embedded server, the connection pool, the schema, all statements of both flows.
 
-Nothing here knows what a chunk means or where a file is; nothing outside of here knows SQL or
-psycopg.
+The store does not know what a chunk means or where a file is. No other package knows SQL or psycopg.
 """

@@ -1,7 +1,7 @@
-"""Groups of files with not too many chunks, to read an index on a distributed schema part by part.
+"""Groups of files with a bounded number of chunks, to read an index of a distributed schema in parts.
 
-The coordinator of Citus fetches all rows of a statement before it gives the first of them away, also
-to a cursor. In groups, an index of any size passes through little of its memory and disk.
+The coordinator of Citus fetches all rows of a statement before it returns the first row, even for a
+cursor. In groups, an index of any size takes little of the coordinator's memory and disk.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ async def file_groups(
 ) -> AsyncGenerator[list[str], None]:
     """Yield the paths of all files that have chunks, in order, in groups of `size` chunks.
 
-    For a transaction with one snapshot, so that the groups are as of one moment.
+    Call it in a transaction with one snapshot: the groups are then as of one moment.
     """
     cursor = await connection.execute(statement("chunk_counts", record))
     paths = list[str]()

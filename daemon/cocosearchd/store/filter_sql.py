@@ -36,7 +36,7 @@ def file_filter_sql(where: Filter) -> Condition:
 def chunk_filter_sql(where: Filter) -> Condition:
     """Return the conditions of a filter on symbols, for chunks found by their keys.
 
-    They use no index. Those on phrases are left to `PhraseCondition.matcher`.
+    These conditions use no index. `PhraseCondition.matcher` evaluates those on phrases.
     """
     return _join(chunk_restrictions(where))
 
@@ -48,15 +48,15 @@ def symbol_sql(where: Filter) -> Condition:
 
 
 def written_sql(where: Filter) -> Condition:
-    """Return the condition that a symbol has the name as written; `true` without a name."""
+    """Return the condition that a symbol has exactly the filter's name; `true` without a name."""
     symbols, _ = chunk_conditions(where)
     return _join(symbols.written_restrictions(), "written")
 
 
 def phrase_words_sql(where: Filter) -> Condition:
-    """Return the conditions of phrases over the table of words. They are weaker, and use its index.
+    """Return weaker conditions of phrases over the table of words, which use the index of words.
 
-    No values: there are none.
+    Without values, there are no conditions.
     """
     _, phrases = chunk_conditions(where)
     return _join(phrases.word_restrictions(), "words")
@@ -65,7 +65,7 @@ def phrase_words_sql(where: Filter) -> Condition:
 def select_match_count(
     where: Filter, match_count: Literal["estimated", "counted", "unknown"]
 ) -> Filter:
-    """Return the part of a filter whose matches are estimated, counted, or not known before."""
+    """Return the part of a filter whose matches are estimated, counted, or unknown in advance."""
     return select_fields(where, (row for row in FILTER_FIELDS if row.match_count == match_count))
 
 

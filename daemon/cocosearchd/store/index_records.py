@@ -27,7 +27,7 @@ from cocosearchd.store.connection.migrate import (
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filter_sql import file_filter_sql
 
-# With it codeindex_{slug}__{slug}_chunks has 63 bytes, at which PostgreSQL cuts names.
+# With this length, codeindex_{slug}__{slug}_chunks has 63 bytes: PostgreSQL cuts longer names.
 SLUG_LENGTH = 22
 # Rows that become objects, in a few milliseconds, before other tasks of the event loop run.
 ROWS_AT_ONCE = 500
@@ -47,7 +47,7 @@ class ParseFailure:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of files and chunks of an index. Skipped files count under their reason only."""
+    """Numbers of files and chunks of an index. Skipped files count only under their reason."""
 
     files: int
     chunks: int
@@ -88,8 +88,8 @@ def unpack_fingerprint(packed: bytes | None) -> Fingerprint | None:
 def slug_candidates(name: str) -> Iterator[str]:
     """Yield candidates for the index's part of table names, best first, without end.
 
-    The first is the name itself where it can be used unchanged. The others are its beginning and a
-    hash of it, so that they stay readable.
+    The first is the name itself if it can be used unchanged. The others are the beginning of the
+    name, which keeps them readable, and a hash of the name.
     """
     plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if plain == name and len(name) <= SLUG_LENGTH:
@@ -102,7 +102,7 @@ def slug_candidates(name: str) -> Iterator[str]:
 
 
 def identity_digest(identity: IndexIdentity) -> bytes:
-    """Digest an identity; a write must match it to enter an index."""
+    """Digest an identity; a write enters an index only if its digest is equal."""
     return hashlib.blake2b(repr(identity).encode(), digest_size=16).digest()
 
 
@@ -240,7 +240,7 @@ async def file_records(
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file of a list. `skip_reason` says why its text is not searched; None: it is."""
+    """A file of a list. `skip_reason` says why its text is not searched; None: it is searched."""
 
     path: str
     language: str
@@ -258,7 +258,7 @@ async def file_page(
     after: str,
     limit: int,
 ) -> tuple[tuple[ListedFile, ...], int]:
-    """Read at most `limit` files that pass a filter, by path, and the count of all that do.
+    """Read at most `limit` files that pass a filter, by path, and the number of all such files.
 
     The files lie at or below `under`, as in `file_records`, and come after the path `after`.
     `skipped` adds files that are not searched.
@@ -283,7 +283,7 @@ async def devices(db: Database, record: IndexRecord) -> frozenset[int]:
 
 
 async def file_generations(db: Database, record: IndexRecord) -> dict[str, int]:
-    """Read path -> generation of every file with chunks, to compare a copy of the rows with."""
+    """Read path -> generation of every file with chunks, to check a copy of the rows."""
     generations = dict[str, int]()
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
@@ -295,7 +295,7 @@ async def file_generations(db: Database, record: IndexRecord) -> dict[str, int]:
 
 
 async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
-    """List the paths whose chunk rows do not match their file row: another program wrote here.
+    """List the paths whose chunk rows do not match their file row: another program wrote them.
 
     Empty in a sound index.
     """
@@ -311,7 +311,7 @@ async def counts(db: Database, record: IndexRecord) -> Counts:
 
 
 async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
-    """Compute the statistics of an index. Each query sees one moment, but not the same one."""
+    """Compute the statistics of an index. Each query sees the rows of a different moment."""
     async with db.connection() as connection:
 
         async def rows(name: str) -> list[tuple[Any, ...]]:
@@ -344,9 +344,9 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
 
 
 async def count_outdated_chunks(db: Database, record: IndexRecord) -> int:
-    """Count the chunks that are older than the columns of all their symbols.
+    """Count the chunks that were written before there were columns for all symbols of a chunk.
 
-    Filters see only one symbol of each.
+    Filters see only one symbol of each such chunk.
     """
     async with db.connection() as connection:
         row = await (

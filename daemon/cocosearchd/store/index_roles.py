@@ -1,6 +1,6 @@
-"""Replaces an index by one of another embedder: the next index is filled, then takes the name.
+"""Replaces an index by one of another embedder: the next index is filled, then gets the name.
 
-Each step is one transaction, so that a crash leaves one of three states: the current index and the
+Each step is one transaction, so a crash leaves one of three states: the current index and the
 next one (filling goes on), the new index and a retired one (its tables are dropped at the next
 start), or the new index alone.
 """

@@ -1,10 +1,9 @@
-"""Invalidates files whose rows other settings would shape differently.
+"""Invalidates files whose rows change under new settings.
 
 The identity (embedder, chunker, header) shapes every row; other settings shape the rows of some
-files only. The values of those settings are stored with the index, so that a change is noticed
-whenever it was made. In the transaction that stores new values, the affected files lose their
-fingerprint: from then on they count as not read, even after a crash, and their old rows answer
-until each is replaced.
+files only. The values of the latter are stored with the index: a change is noticed whenever it was
+made. In the transaction that stores new values, the affected files lose their fingerprint. From then
+on they count as unread, even after a crash. Their old rows answer until they are replaced.
 """
 
 from collections.abc import Mapping
@@ -40,9 +39,9 @@ async def invalidate(
     shaping_settings: Mapping[str, str],
     affected: AffectedFiles,
 ) -> tuple[IndexRecord, int]:
-    """Store the new settings of rows; return the index and the number of files to read again.
+    """Store new settings that shape rows; return the index and the number of files to read again.
 
-    The embedder of `identity` must be that of the index: its rows stay. Nobody may write files
+    `identity` must have the embedder of the index, because its rows stay. No file may be written
     under the old settings meanwhile. Raises `NotFound`.
     """
     assert identity.embedder == record.identity.embedder, "vectors of two embedders never mix"

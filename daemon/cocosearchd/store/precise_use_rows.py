@@ -1,4 +1,4 @@
-"""Rows of precise uses: the meanings of uses in files, as a precise index gave them."""
+"""Rows of precise uses: the uses of definitions in files, as a precise index states them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,12 +7,12 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 
-# Files of one statement: their packed uses are some two megabytes.
+# Files of one statement: their packed uses take about two megabytes.
 _BATCH_ROWS = 500
 
 
 class PreciseUseRow(NamedTuple):
-    """The precise uses of a file, packed, and the content that they were made for."""
+    """The precise uses of a file, packed, and the hash of the content that they are valid for."""
 
     path: str
     content_hash: bytes
@@ -20,7 +20,7 @@ class PreciseUseRow(NamedTuple):
 
 
 class PreciseUseCounts(NamedTuple):
-    """Numbers of files with precise uses: all, and those that have changed since."""
+    """Numbers of files with precise uses: all files, and the files that have changed since."""
 
     files: int = 0
     changed: int = 0

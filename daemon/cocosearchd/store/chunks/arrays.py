@@ -1,8 +1,8 @@
 """Writes and reads arrays in PostgreSQL's text format. Pure.
 
-A statement about many files takes each of their columns as one array, and casts it. The driver
-would ask each element for its type and search it for characters to escape with a regular
-expression: 3 ms for eleven columns of 128 files, against 0.4 ms here.
+A statement about many files takes each column of their rows as one array, and casts the array. The
+driver would inspect the type of each element and search the element with a regular expression for
+characters to escape: 3 ms for eleven columns of 128 files, against 0.4 ms here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ def number_array_literal(numbers: Sequence[int]) -> str:
 
 
 def parse_number_array(text: str) -> frozenset[int]:
-    """Invert `number_array_literal`, without the order."""
+    """Return the numbers of a `number_array_literal`, without their order."""
     return frozenset(map(int, text[1:-1].split(","))) if text != EMPTY_ARRAY else frozenset()
 
 

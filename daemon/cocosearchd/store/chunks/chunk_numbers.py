@@ -1,4 +1,4 @@
-"""Assigns numbers to the chunks of a file: they ascend by position, and stay when a chunk moves.
+"""Assigns chunk numbers in a file: they ascend by position, and a moved chunk keeps its number.
 
 Pure.
 """
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import TypeVar
 
-# The gap between neighbours. Each insertion at one spot halves the gap, so 32 fit.
+# The gap between neighbours. Each insertion at one spot halves the gap, so 32 insertions fit.
 STEP = 1 << 32
 Content = TypeVar("Content", bound=Hashable)
 
@@ -22,8 +22,7 @@ def assign_numbers(
     `old` maps the numbers of the stored rows, ascending, to their contents; `contents` are those
     of the file now, by position. A row stays if its content still occurs and its order among the
     other staying rows is unchanged. New chunks avoid the `reserved` numbers as long as there is
-    room beside them. Where new chunks do not fit at all, every chunk gets a new number and no row
-    stays.
+    room beside them. If new chunks do not fit at all, every chunk gets a new number and no row stays.
     """
     numbers = list(old)
     matches = _match_rows(list(old.values()), contents)
@@ -39,7 +38,7 @@ def assign_numbers(
 def _fill_gaps(stored: Sequence[int | None], barred: Sequence[int]) -> list[int]:
     """Number every position that has no number in `stored`.
 
-    The result is shorter where there is no room.
+    The result is shorter if there is no room.
     """
     numbers = list[int]()
     missing = 0

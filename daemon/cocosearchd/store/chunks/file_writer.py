@@ -32,21 +32,21 @@ async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> i
 
 
 async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
-    """Delete a file and return the generation after it. A path that is not stored is no error."""
+    """Delete a file; return the generation after that. A path that is not stored is no error."""
     return await replace_files(db, record, (), (path,))
 
 
 async def replace_files(
     db: Database, record: IndexRecord, writes: Sequence[FileWrite], deleted: Sequence[str] = ()
 ) -> int:
-    """Write and delete files in one transaction; return the generation after it.
+    """Write and delete files in one transaction; return the generation after that.
 
-    No path may occur twice. Only chunks whose content differs are written; the row of a file says
-    where its other chunks are now. Where nothing differs but fingerprints, the generation stays.
+    No path may occur twice. Only chunks with changed content are written; the row of a file places
+    its other chunks. If only fingerprints differ, the generation stays.
 
-    Raises `NotFound` if the index is gone, `IdentityMismatch` if it belongs to another embedder by
-    now, and `OutdatedManifest` if the state that a file was compared with is no longer stored and
-    chunks are needed that were not built; then nothing is written.
+    Raises `NotFound` if the index is gone, and `IdentityMismatch` if it belongs to another embedder
+    by now. Raises `OutdatedManifest` if the stored state of a file has changed since the file was
+    compared with it, and chunks are needed that were not built. After an error nothing is written.
     """
     targets = await _build_file_rows(record, writes)
     paths = sorted([*(write.path for write in writes), *deleted])
@@ -60,12 +60,12 @@ async def replace_files(
         retained = await _delete_files(connection, record, deleted)
         if not changed and retained is None:
             return await _read_generation(connection, record)
-        # Under the lock of words, which came with the locks of the files.
+        # The locks of the files include the lock of words.
         with_words = await read_words_state(connection, record) != "none"
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
         await write_chunks(connection, record, changed, with_words=with_words)
-        # From here on no other change of this index can be committed, so it comes last.
+        # Raised last: from here on no other change of this index can be committed.
         generation = await _raise_generation(connection, record)
         await write_files(connection, record, changed, retained or {}, generation)
     return generation
@@ -90,10 +90,10 @@ async def _set_fingerprints(
 async def _delete_files(
     connection: Connection, record: IndexRecord, paths: Sequence[str]
 ) -> dict[str, str] | None:
-    """Delete files; return None if none of them was stored.
+    """Delete files; return None if no file was stored.
 
-    Otherwise, return the chunks of each that are to be retained still, by path: those in a
-    distributed schema.
+    Otherwise, return by path the chunk numbers that the caller still has to store as retained. There
+    are some in a distributed schema only.
     """
     if not paths:
         return None
@@ -110,7 +110,7 @@ async def _delete_files(
 async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
     """Read the stored state of files, in their order.
 
-    With it they can be compared before their rows are built.
+    With this state, files can be compared before their rows are built.
     """
     async with db.connection() as connection:
         return await _read_stored_files(connection, record, paths)

@@ -1,11 +1,11 @@
-"""Compares a file with what is stored of it, to tell which of its chunks need new rows. Pure.
+"""Compares a file with its stored state, to find the chunks that need new rows. Pure.
 
-Most chunks of a changed file are stored already. Diff first, so that rows are built only for chunks
-that are not stored yet.
+Most chunks of a changed file are stored already. The comparison comes first: rows are built only for
+chunks that are not stored yet.
 
-When many files change together, the rows of their previous content stay beside the new ones: these
-are the *retained chunks*, which no query sees. They make it cheap to go back: like any row, a
-retained one is used again by its content.
+When many files change together, the rows of their previous content stay beside the new rows: these
+are the *retained chunks*. No query sees them. They make it cheap to go back to the previous content:
+a retained row with the same content is used again, like any row.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ from cocosearchd.store.chunks.chunk_numbers import assign_numbers
 # rows at once, raise `chunker.HEADER_VERSION` as well. `tests/versions.py` notices a forgotten raise.
 ROW_VERSION = 7
 
-Content = tuple[int, bytes]  # length in bytes, digest: all of a chunk but its position
+Content = tuple[int, bytes]  # length in bytes and digest: a chunk without its position
 # A stored row as the statement stored_files packs it: chunk number, length in bytes, digest.
 _STORED = struct.Struct(">qi16s")
 
 
 class OutdatedManifest(Exception):
-    """The stored state that a file was compared with has changed: a row that was to stay is gone.
+    """A file was compared with a stored state that has changed: a row that should stay is gone.
 
     The message is the path.
     """
@@ -47,7 +47,7 @@ class ChunkManifest:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """The stored state of a file, from the statement stored_files; nulls where there is none."""
+    """The stored state of a file, from the statement stored_files; nulls if it is not stored."""
 
     file: tuple[Any, ...]  # the columns of its row that `rows.COMPARED` and `rows.PLACES` name
     parse: tuple[Any, ...]  # language, status, error count, error message
@@ -78,13 +78,12 @@ def stored_file_from_row(row: Sequence[Any]) -> StoredFile:
 def compare_manifest(
     manifest: ChunkManifest, stored: StoredFile, content_hash: bytes, *, retain: bool
 ) -> ManifestDiff:
-    """Decide which rows stay, go and come, for a file whose content has this hash now.
+    """Decide which rows of a file stay, go and come; its content has the hash `content_hash` now.
 
-    With `retain`, the rows of the previous content, if there are any, are retained from now on, in
-    place of those retained so far. Without it, this happens only if no retained chunks would be
-    left otherwise: after one save upon another it is still cheap to go back to the content of the
-    beginning. Where the content is the same, the old rows were made by other rules, and are not
-    retained.
+    With `retain`, the rows of the previous content, if there are any, are retained from now on and
+    replace the rows retained so far. Without `retain`, this happens only if no retained chunks would
+    be left otherwise: after many saves it is then still cheap to go back to the first content. If
+    the content is unchanged, other rules made the old rows: they are not retained.
     """
     old, numbers, staying = _match_stored(manifest, stored.chunks)
     retained_before = old.keys() & parse_number_array(stored.retained)
@@ -132,8 +131,8 @@ def build_manifest(chunks: Sequence[Chunk], order: Sequence[int]) -> ChunkManife
 def stored_chunk_order(chunks: Sequence[Chunk]) -> list[int]:
     """Return the indexes of the chunks that are stored, by position in the file.
 
-    An empty range is not stored. Of the chunks that begin at the same byte only the longest is
-    stored, and of equally long ones the first.
+    An empty range is not stored. If several chunks begin at the same byte, only the longest is
+    stored; if they are equally long, the first.
     """
     longest = dict[int, int]()
     for index, chunk in enumerate(chunks):
@@ -152,9 +151,9 @@ def chunk_symbols(chunk: Chunk) -> list[tuple[str, str]]:
 
 
 def chunk_digest(chunk: Chunk) -> bytes:
-    """Digest all that is stored of a chunk but its position.
+    """Digest the stored values of a chunk except its position.
 
-    NULs count, though they are not stored: the vector was made of the text as it was read.
+    NULs count although they are not stored: the vector was made from the text as it was read.
     """
     attributes = (
         ROW_VERSION,
@@ -169,6 +168,6 @@ def chunk_digest(chunk: Chunk) -> bytes:
         chunk.definitions,
         chunk_symbols(chunk),
     )
-    # The text comes last and unquoted: the last bracket of the attributes ends what is before it.
+    # The text comes last and unquoted: the closing bracket of the attributes separates it from them.
     text = f"{attributes!r}{chunk.text}"
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

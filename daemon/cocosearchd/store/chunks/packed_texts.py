@@ -1,10 +1,10 @@
-"""Packs the text of a chunk with its names: all of a row that is shown, and no statement compares.
+"""Packs the text of a chunk with its names: values that are shown, and that no statement compares.
 
 PostgreSQL compresses no row of this size. Compressed here, text and names take less than half of
-their bytes. The first byte is the layout. `ASCII` and `DEFLATED` have a Bloom filter of the
-trigrams of header and text, by which SQL leaves out most chunks that lack a phrase or a word, then
-the names and the text between NULs, which no text in PostgreSQL has; the path is the dictionary of
-the compression, since headers begin with it. `PLAIN` are rows older than the column, as the
+their bytes. The first byte is the layout. The layouts `ASCII` and `DEFLATED` have a Bloom filter of
+the trigrams of header and text: with it, SQL leaves out most chunks that lack a phrase or a word.
+Names and text follow, separated by NULs: no text in PostgreSQL has a NUL. The path is the dictionary
+of the compression, since headers begin with it. `PLAIN` is for rows older than the column, as the
 statement part `texts` gives them: a JSON list of the names, NUL, and the text. Pure.
 """
 
@@ -25,11 +25,11 @@ _LEVEL = 1
 _WINDOW_BITS = -12
 _MEMORY_LEVEL = 5
 _FIXED_NAMES = 6  # names in front of the definitions
-# One hash a trigram. A text of a kilobyte sets 60 % of so many bits, so that one in a hundred texts
-# without a phrase of eleven letters passes.
+# One hash for each trigram. A text of a kilobyte sets 60 % of these bits: one in a hundred texts that
+# lack a phrase of eleven letters passes the filter.
 _BLOOM_BITS = 512
 _TEXT_START = 1 + _BLOOM_BITS // 8
-# Odd factors of a multiplicative hash to 16 bits, of which the upper nine count.
+# Odd factors of a multiplicative hash to 16 bits. The upper nine bits count.
 _FACTORS = (np.uint16(0x9E37), np.uint16(0x85EB), np.uint16(0xC2B3))
 _HASH_SHIFT = np.uint16(7)
 
@@ -75,7 +75,7 @@ def pack_texts(path: str, texts: ChunkTexts) -> bytes:
 
 
 def phrase_bits(phrase: str) -> list[int]:
-    """List the bits of packed texts, as get_bit counts them, that are set where the phrase occurs.
+    """List the bits, as get_bit counts them, that are set in packed texts with the phrase.
 
     Case does not count.
     """
@@ -90,7 +90,7 @@ def _bloom(text: str) -> bytes:
 
 
 def _trigram_hashes(text: str) -> NDArray[np.uint16]:
-    """Hash the trigrams of the bytes of a text in lower case; none of a text below three bytes."""
+    """Hash the trigrams of a text's bytes in lower case; a text below three bytes has none."""
     codes = np.frombuffer(text.lower().encode(), np.uint8).astype(np.uint16)
     first, second, third = _FACTORS
     hashes: NDArray[np.uint16] = codes[:-2] * first + codes[1:-1] * second + codes[2:] * third
@@ -127,7 +127,7 @@ def unpack_content(path: str, packed: bytes) -> str:
 
 
 def _text(path: str, packed: bytes) -> str:
-    """Return all that follows the layout."""
+    """Return the unpacked text after the layout byte and the filter."""
     if packed.startswith((_ASCII, _DEFLATED)):
         decompressor = zlib.decompressobj(_WINDOW_BITS, path.encode())
         raw = decompressor.decompress(packed[_TEXT_START:])

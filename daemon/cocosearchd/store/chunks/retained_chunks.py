@@ -1,4 +1,4 @@
-"""Drops retained chunks, the rows of previous contents, once they have not been used for long."""
+"""Drops retained chunks (rows of previous contents) after a long time without use."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.words.words_table import read_words_state
 
-# People go back to a branch within days, a weekend among them. Until then retained chunks take as
-# much room as the chunks that replaced them. They are limited to the number of chunks of the index,
-# or to the minimum below where the index is smaller.
+# People go back to a branch within days, perhaps after a weekend. Until then retained chunks take as
+# much room as the chunks that replaced them. Their number is limited to the number of other chunks
+# of the index, or to the minimum below if that is larger.
 RETENTION_S = 3 * 86_400.0
 RETAINED_CHUNKS_MIN = 10_000
 FILES_AT_ONCE = 200  # locked together, for a few milliseconds
@@ -22,10 +22,10 @@ async def drop_retained_chunks(
     age_s: float = RETENTION_S,
     minimum: int = RETAINED_CHUNKS_MIN,
 ) -> int:
-    """Drop chunks that files have retained for `age_s`; return how many. No answer changes.
+    """Drop chunks that files have retained for `age_s`; return their number. No answer changes.
 
-    Where there are more retained chunks than others, and more than `minimum`, the oldest are dropped
-    as well.
+    If there are more retained chunks than other chunks, and more than `minimum`, the oldest are
+    dropped as well.
     """
     async with db.connection() as connection:
         values = {"age_s": age_s, "minimum": minimum}
@@ -44,8 +44,8 @@ async def drop_retained_chunks(
 async def _drop(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
     """Drop the retained chunks of files, under the locks that writes take.
 
-    Chunks that a file has retained since the paths were read are dropped too: that costs time when
-    the content comes back, but changes no answer.
+    Chunks that a file has retained since the paths were read are dropped too: this costs time if the
+    content comes back, but changes no answer.
     """
     values = {"filenames": list(paths)}
     async with db.connection() as connection, connection.transaction():

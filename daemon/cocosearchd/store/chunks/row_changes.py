@@ -21,8 +21,8 @@ from cocosearchd.store.chunks.rows import (
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import statement
 
-# For statements of every change that have a single plan, however large the tables are: planning
-# them took longer than executing them.
+# For statements that run with every change and have a single plan for tables of any size: planning
+# took longer than executing.
 PREPARE = True
 TURN_ITEMS = 8  # files compared or rows sent before other tasks run: at most 2 ms
 INSERTED_ROWS = 512  # rows of one statement, which has some two megabytes
@@ -48,7 +48,7 @@ async def write_chunks(
 
 
 async def delete_words(connection: Connection, record: IndexRecord, paths: Iterable[str]) -> None:
-    """Delete the words of chunks of these files that are gone."""
+    """Delete the words of chunks that are gone from these files."""
     values = {"filenames": array_literal(dict.fromkeys(paths))}
     await connection.execute(statement("delete_words", record), values)
 
@@ -86,7 +86,7 @@ async def write_files(
 ) -> None:
     """Write the rows about files: positions of chunks, parse results, retained chunks.
 
-    `retained` has those of deleted files that are not written yet, by path.
+    `retained` has by path the retained chunks of deleted files that are not written yet.
     """
     if changed:
         await _write_files(connection, record, changed, generation)
@@ -145,7 +145,7 @@ async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]
 
 
 async def _insert(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:
-    """Insert rows into a distributed schema, where a copy would be committed in two phases."""
+    """Insert rows into a distributed schema: a copy would be committed in two phases there."""
     for first in range(0, len(rows), INSERTED_ROWS):
         batch = rows[first : first + INSERTED_ROWS]
         elements = [chunk_elements(row) async for row in cooperatively(batch)]

@@ -36,7 +36,7 @@ CHUNK_COLUMNS = (
     *("filename", "chunk_number", "packed_texts", "embedding", "language_id"),
     *("byte_count", "line_count", "symbol_kinds", "symbol_names", "chunk_hash"),
 )
-# Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
+# Arrays of the files table that place the chunks of a file: one number for each chunk, in order.
 PLACES = ("chunk_numbers", "starts", "first_lines")
 # Parameters of statements that take many rows at once -> names of the values in one row.
 FILE_COLUMNS = {
@@ -61,8 +61,8 @@ PARSE_COLUMNS = {
     "error_messages": "error_message",
 }
 FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
-# Columns that the statement stored_files returns for comparison. The fingerprint is not among them:
-# by itself it is no change.
+# Columns that the statement stored_files returns for comparison. The fingerprint is left out: a new
+# fingerprint alone is no change.
 COMPARED = (
     *("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes"),
     *("symbols", "facts", "name_hashes"),
@@ -74,8 +74,8 @@ class FileWrite:
     """The new stored state of one file.
 
     `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as
-    NULL. A skipped file has no chunks and no parse row. `keywords` returns what full text search
-    sees of a chunk: header and text after identifier splitting. It is called for rows that are
+    NULL. A skipped file has no chunks and no parse row. `keywords` returns the words of a chunk for
+    full text search: header and text after identifier splitting. It is called for rows that are
     written while the index keeps words, and must return the same for equal chunks.
 
     With a `diff`, `chunks` are those that are not stored, in the order of `diff.new`; without one,
@@ -99,7 +99,7 @@ class FileWrite:
 class Candidate:
     """A chunk that a statement returned, or a listed symbol.
 
-    `score` is the cosine similarity or the text rank, by statement; 0 where nothing was ranked.
+    `score` is the cosine similarity or the text rank, by statement; 0 if nothing was ranked.
     """
 
     path: str
@@ -117,7 +117,7 @@ class Candidate:
     definitions: tuple[str, ...]
     header: str
     score: float
-    symbol_parent: str | None = None  # known of a listed symbol: the enclosing definition
+    symbol_parent: str | None = None  # of a listed symbol: the enclosing definition
 
     @property
     def key(self) -> Key:
@@ -127,7 +127,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk as a side index needs it."""
+    """A chunk with the values that a side index needs."""
 
     start_byte: int
     end_byte: int
@@ -138,7 +138,7 @@ class StoredChunk:
     definitions: tuple[str, ...]
     symbol_type: str | None
     symbol_name: str | None
-    # None: the model knows nothing of the text
+    # None: the model knows no word of the text
     vector: NDArray[np.float16] | None = field(default=None, compare=False)
 
 
@@ -157,7 +157,7 @@ class FileChange:
     """The difference between the stored and the new state of a file.
 
     Apply it in this order: delete the rows with the chunk numbers in `gone`, copy the `new` rows
-    with the statement copy_chunks, then write the row of the file, which places all of them.
+    with the statement copy_chunks, then write the row of the file, which places all chunks.
     `words` gives the rows of words of the new chunks: chunk number and words.
     """
 
@@ -174,7 +174,7 @@ class FileChange:
 class FileRows:
     """The rows of a file.
 
-    Only rows that are not stored yet are built, which are few in most changes.
+    Only rows that are not stored yet are built: few rows in most changes.
     """
 
     def __init__(self, write: FileWrite, dimension: int) -> None:
@@ -196,7 +196,7 @@ class FileRows:
             self._chunk_at = dict(enumerate(order))
 
     def change(self, stored: StoredFile) -> FileChange:
-        """Compute the difference to what is stored.
+        """Compute the difference to the stored state.
 
         Raises `OutdatedManifest` where it needs a chunk that `write.chunks` does not have.
         """
@@ -293,7 +293,7 @@ def _half_texts() -> list[str]:
     """Return the text of each half float, by its bits: 5 MB, ten times as fast as to format each
     number.
 
-    Five digits tell all half floats apart.
+    Five digits distinguish all half floats.
     """
     numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     return [format(number, ".5g") for number in numbers.tolist()]

@@ -1,4 +1,4 @@
-"""Maintains the vector index of an index: builds it when it pays, rebuilds a worn one, drops it.
+"""Maintains the vector index of an index: builds, rebuilds or drops it, whichever costs less.
 
 A build takes minutes of CPU for a million chunks, so callers run it when the daemon is idle.
 Searches and writes go on meanwhile.
@@ -17,8 +17,8 @@ from cocosearchd.store.connection.statements import statement
 # 2 to 3 ms for each row written. The gap keeps an index near the limit from repeated builds.
 BUILD_AT = 20_000
 DROP_BELOW = 10_000
-# Dead rows per live one. Vacuum repairs the graph at 5 to 6 ms per dead row, so above a tenth a new
-# graph is cheaper; autovacuum by itself would start at a fifth.
+# Dead rows per live row. Vacuum repairs the graph at 5 to 6 ms per dead row, so above this share a
+# new graph is cheaper. Autovacuum by itself would start at a fifth.
 WORN = 0.1
 
 _NEVER = 1 << 62  # in chunks: more than any index has
@@ -31,8 +31,8 @@ async def ensure_vector_index(
 ) -> Outcome:
     """Build, rebuild or drop the vector index as the number of chunks demands.
 
-    Idempotent; does nothing while another caller is at work. Cancelling leaves an index that
-    PostgreSQL marks as invalid and never uses; the next call removes it.
+    Idempotent; does nothing while another caller is at work. A cancelled call leaves an index that
+    PostgreSQL marks as invalid and never uses; the next call removes that index.
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
         row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
@@ -60,7 +60,7 @@ async def _maintain(
     row = await (await connection.execute(statement("vector_index_state", record))).fetchone()
     assert row, "a select without from has a row"
     exists, invalid, chunks = row
-    for name in invalid:  # left by a killed build, and every write still pays for it
+    for name in invalid:  # left by a killed build; every write still updates it
         await connection.execute(statement("drop_index", index=sql.Identifier(name)))
     if exists and chunks < drop_below:
         await connection.execute(statement("drop_vector_index", record))

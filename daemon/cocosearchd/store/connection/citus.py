@@ -1,7 +1,8 @@
 """Distributed schemas of Citus: all tables of a daemon are on one node of a cluster.
 
-A daemon works with such a schema through the coordinator, as with any other; few statements differ.
-Each new connection is told here whether the schema of the daemon is one (`is_distributed`).
+A daemon works with such a schema through the coordinator, as with any other schema; few statements
+differ. This module tells each new connection whether the daemon's schema is distributed
+(`is_distributed`).
 """
 
 import json
@@ -18,7 +19,7 @@ from cocosearchd.store.connection.statements import compose, named_statements, s
 
 MIN_CITUS = (14, 0)  # the oldest that was tried
 _NUMBER = re.compile(r"\d+")
-# Beginnings of errors of the coordinator about a node that is away. They have no class of their own.
+# Beginnings of errors of the coordinator about a missing node. They have no error class of their own.
 _FAILED_NODE = re.compile(
     r"^(?:connection to the remote node |failure on connection marked as essential: "
     r"|could not establish any connections to the node )(?:[^\s@]+@)?(\S+:\d+)"
@@ -29,7 +30,7 @@ _LOST_COMMIT = "could not commit transaction for shard"
 async def check_citus(connection: MonitoredConnection) -> str:
     """Return the version of Citus in a usable database, "" without it.
 
-    Raises `StoreUnavailable` where the tables of a daemon cannot be in its first schema.
+    Raises `StoreUnavailable` if the tables of a daemon cannot be in its first schema.
     """
     (version,) = await _row(connection, "citus_version")
     if version is None:
@@ -43,13 +44,13 @@ async def check_citus(connection: MonitoredConnection) -> str:
 
 
 async def describe_schema(connection: MonitoredConnection) -> None:
-    """Tell a connection whether the schema of the daemon is distributed, in a database with Citus."""
+    """Set on a connection whether the daemon's schema is distributed, in a database with Citus."""
     connection.has_citus = True
     connection.is_distributed = await _is_distributed(connection, "")
 
 
 async def has_distributed_tables(connection: MonitoredConnection, record: IndexRecord) -> bool:
-    """Tell whether the tables of an index, which may be that of another daemon, are on a node."""
+    """Return whether the tables of an index are on a node; the index may be another daemon's."""
     if not record.schema or not connection.has_citus:
         return connection.is_distributed
     return await _is_distributed(connection, record.schema)
@@ -67,14 +68,14 @@ async def read_catalogs(
     name: str,
     values: Mapping[str, str],
 ) -> list[tuple[Any, ...]]:
-    """Run a statement over the catalogs of the server that has the tables of an index.
+    """Query the catalogs of the server that has the tables of an index.
 
-    `table` is the part of the statement that names the table it is about.
+    `table` is the part of the statement that names the table in question.
     """
     if not await has_distributed_tables(connection, record):
         return await (await connection.execute(statement(name, record), values)).fetchall()
-    # Citus formats the query with the name of the table there. The driver makes one percent sign of
-    # two in a statement, and none in a value.
+    # Citus formats the query with the name of the table on its node. The driver turns two percent
+    # signs of a statement into one, but leaves those of a value.
     text = compose(named_statements()[name], record, **{table: sql.Literal("%%1$s")})
     escaped = {key: value.replace("%", "%%") for key, value in values.items()}
     query = AsyncClientCursor(connection).mogrify(text, escaped)
@@ -100,7 +101,7 @@ def failed_node(message: str) -> str:
 def planned_rows(explained: Any) -> float:
     """Read the expected number of rows from a plan of PostgreSQL as JSON.
 
-    That of a distributed schema is in the plan of its node.
+    For a distributed schema, the number is in the plan of its node.
     """
     plan = explained["Plan"]
     if "Distributed Query" not in plan:

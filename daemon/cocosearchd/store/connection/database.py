@@ -48,17 +48,17 @@ CONNECT_TIMEOUT_S = 5
 MIN_CONNECT_TIMEOUT_S = 2  # libpq's shortest
 CHECKOUT_TIMEOUT_S = 10.0
 LOCK_TIMEOUT_MS = 2000
-# The pool retries with pauses that double; a checkout after it gave up makes it retry at once. It
-# gives up early, and callers ask again, so that a server is used as soon as it is back.
+# The pool retries with pauses that double. After it gave up, the next checkout makes it retry at
+# once. It gives up early and callers ask again: a server is used as soon as it is back.
 RECONNECT_S = 0.5
-# An unused connection beyond pool_min is closed after this, and with it a process of the server.
+# An unused connection beyond pool_min is closed after this time, which ends a process of the server.
 CONNECTION_IDLE_S = 20.0
 PREDECESSORS_LIMIT_S = 60.0  # the longest statement of a writing process
 
-# A prepared plan outlives changed settings and grown tables: a filtered vector query then stayed
-# with an index scan that had a recall of one half. So by default nothing is prepared. With the
-# threshold below, only statements that ask for it are. On a server that is not ours nothing is: a
-# pooler in between may give each transaction another session.
+# A prepared plan stays in use after settings have changed and tables have grown: a filtered vector
+# query then kept an index scan with a recall of one half. By default nothing is prepared. With the
+# threshold below, only statements that ask for it are prepared. On a server that is not ours no
+# statement is: a pooler in between may give each transaction another session.
 _ONLY_WHEN_ASKED = sys.maxsize
 _CONNECT: Mapping[str, Any] = {
     "autocommit": True,
@@ -71,9 +71,9 @@ Connection = MonitoredConnection
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """State of a server at the start: versions, and the schema of the daemon.
+    """The state of a server at the start: versions, and the schema of the daemon.
 
-    `citus_version` is "" without Citus, `schema` "" where no schema of the search_path is there.
+    `citus_version` is "" without Citus, `schema` is "" if no schema of the search_path exists.
     """
 
     server_version: str
@@ -91,7 +91,8 @@ class LivenessCheck:
     async def check(self, connection: Connection) -> None:
         """Check a connection as it is handed out.
 
-        A restarted server costs no caller an error, a frozen one no time.
+        The pool then replaces a broken connection: after a restart of the server no caller gets an
+        error, and a frozen server holds no caller up.
         """
         try:
             with connection.answer_timeout(LIVENESS_TIMEOUT_S):
@@ -138,12 +139,12 @@ class Database:
         A checkout waits `checkout_timeout_s` for a server that restarts, and `LIVENESS_TIMEOUT_S`
         for a frozen one. An answer may take a little longer than statement_timeout.
 
-        `series` is the number of a series of processes of which one lives at a time. A killed
-        process does not end its transactions: a commit that the server has received may still be
-        under way. Before this returns, everything that earlier processes of the series began has
+        `series` is the number of a series of processes: only one of them lives at a time. The
+        transactions of a killed process go on: a commit that the server has received may still be
+        under way. Before this returns, all transactions of earlier processes of the series have
         ended.
 
-        Installs the extension where it is available and allowed. Raises `StoreUnavailable`, with a
+        Installs the extension if it is available and allowed. Raises `StoreUnavailable`, with a
         sentence and a hint for each cause, and never shows a password.
         """
         conninfo = _conninfo(dsn, settings)
@@ -169,13 +170,13 @@ class Database:
 
     @property
     def unresponsive(self) -> bool:
-        """Tell whether the server was there but did not answer the last check."""
+        """Return whether the server was there but did not answer the last check."""
         return self._liveness.unresponsive
 
     async def replace_connections(self) -> None:
-        """Replace all connections, each once it is free.
+        """Replace all connections, each as soon as it is free.
 
-        A process of the server caches what it knows of dropped tables.
+        A process of the server keeps cached data of dropped tables.
         """
         await self._pool.drain()
 
@@ -227,7 +228,7 @@ class Database:
 
     @asynccontextmanager
     async def long_connection(self) -> AsyncIterator[Connection]:
-        """Check out a connection for work of minutes; half of all connections at most, others wait.
+        """Check out a connection for work of minutes: at most half of all; further callers wait.
 
         Raises as `connection` does.
         """
@@ -254,8 +255,8 @@ class Database:
     async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
         """Open a separate connection with other settings, for long work.
 
-        It is closed at the end in any case, and with it everything that belongs to a session.
-        Raises as `connection` does.
+        The connection is always closed at the end, which ends everything that belongs to its
+        session. Raises as `connection` does.
         """
         base = conninfo_to_dict(self._conninfo).get("options") or ""
         options = " ".join([str(base), *(f"-c {name}={value}" for name, value in settings.items())])
@@ -275,10 +276,10 @@ class Database:
     async def wait_for_predecessors(
         self, series: int, limit_s: float = PREDECESSORS_LIMIT_S
     ) -> None:
-        """Wait until all work of the processes of a series has ended; none may be alive any more.
+        """Wait until all transactions of the ended processes of a series have ended.
 
-        For processes that read what such processes wrote: rows read before would lack their last
-        commits. Raises `StoreUnavailable` after `limit_s`.
+        No process of the series may be alive. For readers of what these processes wrote: rows that
+        are read earlier would lack the last commits. Raises `StoreUnavailable` after `limit_s`.
         """
         end = time.monotonic() + limit_s
         while True:
@@ -313,11 +314,10 @@ class Database:
 def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
     parameters = None
     with suppress(psycopg.ProgrammingError):
-        # {} where everything is in the environment, or in a service file
+        # {} if everything is in the environment, or in a service file
         parameters = conninfo_to_dict(dsn)
     if parameters is None or _is_misread(dsn):
-        # Neither the driver's message nor its traceback: they quote the DSN, and with it the
-        # password.
+        # Show neither the driver's message nor its traceback: both quote the DSN with the password.
         raise StoreUnavailable(
             "the database URL cannot be read",
             "write postgresql://user:password@host:5432/database, in a password %40, %2F and %25 "
@@ -344,7 +344,7 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
 
 
 def _is_misread(dsn: str) -> bool:
-    """Tell whether an @ or a / in a password was read as its end.
+    """Return whether the driver took an @ or a / in a password for the end of the password.
 
     The rest of the password would be shown as a part of the address.
     """

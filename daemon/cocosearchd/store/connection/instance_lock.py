@@ -1,8 +1,8 @@
 """Lets a single daemon use a registry at a time, by a lock in the database.
 
-Two daemons would index the same roots into the same tables, each as it sees the disk from where it
-runs, and neither would learn what the other writes. The lock belongs to a session, so that it ends
-with a daemon that is killed.
+Two daemons would index the same roots into the same tables, each with its own view of the disk, and
+neither would learn what the other writes. The lock belongs to a session, so it ends when its daemon
+is killed.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ class LockHeld(StoreUnavailable):
 async def hold_instance_lock(db: Database, *, task_status: TaskStatus[None]) -> None:
     """Hold the lock of the registry until cancelled; `task_status` is started once it is held.
 
-    A lost session is replaced. Raises `LockHeld` when another daemon uses the registry, at the
-    start or later; before the first session, any `StoreUnavailable`.
+    A lost session is replaced. Raises `LockHeld` if another daemon uses the registry, at the start
+    or later. Raises any other `StoreUnavailable` only before the first session.
     """
     name = f"cocosearchd-{secrets.token_hex(8)}"
     started = False

@@ -2,10 +2,10 @@
 
 The server may be stopped, or behind a network that drops all packets.
 
-A live server answers each statement within `statement_timeout`, if only with an error. A frozen one
-never does, and does not even answer a request to cancel; the driver would wait for both. Hanging up
-ends the wait at once: the connection is then broken, and the pool replaces it like any other broken
-one.
+A live server answers each statement within `statement_timeout`, perhaps with an error. A frozen
+server never answers, not even a request to cancel, and the driver would wait for both. Hanging up
+ends the wait at once: the connection is then broken, and the pool replaces it like any broken
+connection.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import psycopg
 
-# The time for an empty statement or a cancellation, which a live server does in a few milliseconds.
+# The time for an empty statement or a cancellation: a live server needs a few milliseconds.
 LIVENESS_TIMEOUT_S = 2.0
-# The time passes in parts, so that a pause of the whole machine counts as one part at most.
+# The time is measured in parts: a pause of the whole machine counts as one part at most.
 _PARTS = 4
 
 Result = TypeVar("Result")
@@ -53,7 +53,7 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         finally:
             self.answer_timeout_s = previous_s
 
-    # The arguments are those of the driver, passed on unchanged.
+    # The driver's arguments are passed on unchanged.
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """Wait for one answer of the server. Raises `Unresponsive`."""
         self._expect(self.answer_timeout_s)
@@ -75,7 +75,7 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         await super().cancel_safe(timeout=min(timeout, LIVENESS_TIMEOUT_S))
 
     def _expect(self, within_s: float | None) -> None:
-        """Hang up unless an answer comes within so many seconds; None: stop the timer."""
+        """Hang up unless an answer comes within `within_s` seconds; None: stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -91,8 +91,8 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Shut down the socket, so that the waiting driver sees its end. The driver closes it."""
-        with contextlib.suppress(OSError, psycopg.Error):  # it has ended by itself
+        """Shut down the socket: the waiting driver sees the end of the connection and closes it."""
+        with contextlib.suppress(OSError, psycopg.Error):  # the connection has ended already
             copy = socket.socket(fileno=os.dup(self.pgconn.socket))
             self._hung_up = True
             with copy:

@@ -25,7 +25,7 @@ _STORAGE = " set storage "
 async def migrate_registry(db: Database) -> None:
     """Create or upgrade the registry, then the tables of every index in it.
 
-    What does not exist yet is created as the newest schema says, without the migrations before.
+    Missing tables are created directly from the newest schema, without earlier migrations.
 
     Idempotent; racing daemons take turns. Raises `StoreUnavailable` if a newer version has upgraded
     the database.
@@ -65,7 +65,7 @@ async def registered_indexes(
 ) -> tuple[IndexRecord, ...]:
     """List the registered indexes by number: all, the one of a `name`, or those of a `role`.
 
-    With `schema`, those of another daemon, whose names get the schema.
+    With `schema`, list those of another daemon: `@` and the schema follow each of their names.
     """
     rows = await (
         await connection.execute(statement("indexes", schema=schema), {"name": name, "role": role})
@@ -99,9 +99,9 @@ async def upgrade_tables(connection: Connection, record: IndexRecord) -> None:
 
 
 async def _apply(connection: Connection, text: str, record: IndexRecord | None = None) -> None:
-    """Apply a migration statement by statement, as a distributed schema of Citus takes only one.
+    """Apply a migration, one statement at a time: a distributed schema of Citus takes no more.
 
-    Such a schema has no settings of storage either. They save time, and are left out there.
+    Such a schema does not support storage settings either. They only save time, so they are left out.
     """
     for part in split_statements(text):
         if _STORAGE in part:

@@ -41,9 +41,9 @@ async def check_session_pooling(
 ) -> None:
     """Raise `StoreUnavailable` if a pooler gives each transaction another session.
 
-    The session locks of the daemon would then belong to nobody, for ever. `connect` opens another
-    connection: it gets the session that `connection` had, or keeps `connection` from getting that
-    again.
+    The daemon's session locks would then stay held for ever, by a session without a client.
+    `connect` opens a second connection. With a pooler, it gets the session that `connection` had, or
+    keeps `connection` from getting that session again.
     """
     first = await _session(connection)
     async with await connect() as second, second.transaction():
@@ -66,8 +66,8 @@ async def _session(connection: MonitoredConnection) -> int:
 async def check_schema(connection: MonitoredConnection) -> str:
     """Return the schema that the tables of the daemon are in, "" if there is none.
 
-    Raises `StoreUnavailable` if the search_path names another one first, which is missing: tables
-    of another daemon may be in the next.
+    Raises `StoreUnavailable` if the first schema of the search_path is missing: the next schema may
+    have the tables of another daemon.
     """
     query = "select coalesce(current_schema(), ''), current_setting('search_path')"
     row = await (await connection.execute(query)).fetchone()
@@ -164,8 +164,8 @@ def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUna
     host = parameters.get("host") or "localhost"
     port = parameters.get("port") or 5432
     server = f"PostgreSQL at {host}:{port}"
-    # libpq leaves no SQLSTATE on a failed connection, so only its messages tell the cause. Those of
-    # the server may be translated.
+    # libpq sets no SQLSTATE on a failed connection, so only messages tell the cause. Messages of the
+    # server may be translated.
     causes = {
         _REFUSED_PASSWORDS: (
             f"{server} does not accept the password of user {user}",

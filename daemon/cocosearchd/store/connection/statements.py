@@ -14,8 +14,8 @@ from cocosearchd.model import IndexRecord
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
 SHARED = ("texts", "columns", "live", "place", "place_in_file", "requested")
-# Parts of statements that insert rows, by whether the schema is distributed: there the rows come from
-# the row of the index as well, which has been given the new generation and time.
+# Parts of statements that insert rows, by whether the schema is distributed. A distributed schema
+# takes the new generation and time from the row of the index, where they were stored before.
 INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
     False: {
         "beside": "",
@@ -72,7 +72,7 @@ def is_write(text: str) -> bool:
 
 @cache
 def newest_schema(family: str) -> str:
-    """Read the sum of all migrations of a family, for what does not exist yet."""
+    """Read the schema that all migrations of a family lead to, to create missing tables."""
     return (STORE / "schema" / f"{family}.sql").read_text("utf-8")
 
 
@@ -119,7 +119,7 @@ def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composabl
 
     `parts` may replace tables.
     """
-    # The texts are the project's own files: all else enters as an Identifier or a Literal.
+    # The texts are the project's own files. All other values enter as an Identifier or a Literal.
     if record is None:
         return sql.SQL(text).format(**{**_registry(""), **parts})
     _check_owner(text, record.schema)
@@ -202,6 +202,6 @@ def _tables(schema: str, slug: str, number: int, dimension: int) -> dict[str, sq
     }
     parts = quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
     parts |= _registry(schema)
-    for name in SHARED:  # in this order: some have others in them
+    for name in SHARED:  # in this order: a part may contain earlier ones
         parts[name] = sql.SQL(named_statements()[name]).format(**parts)
     return parts

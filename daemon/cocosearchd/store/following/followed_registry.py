@@ -16,7 +16,7 @@ from cocosearchd.store.index_records import ROWS_AT_ONCE, index_not_found
 class FollowedRegistry:
     """The registry of another daemon: its host, its database, and its indexes by number."""
 
-    host: str  # "" until its daemon has started once in a version that says so
+    host: str  # "" until its daemon has started once in a version that stores its host
     incarnation: str  # of the database, see `index_records.read_incarnation`
     records: tuple[IndexRecord, ...]
 
@@ -59,7 +59,7 @@ async def read_records(db: Database, schema: str) -> tuple[IndexRecord, ...]:
 
 
 async def quote_schema(connection: Connection, schema: str) -> str:
-    """Return a schema as SQL writes it, by which locks and channels are named."""
+    """Return a schema as SQL writes it: locks and channels are named after this form."""
     cursor = await connection.execute(statement("quoted_schema"), {"schema": schema})
     row = await cursor.fetchone()
     assert row, "an expression has a row"

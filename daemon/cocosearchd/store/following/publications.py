@@ -1,9 +1,9 @@
-"""Publications: a daemon tells followers at which moment an index was known to equal its disk.
+"""Publications: a daemon tells followers the moment at which an index was known to equal its disk.
 
-A follower asks with `ask_owner`, which gives the moment of the question. The owner takes a moment
-of its own, compares the index with its disk, and publishes the outcome. A publication answers a
-question whose moment came before: by the database's count of transactions, which never repeats, and
-by its clock, as the count begins anew in a restored database.
+A follower asks with `ask_owner`, which gives the moment of the question. The owner reads a moment of
+its own, compares the index with its disk, and publishes the outcome. A publication answers a question
+whose moment came before the owner's. Moments are compared by the database's count of transactions,
+which never repeats, and by its clock, because the count begins anew in a restored database.
 """
 
 from collections.abc import AsyncIterator
@@ -31,16 +31,16 @@ class Moment:
     time: datetime
 
     def is_before(self, moment: "Moment") -> bool:
-        """Return True if this one certainly came before the given moment."""
+        """Return True if this moment certainly came before the given one."""
         return self.transaction < moment.transaction and self.time <= moment.time
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The knowledge of the owner of an index at a moment; `generation` holds all changes before.
+    """The owner's knowledge of an index at a moment; `generation` has all changes before `begun`.
 
-    `stale_code` and `stale_reason` say why the index may differ from its disk, None if it does not.
-    `clean_age_s` is the time since it was last known not to differ, None if that never was.
+    `stale_code` and `stale_reason` say why the index may differ from its disk; None: it is equal.
+    `clean_age_s` is the time since the index was last known to be equal; None: it never was.
     """
 
     begun: Moment
@@ -121,9 +121,9 @@ async def read_moment(db: Database) -> Moment:
 async def publish(
     db: Database, record: IndexRecord, begun: Moment, stale: tuple[str, str] | None
 ) -> None:
-    """Publish that an index equals its disk, or the code and the sentence that say why it may not.
+    """Publish that an index equals its disk, or a code and a sentence with the reason why it may not.
 
-    All changes before `begun` must be committed if it does.
+    To publish equality, all changes before `begun` must be committed.
     """
     code, reason = stale or (None, None)
     values = {
@@ -146,7 +146,7 @@ async def set_host(db: Database, host: str) -> None:
 
 @asynccontextmanager
 async def open_questions(db: Database) -> AsyncIterator[AsyncIterator[int]]:
-    """Listen to the questions of followers, on a connection of its own: numbers of indexes.
+    """Listen on a separate connection to the questions of followers, which are index numbers.
 
     Raises `StoreUnavailable`.
     """
@@ -157,7 +157,7 @@ async def open_questions(db: Database) -> AsyncIterator[AsyncIterator[int]]:
 
 
 async def _receive(connection: Connection) -> AsyncIterator[int]:
-    """Yield the number of each question; ask the server in between whether it is there."""
+    """Yield the index number of each question; check in between that the server answers."""
     while True:
         async for notification in connection.notifies(timeout=LIVENESS_INTERVAL_S):
             if notification.payload.isdecimal():

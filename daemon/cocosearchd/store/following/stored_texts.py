@@ -23,7 +23,7 @@ class PlacedText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredTexts:
-    """The chunks of a file by position, and the hash of the content that they are of."""
+    """The chunks of a file by position, and the hash of the content that they come from."""
 
     path: str
     content_hash: bytes

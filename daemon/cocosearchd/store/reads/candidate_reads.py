@@ -30,8 +30,8 @@ async def search_condition(
 ) -> SearchCondition:
     """Compose the condition of a search.
 
-    Retained chunks are excluded if the index has some: checking each row costs more than checking
-    whether there are any. Where words are stored, those of phrases leave few texts to be read.
+    Retained chunks are excluded only if the index has some: checking each row costs more than one
+    check for any. If words are stored, the words of phrases leave few texts to be read.
     """
     row = await (await connection.execute(statement("search_state", record))).fetchone()
     assert row, "a select without from has a row"

@@ -28,14 +28,14 @@ from cocosearchd.store.index_records import index_not_found
 from cocosearchd.store.reads.candidate_reads import read_candidates, search_condition
 from cocosearchd.store.reads.file_states import FileState, FileStates
 
-# Measured on 1M vectors of 256 dimensions: below this many matches an exact scan of them beats the
-# vector index in time and in recall.
+# Measured on 1M vectors of 256 dimensions: below this number of matches, an exact scan of the matches
+# beats the vector index in time and in recall.
 EXACT_MATCHES = 10_000
 BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
 MAX_BREADTH = 1000  # pgvector's limit
-# Planning a read of some chunks costs twice as much as the read. From this many chunks of an index
-# on, the plan is prepared once. For a smaller index the plan may be to read the table whole, and
-# would stay while the index grows.
+# Planning a read of some chunks costs twice as much as the read. If an index has at least this many
+# chunks, the plan is prepared once. For a smaller index the plan may be to read the whole table, and
+# a prepared plan would stay while the index grows.
 PLANNED_ONCE = 10_000
 RowsWithFiles = tuple[tuple[Candidate, ...], FileStates]
 
@@ -50,9 +50,9 @@ async def vector_search(
 ) -> tuple[Candidate, ...]:
     """Find the chunks nearest to `vector`, shape (dimension,), nearest first.
 
-    `score` is the cosine similarity. The search is exact without a vector index, and where no more
-    than `exact_matches` chunks are expected to match; otherwise it uses the index. The zero vector
-    is near to nothing.
+    `score` is the cosine similarity. The search is exact without a vector index, and if at most
+    `exact_matches` chunks are expected to match; otherwise it uses the vector index. No chunk is
+    near the zero vector.
     """
     if not np.any(vector):
         return ()
@@ -86,8 +86,8 @@ async def chunks_with_files(
 ) -> RowsWithFiles:
     """Read the chunks of `keys`, in their order, and the states of their files, as of one moment.
 
-    Chunks that are gone are left out. `size` is about how many chunks the index has. Raises
-    `NotFound` if the index is gone.
+    Chunks that are gone are left out. `size` is the approximate number of chunks of the index.
+    Raises `NotFound` if the index is gone.
     """
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         await cursor.execute(
@@ -145,9 +145,9 @@ async def file_chunks(
 ) -> AsyncIterator[FileChunks]:
     """Yield files with their chunks, by path, all as of one moment; `paths` None: every file.
 
-    Missing files are left out. Rows come in batches of `batch`, so an index of any size passes
-    through little memory. A connection is held until the generator is exhausted or closed. A caller
-    that needs to know the generation of what it has read reads it first.
+    Missing files are left out. Rows come in batches of `batch`, so an index of any size takes little
+    memory. A connection is held until the generator is exhausted or closed. A caller that needs the
+    generation of the files reads it before it calls this.
     """
     values = {"filenames": None if paths is None else list(paths)}
     async with (
@@ -173,7 +173,7 @@ async def file_chunks(
 async def _use_vector_index(
     connection: Connection, record: IndexRecord, where: Filter, exact_matches: int
 ) -> bool:
-    """Tell whether enough chunks match for an approximate search to find the best of them."""
+    """Return whether enough chunks match for an approximate search to find the best of them."""
     row = await fetch_row(connection, statement("has_vector_index", record), {})
     if not row or not row[0]:
         return False

@@ -16,8 +16,8 @@ from cocosearchd.store.reads.text_scan import resolve_filter
 class FileState:
     """A file as indexed.
 
-    `generation` is that of its last change. `scopes` are packed by `languages.scopes`, `symbols` by
-    `languages.symbol_table`; None: not known, or not read.
+    `generation` is the one of its last change. `scopes` are packed by `languages.scopes`, `symbols`
+    by `languages.symbol_table`; None: not known, or not read.
     """
 
     path: str
@@ -67,7 +67,7 @@ async def file_states(
 async def chunks_at_lines(
     db: Database, record: IndexRecord, lines: Sequence[tuple[str, int]]
 ) -> list[tuple[str, int]]:
-    """Read path and first byte of the chunks in which lines of files lie, from 1, in their order.
+    """Read path and first byte of the chunk of each line (path, line from 1), in their order.
 
     Lines without a chunk are left out.
     """
@@ -97,9 +97,9 @@ async def files_without_chunks(db: Database, record: IndexRecord) -> list[tuple[
 async def symbols_at_lines(
     db: Database, record: IndexRecord, lines: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], ChunkSymbols]:
-    """Read the symbols of the chunks in which lines of files lie, by path and line from 1.
+    """Read the symbols of the chunk of each line (path, line from 1), by path and line.
 
-    Lines without a chunk are left out, and chunks that are older than the columns of symbols.
+    Left out are lines without a chunk, and chunks older than the columns of symbols.
     """
     values = {"filenames": [path for path, _ in lines], "lines": [line for _, line in lines]}
     async with db.connection() as connection:

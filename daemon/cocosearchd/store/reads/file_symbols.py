@@ -15,8 +15,8 @@ from cocosearchd.store.reads.text_scan import resolve_filter
 class SymbolFile:
     """A file with symbols that pass a filter.
 
-    `has_written`: one has its name as written in the filter; `has_other`: one has another name.
-    Without a name in the filter, all are as written.
+    `has_written`: a symbol has exactly the name in the filter; `has_other`: a symbol has another
+    name. Without a name in the filter, `has_written` counts all symbols.
     """
 
     path: str
@@ -41,7 +41,7 @@ async def symbol_files(
 ) -> tuple[SymbolFile, ...]:
     """List files with symbols that pass a filter, from `first_path` on.
 
-    Files with a name as written come first, then the order is by path.
+    Files with exactly the filter's name come first; the second order is by path.
     """
     matches, match_values = symbol_sql(where)
     written, written_values = written_sql(where)

@@ -19,7 +19,8 @@ from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.file_groups import file_groups
 
-# In files. Up to here all rows are fetched at once: one exchange with the server instead of five.
+# In files. The rows of up to this many files are fetched at once: one exchange with the server
+# instead of five.
 _FEW_FILES = 128
 _DIGEST = -2  # its column in a row
 _64_BITS = (1 << 64) - 1
@@ -40,7 +41,7 @@ class FileTexts:
     generation: int
     language: str
     chunks: tuple[IndexedChunk, ...]
-    # Shape (chunks, dimension); a zero row where the model knows nothing of the text.
+    # Shape (chunks, dimension); a zero row if the model knows no word of the text.
     vectors: NDArray[np.float32]
     # 64 bits over all chunks: files of one path and language with equal digests have equal chunks.
     digest: int
@@ -71,8 +72,8 @@ async def file_texts(
     """Yield files that have chunks, by path, all as of one moment; `paths` None: every file.
 
     Other files are left out. The rows of many files come in batches of `batch`, so an index of any
-    size passes through little memory; a connection is held until the generator is exhausted or
-    closed. A caller that needs to know the generation of what it has read reads it first.
+    size takes little memory; a connection is held until the generator is exhausted or closed. A
+    caller that needs the generation of the files reads it before it calls this.
     """
     values = {"filenames": None if paths is None else list(paths)}
     if paths is not None and len(paths) <= _FEW_FILES:

@@ -1,6 +1,6 @@
 """Finds the chunks that contain quoted phrases: among files, among chunks, or anywhere.
 
-Texts are read for it, so pass few of them.
+The texts have to be read, so pass few files or chunks.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def phrase_matches_in_files(
 async def phrase_matches_in_chunks(
     db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]
 ) -> StoredPhraseMatches:
-    """Find those of the chunks of `keys` that contain the phrases of a filter and pass its symbols.
+    """Find the chunks of `keys` that contain the phrases of a filter and pass its symbols.
 
     The parts of the filter about files are ignored.
     """

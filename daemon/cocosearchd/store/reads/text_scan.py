@@ -1,4 +1,4 @@
-"""Looks through the texts of chunks, which PostgreSQL has packed: for phrases and other parts."""
+"""Searches the packed texts of chunks for phrases and other strings."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ from cocosearchd.store.file_groups import file_groups
 from cocosearchd.store.filter_sql import Condition, filter_sql, phrase_words_sql
 
 TEXTS_AT_ONCE = 500
-# Bits of a phrase that are tested: these leave a few texts in a thousand, or there are fewer.
+# Bits of a phrase that are tested at most: this many leave a few texts in a thousand.
 _MAX_BITS = 16
 RawRow = tuple[str, int, bytes, bytes]  # path, chunk number, digest, packed texts
 
@@ -48,7 +48,7 @@ async def matching_texts(
 ) -> AsyncGenerator[list[MatchingChunk], None]:
     """Yield pages of the chunks that pass a condition of SQL and have texts that match.
 
-    An index of any size passes through little memory. For a transaction.
+    An index of any size takes little memory. Call it in a transaction.
     """
     async with aclosing(_pages(connection, record, condition)) as pages:
         async for rows in pages:
@@ -56,7 +56,7 @@ async def matching_texts(
 
 
 async def files_containing(connection: Connection, record: IndexRecord, part: str) -> list[str]:
-    """List the files with a chunk whose text contains a part. For a transaction."""
+    """List the files with a chunk whose text contains `part`. Call it in a transaction."""
     paths = dict[str, None]()
     async with aclosing(_pages(connection, record, filter_sql(Filter()))) as pages:
         async for rows in pages:
@@ -75,10 +75,10 @@ async def resolve_filter(
 ) -> Condition:
     """Compose a filter as a condition over the columns of a chunks table, with its values.
 
-    Phrases become the chunks that contain them now; one whose texts change meanwhile passes no
-    more. `has_words`: the words of all chunks are stored, and leave few texts to be read. With
-    `paths`, phrases are looked for in these files only. Raises `CocoSearchError` (TIMED_OUT) if that
-    takes longer than a statement may.
+    The condition on phrases becomes a list of the chunks that contain them now; a chunk whose text
+    changes meanwhile does not pass any more. `has_words`: the words of all chunks are stored, and
+    leave few texts to be read. With `paths`, phrases are searched in these files only. Raises
+    `CocoSearchError` (TIMED_OUT) if the search takes longer than a statement may.
     """
     without_phrases = replace(where, phrases=())
     if not where.phrases:
@@ -104,9 +104,9 @@ async def resolve_filter(
 
 
 async def _start_clock(connection: Connection) -> Callable[[], None]:
-    """Return a check that raises once more time has passed than a statement may take.
+    """Return a function that raises once more time has passed than a statement may take.
 
-    PostgreSQL limits each page alone.
+    PostgreSQL limits only the time of each page.
     """
     row = await (await connection.execute(statement("time_limit"))).fetchone()
     limit_s = float(row[0]) if row else 0.0
@@ -143,8 +143,8 @@ def narrow_by_trigrams(where: Filter, condition: Condition) -> Condition:
 def narrow_by_terms(terms: Sequence[str], condition: Condition) -> Condition:
     """Add the weaker condition on a row that its texts have the trigrams of all terms.
 
-    Texts that are not plain ASCII pass (layout 2 of `packed_texts`): characters may become others
-    in a word.
+    Texts that are not plain ASCII always pass (layout 2 of `packed_texts`): splitting into words may
+    change their characters.
     """
     bits = sorted({bit for term in terms for bit in phrase_bits(term)})
     if not bits:
@@ -175,7 +175,7 @@ def _narrow_by_words(record: IndexRecord, where: Filter, condition: Condition) -
 async def _pages(
     connection: Connection, record: IndexRecord, condition: Condition
 ) -> AsyncGenerator[list[RawRow], None]:
-    """Yield pages of rows that pass a condition. For a transaction."""
+    """Yield pages of rows that pass a condition. Call it in a transaction."""
     composable, values = condition
     is_restricted = "group" in values
     if not is_restricted and await has_distributed_tables(connection, record):

@@ -1,4 +1,4 @@
-"""Chooses an account for the embedded server of a root daemon: one that no other program uses.
+"""Chooses an account that no other program uses, for the embedded server of a root daemon.
 
 PostgreSQL refuses to run as root. An account that other services share, such as `nobody`, would let
 each of them read and change the index, and make the daemon read directories as root.
@@ -45,11 +45,11 @@ class Account:
 
 
 def server_account(home: Path, data_owner: int | None) -> Account | None:
-    """Choose the account for a server whose files lie in `home`; None where the caller is not root.
+    """Choose the account for a server whose files lie in `home`; None if the caller is not root.
 
     It is the owner of existing data, unless that is root or a shared account; otherwise the system
     user `cocosearch`; otherwise an unused number that is derived from `home`. Raises
-    `StoreUnavailable` where there is no such number.
+    `StoreUnavailable` if there is no such number.
     """
     if os.geteuid() != 0:
         return None
@@ -64,14 +64,14 @@ def server_account(home: Path, data_owner: int | None) -> Account | None:
 
 
 def is_shared(uid: int) -> bool:
-    """Tell whether unrelated services run as `uid`."""
+    """Return whether unrelated services run as `uid`."""
     return uid == SHARED_UID or _account(uid).name == SHARED_USER
 
 
 def initialising_account(account: Account) -> Account:
-    """Return the account that `initdb` runs as: it refuses a user number without a name.
+    """Return the account that `initdb` runs as: `initdb` refuses a user number without a name.
 
-    For such a number it is `nobody` with the group of `account` only. A process of `nobody` without
+    For such a number, it is `nobody` with the group of `account` only. A process of `nobody` without
     this group cannot enter a directory that only the group may enter, nor trace `initdb`: ptrace(2)
     compares groups as well.
     """
@@ -87,7 +87,8 @@ def initialising_account(account: Account) -> Account:
 def private_uid(seed: bytes) -> int:
     """Return a user and group number that nothing on this machine uses.
 
-    The same seed gives the same number, while that stays unused. Raises `StoreUnavailable`.
+    The same seed gives the same number as long as the number stays unused. Raises
+    `StoreUnavailable`.
     """
     digest = int.from_bytes(hashlib.sha256(seed).digest()[:8])
     used = uids_in_use()

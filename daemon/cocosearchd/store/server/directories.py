@@ -11,10 +11,10 @@ from cocosearchd.store.server.accounts import Account
 def ensure_owned(path: Path, uid: int, mode: int, previous_owner: int | None = None) -> None:
     """Make `path` a directory of `uid` with `mode`.
 
-    It may belong to the caller or `previous_owner` before.
+    Before, it may belong to the caller or to `previous_owner`.
 
-    Raises `StoreUnavailable` for the directory of another user, one that others can write, and a
-    symbolic link.
+    Raises `StoreUnavailable` for a directory of another user, for one that others can write to, and
+    for a symbolic link.
     """
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = path.lstat()
@@ -23,7 +23,7 @@ def ensure_owned(path: Path, uid: int, mode: int, previous_owner: int | None = N
     if status.st_mode & 0o022:
         hint = f"check that nothing in it is from others, then `chmod go-w {path}`"
         raise StoreUnavailable(f"others can write to {path}", hint)
-    # Only where needed: as a service of systemd, the daemon may not give files away.
+    # Only if needed: as a service of systemd, the daemon may not give files away.
     if status.st_uid != uid:
         os.chown(path, uid, -1, follow_symlinks=False)
     path.chmod(mode)
@@ -37,7 +37,7 @@ def foreign_owner(path: Path) -> StoreUnavailable:
 
 
 def owner(path: Path) -> int | None:
-    """Return the user that a path belongs to, be it a link; None where it does not exist."""
+    """Return the owner of a path, which may be a link; None if the path does not exist."""
     try:
         return path.lstat().st_uid
     except FileNotFoundError:
@@ -47,9 +47,9 @@ def owner(path: Path) -> int | None:
 def transfer_ownership(folder: Path, account: Account) -> None:
     """Give a directory and everything in it to `account`; links are not followed.
 
-    Each directory is closed to its previous owner before it is listed. `folder` itself stays with
-    the caller until all else is done, which shows after a crash that the transfer is unfinished.
-    Raises `StoreUnavailable` for a file with a second name, since that may be a file of the system.
+    Each directory is closed to its previous owner before it is listed. The caller owns `folder`
+    itself until everything in it is done: after a crash this shows that the transfer is unfinished.
+    Raises `StoreUnavailable` for a file with a second name: it may be a file of the system.
     """
     _close(folder, Account(os.geteuid(), os.getegid()))
     for parent, directories, files, descriptor in os.fwalk(folder):

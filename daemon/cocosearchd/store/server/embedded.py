@@ -1,7 +1,8 @@
 """Runs a private PostgreSQL below the state directory: initialise, start, adopt, stop.
 
-The state of the server is what answers on its socket and which process runs on its data, never the
-pid file. The process that started it may die: the server goes on, and the next `ensure` adopts it.
+The state of the server is read from its socket and from the process that runs on its data, never
+from the pid file. The process that started the server may die: the server goes on, and the next
+`ensure` adopts it.
 """
 
 import fcntl
@@ -54,8 +55,8 @@ PORT = "5432"  # only part of the socket's name
 SOCKET = f".s.PGSQL.{PORT}"
 # A server for one user, idle most of the time. Measured on 18.4: 5 processes, 13 MB and 19 wakeups
 # a minute when idle, against 9 processes, 17 MB and 430 with PostgreSQL's defaults.
-# wal_writer_delay stays: it widens what a crash loses. shared_buffers is a setting of the daemon
-# (`database.shared_buffers`), which `service` passes.
+# wal_writer_delay keeps its default: a longer delay makes a crash lose more. shared_buffers is a
+# setting of the daemon (`database.shared_buffers`), which `service` passes.
 DEFAULTS = {
     "max_connections": "50",
     "maintenance_work_mem": "512MB",  # holds the graph of ~500k vectors while it is built
@@ -65,7 +66,7 @@ DEFAULTS = {
     "max_logical_replication_workers": "0",
     "max_wal_size": "1GB",
     "checkpoint_timeout": "30min",
-    # otherwise a gigabyte of used log stays for hours after a large index, to be reused
+    # otherwise PostgreSQL keeps a gigabyte of used log for hours after a large index, for reuse
     "wal_recycle": "off",
     "bgwriter_delay": "10s",
     "autovacuum_naptime": "5min",
@@ -75,13 +76,13 @@ DEFAULTS = {
     "log_min_error_statement": "panic",  # statements hold source code; the log does not
     "log_line_prefix": "'%m [%p] '",
 }
-# Size of a segment of the write-ahead log, in place of 16 MB: an idle server keeps one or two.
+# Size of a segment of the write-ahead log, instead of 16 MB: an idle server keeps one or two.
 WAL_SEGMENT_MB = 1
 SOCKET_GONE_S = 5.0
 STARTING_LIMIT_S = 900.0
 NO_ANSWER_LIMIT_S = 60.0
-# A checkpoint may take longer; a server that quits at once reads its log again at its next start.
-# The limits of a stop are together below those of its callers: tests/service_files/test_units.py.
+# A checkpoint may take longer. A server that quits at once replays its log at its next start. The
+# sum of both limits is below the limits of the callers: tests/service_files/test_units.py.
 STOP_LIMIT_S = 20.0
 QUIT_LIMIT_S = 5.0
 # sun_path has ~104 bytes, and the directory is an element of a list in postgresql.conf.
@@ -89,19 +90,19 @@ PATH_SAFE = re.compile(rb"[\w/.+@-]{1,85}")
 
 
 class EmbeddedPostgres:
-    """A server with its data in `home`. Every method blocks: call it in a thread.
+    """A server with its data in `home`. Every method blocks: call them in a thread.
 
-    `home` is the daemon's (lock, configuration, log, copied programs); `home/pg` and the socket's
-    directory belong to the account the server runs as (`accounts`). As root, nothing inside a
-    directory of that account is created or written by name, since the account could put a symbolic
-    link there.
+    The daemon owns `home` (lock, configuration, log, copied programs). `home/pg` and the socket's
+    directory belong to the account that the server runs as (`accounts`). A root daemon creates and
+    writes nothing by name inside a directory of that account: the account could put a symbolic link
+    there.
 
     `settings` are lines of postgresql.conf over `DEFAULTS`; `bin_dir` is a directory of
     PostgreSQL's programs.
     """
 
     def __init__(self, home: Path, settings: Mapping[str, str], bin_dir: str = "") -> None:
-        # Resolve links, since processes are recognised by the path of their data.
+        # Links are resolved, because processes are recognised by the path of their data.
         home = home.parent.resolve() / home.name
         self.home = home
         self.data = home / "pg" / "data"
@@ -128,7 +129,7 @@ class EmbeddedPostgres:
         self._uids = {self.uid} if data_owner is None else {self.uid, data_owner}
 
     def ensure(self) -> str:
-        """Initialise, start or adopt the server; return its DSN once it answers.
+        """Initialise, start or adopt the server; return its DSN as soon as it answers.
 
         Idempotent, and safe to race. Call it again whenever the server cannot be reached. Raises
         `StoreUnavailable`.
@@ -143,7 +144,7 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Shut down fast and wait for it; a server that does not end is told to quit at once.
+        """Shut the server down fast and wait for its end; if it does not end, make it quit at once.
 
         Idempotent.
         """
@@ -167,18 +168,18 @@ class EmbeddedPostgres:
                 send_signal(running, signal.SIGCONT)
 
     def pids(self) -> tuple[int, ...]:
-        """List the server's processes, its first one in front; empty when it does not run."""
+        """List the server's processes, the first process in front; empty if it does not run."""
         server = self._postmaster()
         if server is None:
             return ()
         return (server.pid, *child_pids(server.pid))
 
     def running(self) -> bool:
-        """Tell whether the server runs; cheap enough to call every second."""
+        """Return whether the server runs; cheap enough to call every second."""
         return self._postmaster() is not None
 
     def reachable(self) -> bool:
-        """Tell whether the server runs and its socket exists, which a cleaner may have removed.
+        """Return whether the server runs and its socket exists: a cleaner may have removed it.
 
         As cheap as `running`.
         """
@@ -189,7 +190,7 @@ class EmbeddedPostgres:
         server = self._postmaster()
         descriptor = None if server is None else open_process_handle(server.pid)
         if descriptor is not None and self._postmaster() != server:
-            os.close(descriptor)  # of another process, which has the id now
+            os.close(descriptor)  # another process has the id now
             return None
         return descriptor
 
@@ -207,7 +208,7 @@ class EmbeddedPostgres:
             yield
 
     def _check_reach(self) -> None:
-        """Raise `StoreUnavailable` where the account may not enter `home`."""
+        """Raise `StoreUnavailable` if the account may not enter `home`."""
         if self.account is None or self._reachable(self.home):
             return
         blocked = next(
@@ -220,7 +221,7 @@ class EmbeddedPostgres:
         )
 
     def _take_over(self) -> None:
-        """Transfer data of a shared account, or data half transferred, to the account.
+        """Transfer data of a shared account, or half-transferred data, to the server's account.
 
         A crash at any point is repaired by the next call: the directory is root's, and closed,
         until everything below it has its new owner.
@@ -253,7 +254,7 @@ class EmbeddedPostgres:
         transfer_ownership(folder, self.account)
 
     def _install(self) -> Install:
-        """Find the programs to run; copy them where the account cannot reach the originals."""
+        """Find the programs to run; copy them if the account cannot reach the originals."""
         version_file = self.data / "PG_VERSION"
         text = version_file.read_text("ascii", "replace").strip() if version_file.exists() else ""
         try:
@@ -275,12 +276,12 @@ class EmbeddedPostgres:
             return
         part = self.data.with_name("data.part")
         shutil.rmtree(part, ignore_errors=True)  # left by a killed initialisation
-        # --locale=C alone does not lower-case beyond ASCII; the builtin provider does, and sorts by
-        # code point.
+        # --locale=C alone does not lower-case letters beyond ASCII. The builtin provider does, and
+        # sorts by code point.
         builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         locale = builtin if install.major >= 17 else ("--locale=C.UTF-8",)
-        # Shared memory is then in files below `part`, where other processes of a lent account
-        # cannot open it; and no used log is kept for later.
+        # Shared memory is then in files below `part`, where other processes of a lent account cannot
+        # open it. No used log is kept for later.
         settings = ("dynamic_shared_memory_type=mmap", "wal_recycle=off")
         options = [f"--set={setting}" for setting in settings] if install.major >= 16 else []
         command = (
@@ -313,7 +314,7 @@ class EmbeddedPostgres:
         account = initialising_account(self.account)
         folder = part.parent
         os.chown(folder, os.geteuid(), account.gid)
-        folder.chmod(0o710)  # entered by the group only: other processes of the lent user stay out
+        folder.chmod(0o710)  # only the group may enter: other processes of the lent user stay out
         part.mkdir(0o700)
         os.chown(part, account.uid, account.gid)
         yield account
@@ -321,7 +322,7 @@ class EmbeddedPostgres:
         ensure_owned(folder, self.uid, 0o700)
 
     def _configure(self, install: Install) -> None:
-        """Write the configuration. A changed one, or other programs, restart a running server."""
+        """Write the configuration. If it or the programs have changed, stop a running server."""
         files = {"hba_file": (self.home / "pg_hba.conf", roles.access_rules())}
         files["ident_file"] = (self.home / "pg_ident.conf", roles.user_map())
         fixed = {
@@ -346,7 +347,7 @@ class EmbeddedPostgres:
             path.chmod(0o644)
 
     def _start(self, install: Install) -> None:
-        """Wait until the server answers; start it where none runs."""
+        """Wait until the server answers; start it if it does not run."""
         begin = time.monotonic()
         launched_at = None  # length of the log at our last launch
         self._resume()
@@ -365,7 +366,7 @@ class EmbeddedPostgres:
             time.sleep(0.05)
 
     def _check_listener(self) -> None:
-        """Raise `StoreUnavailable` where another user's process listens on the server's socket."""
+        """Raise `StoreUnavailable` if another user's process listens on the server's socket."""
         uid = listener_uid(self.run / SOCKET)
         if uid not in (None, self.uid):
             raise StoreUnavailable(
@@ -375,7 +376,7 @@ class EmbeddedPostgres:
     def _answer(self, install: Install) -> int:
         """Return pg_isready's exit code; 0 means that the server accepts connections.
 
-        It runs as the caller: the server would log that the account itself may not connect.
+        The program runs as the caller: the server would log that the account itself may not connect.
         """
         arguments = (
             "-q",
@@ -411,13 +412,13 @@ class EmbeddedPostgres:
                 "-c",
                 f"config_file={self.conf}",
             ]
-            # It is recognised by this directory before it changes to it by itself.
+            # The server changes to this directory itself, but must be recognisable by it before.
             options = self._options(self.account) | {"cwd": self.data}
             self._child = subprocess.Popen(command, stdout=output, stderr=output, **options)
         return length
 
     def _check_launch(self, launched_at: int | None, waited: float) -> None:
-        """Raise `StoreUnavailable` if our last launch ended by itself for good."""
+        """Raise `StoreUnavailable` if our last launch has failed for good."""
         if launched_at is None:
             return
         with self.log.open("rb") as output:
@@ -445,7 +446,7 @@ class EmbeddedPostgres:
         return self._last_seen
 
     def _is_server(self, candidate: Process) -> bool:
-        """Tell a server of this data from a process that only has its command line."""
+        """Distinguish a server of this data from a process that only has the same command line."""
         if f" -D {self.data} -c config_file=" not in candidate.command:
             return False
         identity = identify(candidate.pid)
@@ -467,7 +468,7 @@ class EmbeddedPostgres:
     def _call(
         self, *command: object, account: Account | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program as the account; both outputs are in `stdout`."""
+        """Run a program as the account; `stdout` has both its outputs."""
         texts = [str(part) for part in command]
         options = self._options(account or self.account) | {
             "stdout": subprocess.PIPE,
@@ -476,7 +477,7 @@ class EmbeddedPostgres:
         return subprocess.run(texts, text=True, errors="replace", check=False, **options)
 
     def _options(self, account: Account | None) -> dict[str, Any]:
-        """Return how programs of the server are started: as the account, without our environment.
+        """Return options that start a program of the server as the account, without our environment.
 
         PGPORT, for example, would override our settings.
         """
@@ -499,7 +500,7 @@ def _first_line(path: Path) -> str:
 
 
 def _does_not_start(summary: str, output: str, home: Path) -> StoreUnavailable:
-    """Build the error for `output`: the cause to act on is in its FATAL, PANIC or error line."""
+    """Build the error for `output`; its last FATAL, PANIC or error line has the cause to act on."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"FATAL|PANIC|error:", line)]
     cause = re.sub(r"^.*?(?=FATAL|PANIC|error:)", "", (causes or lines or ["no output"])[-1])[:500]

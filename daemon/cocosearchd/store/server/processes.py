@@ -1,7 +1,7 @@
 """Processes of this machine: ids, parents, command lines and owners, without a library.
 
-A command line proves nothing, since a process chooses its own: `identify` returns its user and its
-program.
+A command line proves nothing: a process chooses its own. `identify` returns the user and the program
+of a process, which prove more.
 """
 
 import os
@@ -22,7 +22,7 @@ LINUX = sys.platform == "linux"
 class Process:
     """A process. The arguments in `command` are separated by single spaces; a zombie has none.
 
-    `started` tells processes of one id apart: clock ticks after the boot, 0 where there is no
+    `started` distinguishes processes that had the same id: clock ticks since the boot, 0 without
     /proc.
     """
 
@@ -86,7 +86,7 @@ def identify(pid: int) -> Identity | None:
 
 
 def uids_in_use() -> frozenset[int]:
-    """Return the users of all processes the caller may see; empty where there is no /proc."""
+    """Return the users of all processes that the caller may see; empty without /proc."""
     if not PROC.exists():
         return frozenset()
     uids = (_uid(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
@@ -114,7 +114,7 @@ def send_signal(target: Process, order: signal.Signals) -> None:
 
 
 def listener_uid(path: Path) -> int | None:
-    """Return the user whose process listens on a Unix socket; None where none does.
+    """Return the user whose process listens on a Unix socket; None if no process does.
 
     Linux: SO_PEERCRED, see unix(7). macOS: LOCAL_PEERCRED, the second number of an `xucred`.
     """
@@ -133,7 +133,7 @@ def listener_uid(path: Path) -> int | None:
 def open_process_handle(pid: int) -> int | None:
     """Open a descriptor that becomes readable when the process ends; the caller closes it.
 
-    None where the process is gone, or the system has no such descriptors.
+    None if the process is gone, or the system has no such descriptors.
     """
     if not hasattr(os, "pidfd_open"):
         return None

@@ -1,9 +1,9 @@
-"""Access rules and roles of the embedded server: the kernel identifies the user, no password.
+"""Access rules and roles of the embedded server: the kernel identifies the user, without passwords.
 
 `peer` (PostgreSQL's manual, 20.9) asks the kernel for the user at the other end of the socket. The
-map lets in a single user, that of the daemon. The daemon connects as a role that owns its tables
-and may run no program and read no file of the server; the superuser creates that role and the
-extension, orders checkpoints (`used_wal`), and is used for nothing else.
+map admits only the daemon's user. The daemon connects as a role that owns its tables, and that may
+not run programs or read files on the server. The superuser creates that role and the extension, and
+orders checkpoints (`used_wal`). It has no other use.
 """
 
 import os
@@ -43,7 +43,7 @@ def user_map() -> str:
 
 
 def prepare_roles(superuser_dsn: str) -> None:
-    """Create the daemon's role, which owns the database and all its tables, unless that is done.
+    """Create the daemon's role if needed; it owns the database and all its tables.
 
     One transaction. Raises `StoreUnavailable`.
     """

@@ -1,4 +1,4 @@
-"""The embedded server's log file: reads its complaints, and limits its length."""
+"""The embedded server's log file: reads warnings and errors from it, and limits its length."""
 
 import logging
 import os
@@ -14,13 +14,13 @@ _LEVELS = {
     "FATAL": logging.WARNING,
     "PANIC": logging.ERROR,
 }
-MAX_READ_BYTES = 1 << 16  # of one read: only the end of a flood is reported
+MAX_READ_BYTES = 1 << 16  # of one read: of many new lines, only the last are reported
 LOG_LIMIT = 4 << 20  # in bytes
 LOG_TAIL = 1 << 20  # in bytes
 
 
 def trim_log(path: Path) -> bool:
-    """Cut a long log to its end; return True if it was one.
+    """Cut a long log to its last `LOG_TAIL` bytes; return True if it was too long.
 
     The server appends to the file, so cutting it while the server runs is safe.
     """
@@ -36,18 +36,18 @@ def trim_log(path: Path) -> bool:
 
 
 class ServerLog:
-    """Reads on from where the file ended when this object was created."""
+    """Reads what was appended to the log since this object was created."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read = self._size()
 
     def unread(self) -> list[tuple[int, str]]:
-        """Return (level of logging, text) of each complaint since the last call."""
+        """Return (logging level, text) of each warning and error since the last call."""
         size = self._size()
         if size == self._read:
             return []
-        # a file that got shorter has been cut
+        # a shorter file has been cut
         begin = 0 if size < self._read else max(self._read, size - MAX_READ_BYTES)
         try:
             with self._path.open("rb") as file:
@@ -62,7 +62,7 @@ class ServerLog:
         return [(_LEVELS[match[1]], f"{match[1]}: {match[2]}") for match in matches if match]
 
     def trim(self) -> None:
-        """Cut the log. Call it after `unread`, since the remaining end counts as read."""
+        """Cut the log. Call it after `unread`: the rest of the log counts as read."""
         if trim_log(self._path):
             self._read = self._size()
 

@@ -1,7 +1,7 @@
-"""Frees the write-ahead log that bulk work leaves, by a checkpoint as soon as writes have ended.
+"""Frees the used write-ahead log of bulk work, by a checkpoint as soon as writes have ended.
 
-The log of a first index is larger than its rows. PostgreSQL frees it at its next checkpoint, which
-comes by itself only after `checkpoint_timeout` or `max_wal_size` (see `embedded.DEFAULTS`).
+The log of a first index is larger than its rows. PostgreSQL frees the log at its next checkpoint. By
+itself it makes one only after `checkpoint_timeout` or `max_wal_size` (see `embedded.DEFAULTS`).
 """
 
 import os
@@ -13,9 +13,9 @@ import psycopg
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.connection.statements import statement
 
-# Less is not worth the pages that are written in full after a checkpoint.
+# To free less is not worth it: after a checkpoint, PostgreSQL writes changed pages in full.
 FREED_BYTES = 4 << 20
-QUIET_S = 20.0  # without a write: a checkpoint beside bulk work would only cost
+QUIET_S = 20.0  # without a write: a checkpoint during bulk work would only cost time
 CONNECT_TIMEOUT_S = 5
 
 

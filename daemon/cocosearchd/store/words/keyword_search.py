@@ -1,7 +1,7 @@
-"""Searches chunks by words: by the index of words where it is complete, else by reading texts.
+"""Searches chunks by words: by the index of words if it is complete, else by reading texts.
 
-Both ways give the same chunks in the same order. Reading takes time in proportion to the texts that
-may match, so it is for the minutes until the words are filled.
+Both ways give the same chunks in the same order. The time to read texts grows with the texts that
+may match: reading only bridges the minutes until the words are filled.
 """
 
 import heapq
@@ -35,12 +35,12 @@ ANY_TERM_ROWS = 2000
 ANY_TERMS = 16
 READING_S = 300.0  # limit of one read of texts: a million of them take a minute or two
 
-# Sorts as candidates are sorted: the negative score, the path, the chunk number.
+# Sorts in the order of candidates: the negative score, the path, the chunk number.
 RankedKey = tuple[float, str, int]
 
 
 async def has_words(db: Database, record: IndexRecord) -> bool:
-    """Tell whether the words of all chunks of an index are stored."""
+    """Return whether the words of all chunks of an index are stored."""
     async with db.connection() as connection:
         return await read_words_state(connection, record) == "complete"
 
@@ -57,9 +57,9 @@ async def keyword_search(
 ) -> tuple[Candidate, ...]:
     """Find chunks that contain every term of `text`, by PostgreSQL's text rank.
 
-    `text` is already split, as `split` does it. With `any_term`, and if the words of all chunks are
-    stored, few such chunks are followed by chunks that contain any of the rarer terms, weighted by
-    rarity: these score below 1, the former above.
+    `text` is already split, as `split` does it. If there are few such chunks, chunks that contain
+    any of the rarer terms follow, weighted by rarity, if `any_term` is set and the words of all
+    chunks are stored. The followers score below 1, the others above.
     """
     text = text.replace("\0", "")
     async with db.connection() as connection:
@@ -107,7 +107,7 @@ async def rank_texts(db: Database, query: str, texts: Sequence[str]) -> tuple[fl
 
 async def _rank(connection: Connection, query: str, texts: Sequence[str]) -> tuple[float, ...]:
     values = {"query": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
-    # Binary: text would round a score, which would then differ from that of a candidate.
+    # In binary format: text would round a score, which would then differ from a candidate's score.
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("rank_texts"), values)
         return tuple(float(row[0]) for row in await cursor.fetchall())
@@ -123,7 +123,7 @@ async def _read_and_rank(
 ) -> tuple[Candidate, ...]:
     """Find the same chunks as the statement keyword_all, without stored words.
 
-    Texts are read in pages, so an index of any size passes through little memory.
+    Texts are read in pages, so an index of any size takes little memory.
     """
     row = await (await connection.execute(statement("query_terms"), {"text": text})).fetchone()
     terms = row[0] if row else []
@@ -152,8 +152,8 @@ async def _read_and_rank(
 def _may_have_terms(terms: Sequence[str], texts: ChunkTexts) -> bool:
     """Return False if a chunk lacks a term.
 
-    In plain ASCII, the words of a text are parts of it in lower case; other characters may become
-    others in a word.
+    In plain ASCII, the words of a text are parts of the text in lower case. Splitting into words may
+    change other characters.
     """
     folded = texts.searched.lower()
     return not folded.isascii() or all(term in folded for term in terms)
@@ -175,7 +175,8 @@ async def _ranked_chunks(
 async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
     """Choose the rarest terms of `text`: parameters of the statement keyword_any, {} without terms.
 
-    Rarest first, as many as are expected to match no more rows than can be ranked in time.
+    The rarest come first: as many terms as are expected to match at most `ANY_TERM_ROWS` rows, which
+    can be ranked in time.
     """
     rows = await read_catalogs(connection, record, "words_name", "term_frequencies", {"text": text})
     chosen = list[str]()

@@ -1,9 +1,9 @@
-"""Maintains the words of an index: fills them from the chunks beside saves, or drops them.
+"""Maintains the words of an index: fills them from its chunks while saves go on, or drops them.
 
 The states are `none`, `filling` and `complete` (`cocosearch_indexes.words`). From the moment an index
-is `filling`, each write stores the words of its chunks, so a fill only has to pass once over the
-chunks that were there before. It stores nothing about how far it is: after a crash it passes over
-all chunks again, and skips those that have words.
+is `filling`, each write stores the words of its chunks. A fill then has to process the earlier chunks
+only once. It stores no progress: after a crash it goes through all chunks again, and skips those that
+have words.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ WordsState = Literal["none", "filling", "complete"]
 Outcome = Literal["busy", "kept", "filled", "none", "dropped"]
 # Splits texts into words, as `languages.identifiers.split_text` does, outside of the event loop.
 SplitTexts = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
-# Chunks whose words are stored together: some 100 ms of work, for which their rows are locked
-# against deletion for a small part.
+# Chunks whose words are stored together: about 100 ms of work. Their rows are locked against deletion
+# for a small part of that time.
 PAGE_CHUNKS = 500
-# From the end of the state `complete` until the words are gone: searches that have read the state
-# end within their time limit.
+# The time from the end of the state `complete` until the words are dropped: searches that have read
+# the state end in it.
 GRACE_S = 30.0
 PREPARE = True  # a single plan, however large the tables are
 
@@ -37,7 +37,7 @@ async def read_words_state(connection: Connection, record: IndexRecord) -> Words
 
 
 async def is_filling(db: Database, record: IndexRecord) -> bool:
-    """Tell whether a fill has begun and has not ended."""
+    """Return whether a fill has begun and has not ended."""
     async with db.connection() as connection:
         return await read_words_state(connection, record) == "filling"
 
@@ -45,9 +45,9 @@ async def is_filling(db: Database, record: IndexRecord) -> bool:
 async def fill_words(db: Database, record: IndexRecord, split: SplitTexts) -> Outcome:
     """Store the words of all chunks of an index, and index them.
 
-    Saves and searches go on meanwhile. Idempotent; does nothing while another caller is at work. A
-    call that is cancelled or fails is continued by the next one. Raises as `Database.session` does,
-    and the errors of `split`.
+    Saves and searches go on meanwhile. Idempotent; does nothing while another caller is at work. The
+    next call continues a call that was cancelled or failed. Raises as `Database.session` does, and
+    the errors of `split`.
     """
     async with _maintenance(db, record) as connection:
         if connection is None:
@@ -56,7 +56,7 @@ async def fill_words(db: Database, record: IndexRecord, split: SplitTexts) -> Ou
         if state == "complete":
             return "kept"
         if state == "none":
-            # Nobody writes words yet: these are left by a drop that was cancelled.
+            # No write stores words yet: these words are left by a cancelled drop.
             await _clear(connection, record)
             await _set_state(connection, record, "filling")
         await _fill_chunks(connection, record, split)
@@ -66,7 +66,7 @@ async def fill_words(db: Database, record: IndexRecord, split: SplitTexts) -> Ou
 
 
 async def drop_words(db: Database, record: IndexRecord, grace_s: float = GRACE_S) -> Outcome:
-    """Drop the words of an index, `grace_s` seconds after searches are told. Idempotent."""
+    """Drop the words of an index, `grace_s` seconds after new searches avoid them. Idempotent."""
     async with _maintenance(db, record) as connection:
         if connection is None:
             return "busy"
@@ -95,7 +95,7 @@ async def _maintenance(db: Database, record: IndexRecord) -> AsyncIterator[Conne
 
 
 async def _set_state(connection: Connection, record: IndexRecord, state: WordsState) -> None:
-    """Change whether writes store words: no write is under way at that moment."""
+    """Change whether writes store words, at a moment without a write under way."""
     async with connection.transaction():
         await connection.execute(statement("lock_words", record))
         await connection.execute(statement("set_words_state", record), {"state": state})
@@ -107,7 +107,7 @@ async def _clear(connection: Connection, record: IndexRecord) -> None:
 
 
 async def _fill_chunks(connection: Connection, record: IndexRecord, split: SplitTexts) -> None:
-    """Pass over all chunks in the order of their keys, and store the missing words."""
+    """Go through all chunks in the order of their keys, and store the missing words."""
     page = {"filename": "", "chunk_number": 0, "limit": PAGE_CHUNKS}
     while rows := await _page(connection, record, page):
         missing = [row for row in rows if row[2] is not None]
@@ -135,7 +135,7 @@ async def _page(
 
 
 async def _build_index(connection: Connection, record: IndexRecord) -> None:
-    """Build the index of words, unless it is there; what a killed build has left is dropped."""
+    """Build the index of words unless it exists; drop first what a killed build has left."""
     row = await (await connection.execute(statement("words_index_state", record))).fetchone()
     assert row, "an aggregate has a row"
     exists, valid = row
