@@ -10,8 +10,8 @@ in `watching`, SQL in `store`.
 import os
 
 # CocoIndex reports usage from its first import on. Its runtime starts one thread per processor, and
-# they then wait for the interpreter: with one thread, the indexer process needs a tenth less for a
-# switch of branches. Only this package may import CocoIndex, so these lines run before that import.
-# This is one of the two effects that an import has in this project.
+# these threads wait for the interpreter: with one thread, the indexer process needs a tenth less time
+# for a switch of branches. Only this package may import CocoIndex, so these lines run before that
+# import. They are one of the two import effects of this project.
 os.environ["COCOINDEX_DISABLE_USAGE_TRACKING"] = "1"
 os.environ.setdefault("TOKIO_WORKER_THREADS", "1")

@@ -10,9 +10,9 @@ CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 def bulk_pool_size(configured: int | None, cores: int) -> int:
     """Return the number of bulk workers: as configured, else all cores but one.
 
-    Two cores have two workers, one core has none. On two cores one worker was measured to gain
-    nothing, because the indexer process waits for it; two take a quarter of the time less. The
-    maximum is four: about half of the work remains in the indexer process.
+    Two cores have two workers, one core has none. Measured on two cores: one worker saves no time,
+    because the indexer process waits for it; two workers save a quarter. The maximum is four: about
+    half of the work remains in the indexer process.
     """
     if configured is not None:
         return configured
@@ -22,10 +22,10 @@ def bulk_pool_size(configured: int | None, cores: int) -> int:
 def extra_unsettled_batches(cores: int) -> int:
     """Return the number of answered bulk batches that may wait to be searchable.
 
-    The lexical index takes them in while the indexer process goes on with the next ones. With a
-    quota of four cores, a switch of branches was done 3 to 11 % sooner (n=3, in turns). On two
-    cores it takes as long, and the p95 of saves meanwhile was 191 to 215 ms instead of 143 to 167
-    (n=3, in turns).
+    The lexical index takes them in while the indexer process works on the next batches. With a quota
+    of four cores, a switch of branches took 3 to 11 % less time (n=3, in turns). On two cores it
+    takes the same time, and the p95 of saves meanwhile was 191 to 215 ms instead of 143 to 167 (n=3,
+    in turns).
     """
     return 2 if cores > 2 else 0
 
@@ -41,7 +41,7 @@ def count_usable_cores(cgroups: Path = CGROUPS, own_cgroup: Path = OWN_CGROUP) -
 def _quotas(cgroups: Path, own_cgroup: Path) -> list[int]:
     """Return the quotas of our cgroup and its parents, in whole cores, of either cgroup version.
 
-    The list is empty where the cgroup is unknown.
+    The list is empty if the cgroup is unknown.
 
     See cgroup-v2.rst (`cpu.max`) and scheduler/sched-bwc.rst (`cpu.cfs_quota_us`) of the kernel's
     documentation.

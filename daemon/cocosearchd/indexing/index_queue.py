@@ -9,10 +9,10 @@ import anyio
 
 from cocosearchd.model import IndexRecord
 
-# Bulk work always leaves room for saved files: they are pulled separately, have an in-flight limit
-# of their own and go first in the indexer process. More edits than that limit are a burst, not a
-# person, and go with the bulk. Measured: a file of a switch of branches costs a fifth less in
-# batches of 128 than of 32, and no less in larger ones.
+# Bulk work always leaves room for saved files: these are pulled separately, have an in-flight limit
+# of their own and go first in the indexer process. Edits beyond that limit do not come from a person,
+# and become bulk work. Measured: a file of a switch of branches costs a fifth less in batches of 128
+# than in batches of 32; larger batches save nothing more.
 BULK_FILES, BULK_BATCHES = 128, 2
 # A batch becomes searchable only when all of it is done, so a slow embedder gets small batches.
 FIRST_FILES, MIN_FILES = 32, 4
@@ -126,8 +126,8 @@ class AdaptiveBatchSize:
     def record(self, files: int, seconds: float) -> None:
         """Adapt the size to the time of a batch. A quick batch must be full to count."""
         if seconds > SLOW_S:
-            # Not half of the current size: other batches that began with this one were as slow,
-            # and have reduced it already.
+            # Half of the batch, not of the current size: other batches that began with this one were
+            # as slow, and have reduced the size already.
             self.files = min(self.files, max(min(MIN_FILES, self._maximum), files // 2))
         elif seconds < QUICK_S and files >= self.files:
             self.files = min(self._maximum, self.files * 2)
@@ -163,7 +163,7 @@ class IndexQueue:
     async def next_batch(self, *, edits: bool) -> Any:
         """Return the next batch as soon as a limit allows one.
 
-        Pulling late leaves the choice of paths to the source.
+        Because the batch is pulled late, the source can still choose its paths.
         """
         if edits:
             await self._edits.wait_room()
@@ -178,7 +178,7 @@ class IndexQueue:
             limit.add(_count_files(batch))
 
     def mark_answered(self, batch: FileBatch, seconds: float, *, edits: bool) -> None:
-        """Record that the indexer process has done the batch, or will not, after `seconds`.
+        """Record that the indexer process has processed a batch, or given it up, after `seconds`.
 
         The time of a bulk batch adapts the size of the next ones.
         """

@@ -12,7 +12,7 @@
                       {"id"}                                   closed, or alive
 
 `done` counts embedded texts, reused vectors and parsed contents since the process started. End of
-file means stop. Order matters only between the lines of one index. Both ends import this module; it
+file means stop. The order of lines matters only within one index. Both ends import this module, which
 imports neither CocoIndex nor sockets.
 """
 
@@ -49,8 +49,8 @@ class IndexerSpec:
     # time that a file waits for a restarting PostgreSQL before it fails
     store_wait_s: float = 10.0
     # Only tests set these two: the process aborts, or stops answering, when it is about to index a
-    # file with this path suffix. No real file is known that does so reliably, and the recovery
-    # needs tests.
+    # file with this path suffix. The recovery needs tests, and no real file is known that ends or
+    # stalls the process reliably.
     crash_on: str = ""
     hang_on: str = ""
 

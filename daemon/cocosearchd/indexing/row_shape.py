@@ -24,8 +24,8 @@ _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # prefix of a language
 _LANGUAGE = "language."  # prefix of a language, too
-# Raise it when more is stored of symbols or facts, or when the same queries give others: files with
-# symbols are then read again. `tests/versions.py` notices a forgotten raise.
+# Raise it if more values of symbols or facts are stored, or if the same queries give other symbols or
+# facts: files with symbols are then read again. `tests/versions.py` notices a forgotten raise.
 SYMBOLS_VERSION = 9
 # The limit under which rows were written that name none: earlier versions stored only another one.
 _EARLIER_MAX_FILE_BYTES = str(1 << 20)
@@ -62,7 +62,7 @@ def collect_shaping_settings(indexing: IndexingSettings, queries: QueryOverrides
 
 
 def _digest_languages() -> dict[str, str]:
-    """Return a digest for each language of how its files are recognised and cut."""
+    """Return for each language a digest of the rules that recognise and cut its files."""
     return {
         f"{_LANGUAGE}{info.name}": _digest(
             repr((info.extensions, info.file_names, info.interpreters, info.grammar, info.chunking))
@@ -96,7 +96,7 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
         # a script without extension: its interpreter may be known now
         skipped.append("unsupported")
         languages.append("")  # an unknown file type that the user includes
-        if _names_after(_LANGUAGE, stored):  # else an earlier version wrote them
+        if _names_after(_LANGUAGE, stored):  # an earlier version stored no digests of languages
             languages += changed_languages
     containing = ""
     limit = NO_LIMIT
@@ -121,7 +121,7 @@ def _names_after(prefix: str, names: Iterable[str]) -> list[str]:
 
 
 def _with_dialects(languages: Iterable[str]) -> Iterable[str]:
-    """Return languages with their dialects, which only the content distinguishes."""
+    """Return languages with their dialects: only the content of a file tells its dialect."""
     return sorted(
         {name for language in languages for name in (language, *blocks.language_dialects(language))}
     )

@@ -1,4 +1,4 @@
-"""The user's queries of symbols and references: `.scm` files of a directory. Invalid ones are skipped."""
+"""The user's queries of symbols and references: `.scm` files of a directory; invalid ones are skipped."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ class SymbolQueryFiles:
 
 
 def stamp_query_files(directory: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Return names and stamps of the query files: they differ after any change. Blocking."""
+    """Return names and stamps of the query files; the stamps differ after any change. Blocking."""
     return tuple((file.name, stamp(file)) for file in _files(directory))
 
 

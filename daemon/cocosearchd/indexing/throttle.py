@@ -16,7 +16,7 @@ POWER_SUPPLIES = Path("/sys/class/power_supply")
 
 
 class Throttle:
-    """Checks disk and battery for bulk work. Saved files never wait for it."""
+    """Checks disk and battery for bulk work. Saved files are never paused."""
 
     def __init__(
         self, state_dir: Path, settings: IndexingSettings, supplies: Path = POWER_SUPPLIES

@@ -1,4 +1,4 @@
-"""Requests to one indexer process: a line out, and a future for the line that answers it."""
+"""Requests to one indexer process: each is one line, and its answer is another line."""
 
 import asyncio
 import logging
@@ -73,7 +73,7 @@ class IndexerLink:
             return indexer_messages.decode_answer(line) if line.endswith(b"\n") else None
         except ConnectionError:  # a killed process resets the socket
             return None
-        # also for a line that is too long; the process cannot be used any more
+        # raised for a line that is too long as well; the process cannot be used any more
         except ValueError as error:
             log.error("indexer_protocol_error", extra={"reason": str(error)})
             return None

@@ -26,7 +26,7 @@ class IndexerLiveness:
     async def watch(self) -> None:
         """Ping for ever. Cancel it when the link has ended.
 
-        It ends with the process, unless a child that the process was starting holds it.
+        The link ends with the process, unless a child that the process was starting keeps it open.
         """
         while True:
             await anyio.sleep(min(PING_EVERY_S, self._stall_s))

@@ -22,9 +22,9 @@ MODULE = "cocosearchd.indexing.indexer.indexer"  # by name: importing it would l
 # Limit until the first answer. Loading the libraries takes a few seconds, waiting for the lock of
 # an orphaned process less.
 START_S = 60.0
-STOP_S = 5.0  # for the work in flight; after a kill that work is only done again
+STOP_S = 5.0  # for the work in flight; a kill loses no data, the work is only done again
 STDERR_LINES = 20
-# Signals that a process gets for its own faults; nobody sends them from outside.
+# Signals that a process gets for its own faults; other processes do not send them.
 FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS}
 )
@@ -62,9 +62,9 @@ class IndexerProcess:
     def kill(self) -> None:
         """Kill the process now, and the children that it may have left.
 
-        A `kill -9` may come between the fork and the exec of a worker. That child waits for a lock
-        of the dead process for ever, and holds the link, the standard error and the lock of the
-        state; `Process.wait` waits for the end of the standard error.
+        A `kill -9` may come between the fork and the exec of a worker. The child then waits for ever
+        for a lock of the dead process. It keeps the link, the standard error and the lock of the
+        state open, and `Process.wait` waits for the end of the standard error.
         """
         # macOS: a group without a living process may not be signalled
         with suppress(ProcessLookupError, PermissionError):
@@ -72,12 +72,12 @@ class IndexerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """True after its end, also where a child of it keeps the link open."""
+        """True after the end of the process, even if a child of it keeps the link open."""
         return self.process.returncode is not None
 
     @property
     def ended_by_itself(self) -> bool:
-        """True after its end, if no signal from outside can have ended it."""
+        """True after the end of the process, if no signal from outside can have ended it."""
         code = self.process.returncode
         return code is not None and (code > 0 or -code in FAULTS)
 

@@ -40,18 +40,18 @@ THROTTLE_CHECK_S = 5.0  # between checks of disk and battery
 # Before the indexer process starts again: at first, and at most.
 FIRST_PAUSE_S = 0.1
 LAST_PAUSE_S = 30.0
-# The number of times that a path must end or stall the indexer process, alone, to be set aside
-# where the cause may be another one. Kills from outside and machines that freeze hit one part after
-# another, as parts take turns, but a culprit kills at every turn. A fault signal or an error exit
-# is the path's own: once is enough.
+# A path is set aside after it has ended or stalled the indexer process this often, alone in it, if
+# the cause may also be another. Kills from outside and a machine that freezes hit different parts,
+# because parts take turns, but a culprit ends the process at each of its turns. A fault signal or an
+# error exit can only come from the path: once is enough.
 STRIKES = 3
 # A parser in native code, or a pattern that backtracks, can block the whole indexer process. No
 # step of its work takes this long.
 STALL_S = 60.0
-# After the last index was removed. The next index may come at once, and should not wait for a
-# process to start.
+# After the last index was removed, the process lives on for this time: the next index may come at
+# once, and should not wait for a process to start.
 IDLE_S = 10.0
-# For the files in flight of an index that is removed. Then the process is killed and restarted.
+# The time for the files in flight of a removed index. Then the process is killed and restarted.
 CLOSE_S = 15.0
 
 
@@ -364,7 +364,7 @@ class Updater:
         """
         began = time.monotonic()
         try:
-            # a save takes a turn between parts that may end the process
+            # a save goes between two suspect parts, which may end the process
             if job.edits and not self._no_suspects.is_set():
                 async with self._suspect_lock:
                     return await self._send_part(job, part, alone=True)
@@ -394,7 +394,7 @@ class Updater:
             if isinstance(error, CocoSearchError):
                 failed |= dict.fromkeys(paths, str(error))
             elif error is not None and len(paths) > 1:
-                middle = len(paths) // 2  # one half has the file that fails the hook
+                middle = len(paths) // 2  # one half has the path that fails the hook
                 groups.extend((paths[:middle], paths[middle:]))
             elif error is not None:
                 failed |= dict.fromkeys(paths, summary(error))
@@ -410,8 +410,8 @@ class Updater:
         barrier = self._guarded_rules[job.queue.record.name].barrier
         while True:
             await self._up.wait()
-            # The index may have been removed while this task was ready to run. The process does
-            # not know that index any more and would fail.
+            # The index may have been removed while this task was ready to run. The process does not
+            # know a removed index and would fail.
             await anyio.lowlevel.checkpoint_if_cancelled()
             if not alone and not self._no_suspects.is_set():
                 await self._no_suspects.wait()
@@ -448,7 +448,7 @@ class Updater:
                 try:
                     outcome = await self._send_part(job, part, alone=True)
                 except IndexerDied:
-                    # after this wait the end of the process is known; this part was alone in it
+                    # after this wait it is known how the process ended; only this part was in it
                     await self._up.wait()
                     strikes.update(part.all_paths * (STRIKES if self._crashed else 1))
                     outcome = None
@@ -466,9 +466,9 @@ class Updater:
         return total
 
     async def _set_path_aside(self, job: _BatchJob, path: str, total: _BatchOutcome) -> None:
-        """Set a path aside that has ended the process, and have its content remembered.
+        """Set a path aside that has ended the process; the indexer process stores its content hash.
 
-        On a full disk any file ends the process, so the path only fails.
+        On a full disk any file ends the process. The path then counts as failed only.
         """
         if await asyncio.to_thread(self._throttle.disk_full):
             total.failed[path] = DISK_FULL

@@ -1,9 +1,9 @@
 """One index in CocoIndex: its state on disk, its live run, and its comparison with PostgreSQL.
 
 Two stores record the indexed files: CocoIndex's memory, on the local disk, and PostgreSQL. Either
-can be older than the other (a crash, a restored backup, another database, rows deleted by hand). So
-after each batch the files as read are compared with PostgreSQL. Files that it does not hold are
-processed again under a new unique number.
+can be older than the other (a crash, a restored backup, another database, rows deleted by hand).
+Therefore each batch ends with a comparison of the files as read with PostgreSQL. Files that
+PostgreSQL does not hold are processed again, under a new unique number.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ from cocosearchd.store.reads.file_states import file_states
 
 log = logging.getLogger(__name__)
 
-# The map grows by doubling. Address space is not memory, but a hundred indexes share 47 bits of it.
+# The LMDB map grows by doubling. Its address space is not memory, but a hundred indexes share 47 bits
+# of address space.
 MAP_BYTES = 1 << 30
 NO_ANSWER_S = 10.0
 NO_ANSWER = "its file system does not answer"
@@ -62,7 +63,7 @@ class BatchOutcome:
 
 
 def _raise(error: BaseException, _: object) -> None:
-    """Raise the error: CocoIndex's exception handler. Else a failed file would count as done."""
+    """Raise the error, as CocoIndex's exception handler: otherwise a failed file counts as done."""
     raise error
 
 
@@ -139,8 +140,8 @@ class IndexApp:
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
         urgent_paths = [*paths, *gone] if urgent else []
         target = self._tools.target
-        # In this order: bulk work that locked a path first must go on. Else urgent work would wait
-        # for bulk work, and that for the urgent work.
+        # The order matters: bulk work that locked a path first must go on. Otherwise urgent work
+        # would wait for bulk work, and bulk work for urgent work.
         async with self._feed.hold_paths([*paths, *gone]), target.work_priority.slot(urgent=urgent):
             await target.wait_ended(self.record.number, [*paths, *gone])
             with target.mark_urgent(self.record.number, urgent_paths):
@@ -204,10 +205,10 @@ class IndexApp:
         return {path: describe_error(error) for path, error in failed.items()}
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
-        """Compare files as read with PostgreSQL. Return path -> error of the failed ones.
+        """Compare files as read with PostgreSQL. Return path -> error of the failed files.
 
-        Files that it does not hold are fed once more, with a new number that CocoIndex's memory
-        cannot have.
+        Files that PostgreSQL does not hold are fed once more, with a new number that CocoIndex's
+        memory cannot have.
         """
         if not sources:
             return {}
@@ -226,7 +227,7 @@ class IndexApp:
         return failed | await self._confirm(_without_failed(forced, failed), again=False)
 
     async def _confirm_gone(self, paths: Sequence[str]) -> int:
-        """Delete rows of files that CocoIndex did not know. Return the generation then."""
+        """Delete rows of files that CocoIndex did not know. Return the generation after that."""
         states = await file_states(self._database, self.record, paths)
         if not states.files:
             return states.generation

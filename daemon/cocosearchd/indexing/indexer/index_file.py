@@ -62,8 +62,8 @@ class FileTools:
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
 
-# not memoised: CocoIndex's memory of a file is its cause, and a second one would cost two
-# transactions a file
+# Not memoised: CocoIndex already remembers a file by its cause, and a memo would cost two further
+# transactions for each file.
 @coco.fn
 async def index_file(source: SourceFile, tools: FileTools) -> None:
     """Declare the rows of a file by all inputs that shape them."""

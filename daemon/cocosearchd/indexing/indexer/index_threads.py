@@ -1,4 +1,4 @@
-"""Threads for blocking work on one index. They are its own, as its root's file system may hang."""
+"""Threads for blocking work on one index only, because the file system of its root may hang."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from cocosearchd.sandbox.process_priority import lower_io_priority
 
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
 EDIT_THREADS = 8  # started on demand
-# Idle time until threads end: a thread holds memory, and of many indexes few have work.
+# Idle time until threads end: a thread holds memory, and few of many indexes have work.
 THREADS_IDLE_S = 5.0
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """The indexer process: `python -P -m cocosearchd.indexing.indexer.indexer FD PARENT`.
 
-It does all CocoIndex work in a process of its own, so that native code which crashes or runs for
-seconds delays no query. It ends with the daemon, holds the lock on CocoIndex's memory (CocoIndex
+All CocoIndex work is done in this separate process: native code that crashes or runs for seconds
+delays no query. The process ends with the daemon, holds the lock on CocoIndex's memory (CocoIndex
 itself takes none), and runs with a low priority (nice). `indexer_messages` has the messages of its
 socket. The daemon decides which files are indexed.
 """
@@ -67,8 +67,8 @@ WRITE_TIMEOUT_MS = 60_000  # writes of a large file may take longer than a query
 MEMORY_IDLE_S = 5.0  # without work, until memory is returned to the system
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
 _RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))
-# Vectors in memory, about a KiB each, of an embedder without a cache on disk: a file that is saved
-# again is embedded whole, and these are the chunks of 4 MB.
+# Vectors in memory, about a KiB each, for an embedder without a cache on disk. All chunks of a saved
+# file are embedded again; this many vectors are those of 4 MB of text.
 RECENT_TEXTS = 4096
 RECENT_DATABASES = 2  # the current database and the one before: switching back costs nothing
 
@@ -174,7 +174,7 @@ class Indexer:
         )
 
     async def _process_work(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
-        # Raises the errors of opening: no PostgreSQL, no embedder or another one, a full disk.
+        # Raises the errors of opening: no PostgreSQL, no embedder, another embedder, a full disk.
         app = await self._open_app(index)
         paths, gone = message["paths"], message["gone"]
         work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
@@ -183,7 +183,7 @@ class Indexer:
     async def _set_path_aside(self, index: "OpenIndex", message: dict[str, Any]) -> None:
         try:
             app = await self._open_app(index)
-        # the daemon has the path in memory; after a restart it is found again
+        # the daemon keeps the path in memory; after a restart the path is found to be harmful again
         except CocoSearchError as error:
             log.warning("set_aside_not_saved", extra={"path": message["path"], "error": str(error)})
         else:
@@ -233,7 +233,7 @@ class Indexer:
     async def _find_embedder(self, record: IndexRecord) -> Embedder:
         """Return the embedder of an index, even if the settings have another one now.
 
-        If it does not answer yet, it is opened when a text needs it.
+        An embedder that does not answer yet is opened when a text needs it.
         """
         try:
             return await self._open_index_embedder(record)
@@ -389,7 +389,7 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
 
 
 async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
-    """Wait for the lock on CocoIndex's memory. At end of file exit. The process holds the lock."""
+    """Wait for the lock on CocoIndex's memory, which this process then holds. Exit at end of file."""
     await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
     handle = os.open(state / "cocoindex.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     while True:

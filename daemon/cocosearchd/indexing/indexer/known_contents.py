@@ -18,7 +18,7 @@ from cocosearchd.model import SkipReason
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """A file without a cached manifest. `key` is that of its content (`ContentKeys`)."""
+    """A file without a cached manifest. `key` is the key of its content (`ContentKeys`)."""
 
     language: str
     skip: SkipReason | None
@@ -30,7 +30,7 @@ class Preparation:
     """Lookup results by file number.
 
     `parsed_files` is by key. It gets the parsed files of `unparsed` before rows are made.
-    `uncacheable`: the keys of contents whose parser gave up, and may not do so the next time.
+    `uncacheable`: the keys of contents that the parser gave up; the next try may succeed.
     """
 
     manifests: list[FileManifest | None]

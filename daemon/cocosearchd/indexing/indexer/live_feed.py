@@ -1,8 +1,8 @@
 """Feeds changed files to CocoIndex as changes of a live map.
 
-CocoIndex never walks and never watches a root: it gets each changed file by path. So this map can
-only be watched. It cannot be iterated, on purpose: an iteration means "these are all files", and
-CocoIndex would delete all others.
+CocoIndex never walks and never watches a root: it gets each changed file by path. This map can
+therefore only be watched. It cannot be iterated, on purpose: CocoIndex would take the result of an
+iteration for all files, and delete the others.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class RootFeed:
 
     @contextlib.asynccontextmanager
     async def hold_paths(self, paths: Iterable[str]) -> AsyncIterator[None]:
-        """Lock the paths, from before their read until the content is known to be stored."""
+        """Lock the paths; hold the locks from before the read until the content is stored."""
         # All callers lock in the same order, so two batches cannot wait for each other.
         locks = [(path, self._locks.setdefault(path, _PathLock())) for path in sorted(set(paths))]
         for _, path_lock in locks:

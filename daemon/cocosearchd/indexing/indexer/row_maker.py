@@ -1,7 +1,7 @@
 """Makes the rows of many files at a time: parses, chunks, describes and embeds them.
 
-One cache lookup and one thread call serve all files: for a file with a cached manifest, single calls
-were most of the cost. If the stored chunks are given, only chunks that are not stored are described
+One cache lookup and one thread call serve all files: separate calls were most of the cost of a file
+with a cached manifest. If the stored chunks are given, only chunks that are not stored are described
 and embedded. New contents are parsed in other processes, never in this one: by the bulk pool if it
 has workers, else by parser processes.
 """
@@ -65,8 +65,8 @@ from cocosearchd.store.chunks.manifest import (
 )
 from cocosearchd.store.chunks.rows import FileWrite
 
-# Texts of several files go to the embedder together. A provider cuts them further by its own
-# settings. The built-in one blocks the event loop for some 5 ms for this many.
+# Texts of several files go to the embedder together. A provider may cut this batch further, by its own
+# settings. The built-in provider blocks the event loop for about 5 ms for this many texts.
 BATCH_TEXTS = 64
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
@@ -122,7 +122,7 @@ class RowMaker:
         self._work_priority = work_priority
         self._threads = threads
         self._parser = parser
-        # the recursive chunker is CocoIndex's, which bulk workers never load
+        # the recursive chunker needs CocoIndex, which bulk workers never load
         self._bulk_pool = bulk_pool if rules.limits.chunker != "recursive" else None
         self._embedder_pairs = embedder.fingerprint.pairs()
         # Bulk workers have only the built-in model.
@@ -176,7 +176,7 @@ class RowMaker:
         *,
         urgent: bool,
     ) -> Sequence[FileExtract]:
-        """Cut the parsed files into chunks: with `stored`, only into those that are not stored."""
+        """Cut the parsed files into chunks; with `stored`, only into chunks that are not stored."""
         pause = (lambda: None) if urgent else self._work_priority.pause_thread
         if stored is None:
             extract = partial(extract_files, sources, preparation, pause)
@@ -201,8 +201,8 @@ class RowMaker:
     ) -> dict[int, TaskResult]:
         """Return the bulk workers' results by file number. Add their manifests to `preparation`.
 
-        Suspect files are parsed alone, before any other process gets them again. Contents of several
-        files are left to a parser process, whose result serves all of them.
+        Suspect files are parsed alone, before any other process gets them again. A parser process
+        parses contents that several files share, and its result serves all these files.
         """
         repeated = preparation.repeated
         numbers = [
@@ -371,7 +371,7 @@ def accept_results(
 ) -> dict[int, TaskResult]:
     """Add the bulk workers' manifests to `preparation` and the cache. Return the readable results.
 
-    A parser process parses the others. It blocks: call it in a thread.
+    A parser process parses the files with unreadable results. Blocking: call it in a thread.
     """
     readable = dict[int, TaskResult]()
     for number, result in results.items():

@@ -19,7 +19,7 @@ from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 
-PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: with another name it forgets every file
+PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: a new name makes it forget every file
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class WantedFile:
 
 @dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
 class FileSink:
-    """Applies the state of one file. No file fails for the error of another file.
+    """Applies the state of one file. The error of one file never fails another.
 
     CocoIndex treats equal sinks as one: they are compared by target, index and path.
     """
@@ -121,7 +121,7 @@ class FileTarget:
         known_may_be_missing: bool,
         /,
     ) -> coco.TargetReconcileOutput[WantedFile | None, bytes] | None:
-        """Compare the declared state with CocoIndex's records. None means that nothing is to do."""
+        """Compare the declared state with CocoIndex's records. None if there is nothing to do."""
         assert isinstance(key, tuple)
         index, path = key
         assert isinstance(index, int)

@@ -1,7 +1,7 @@
 """Contents that ended or stalled the indexer process: excluded across restarts, until they change.
 
-This is rare, as the indexer process parses nothing. Entries hold the content hash and the installed
-code: after an upgrade a content is tried again.
+They are rare, because the indexer process parses nothing. The file has content hashes and a digest of
+the installed code: after an upgrade each content is tried again.
 """
 
 import json
@@ -18,7 +18,7 @@ MAX_CONTENTS = 1000  # beyond that the oldest contents are tried again
 
 
 class SetAside:
-    """Reasons by content hash. All are in memory, as each file that is read is looked up."""
+    """Reasons by content hash. All are in memory, because each file that is read is looked up."""
 
     def __init__(self, state_dir: Path, code: str) -> None:
         """Read the file of the state directory; blocking. `code` is an `installed_code_digest`."""

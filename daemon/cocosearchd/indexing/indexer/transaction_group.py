@@ -6,9 +6,9 @@ written, the next is made. An urgent file never waits for others: it has its own
 group fails, each of its files is tried alone, so no file fails for another's error. A transaction
 that has begun is never cancelled. Its caller may be; `wait_ended` then waits for its end.
 
-The stored chunks of a group are read first, so that only new chunks are made. The transaction reads
-them again, and that second read decides. An urgent file is made without the first read: for a
-single file it costs more than it saves.
+The stored chunks of a group are read first: then only new chunks are made. The transaction reads the
+stored chunks again, and this second read decides. An urgent file is made without the first read,
+which costs more than it saves for a single file.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from cocosearchd.store.chunks.manifest import OutdatedManifest, StoredFile
 from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
 
-# Largest group, in files: as many as a batch of `index_queue`. Largest transaction, in chunks: a
-# long one would delay the commits of others.
+# Largest group, in files: the size of a batch of `index_queue`. Largest transaction, in chunks: a
+# longer one would delay other commits.
 GROUP_FILES = 128
 GROUP_CHUNKS = 4000
 LINGER_S = 0.1  # longest wait for announced files
@@ -171,7 +171,7 @@ class GroupWriter(Generic[S]):
 
     async def _write_all(self, group: Sequence[_PendingFile[S]]) -> None:
         for part in _split_group(group):
-            # two transactions of one index end one after the other
+            # transactions of one index do not overlap
             await self._work_priority.pause()
             await self._write_part(part)
 

@@ -20,8 +20,8 @@ from cocosearchd.languages.parse import Parsed
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Chunk, Symbol
 
-# Parts of the identity of an index: after a raise, all its files are read again. Raise the first
-# when headers change, or embedded texts; the others when a chunker cuts in other places.
+# Parts of the identity of an index: after a raise, all its files are read again. Raise the first if
+# headers or embedded texts change; raise the others if a chunker cuts in other places.
 # ARCHITECTURE.md lists all versions; `tests/versions.py` notices a forgotten raise.
 HEADER_VERSION = 1
 VERSION = 1
@@ -125,7 +125,7 @@ def describe_chunks(parsed: Parsed, byte_ranges: Iterable[tuple[int, int]]) -> t
 
 def chunk_keywords(chunk: Chunk) -> str:
     """Return the text of a chunk for full text search: header and text, with split identifiers."""
-    # NULs are dropped first, as from the stored text, of which words are made as well.
+    # NULs are dropped first: words are also made from the stored text, which has no NULs.
     return split_text(f"{chunk.header}\n{chunk.text}".replace("\0", ""))
 
 
@@ -249,11 +249,11 @@ def _symbol_columns(symbol: Symbol | None) -> tuple[str | None, str | None, str 
 def _symbol_of(
     inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int
 ) -> Symbol | None:
-    """Return the definition that a chunk is, or is part of.
+    """Return the definition that a chunk consists of, or is a part of.
 
-    Inside of a function it is that function, unless a definition that starts here fills half of the
-    chunk. Elsewhere it is the largest of the outermost functions and types that start here, then
-    the enclosing definition, then any other definition.
+    For a chunk inside of a function, it is that function, unless a definition that starts in the chunk
+    fills half of it. Otherwise it is the largest of the outermost functions and types that start in
+    the chunk, then the enclosing definition, then any other definition.
     """
     innermost = around[0] if around else None
     if not inside:
@@ -268,9 +268,9 @@ def _symbol_of(
 
 
 def _largest_major(inside: Iterable[Symbol], end: int) -> Symbol | None:
-    """Return the largest of the outermost functions and types, as far as they reach before `end`.
+    """Return the largest of the outermost functions and types, measured up to `end`.
 
-    One with little information in its head, such as a namespace, is a last resort.
+    A definition with little information in its head, such as a namespace, is a last resort.
     """
     major = [symbol for symbol in inside if symbol.kind in _MAJOR]
     informative = [symbol for symbol in major if symbol.kind in _INFORMATIVE]
@@ -326,7 +326,7 @@ def _header(
 
 
 def _owner_name(around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
-    """Return the name of the enclosing type; that of a method outside of its type is in its name."""
+    """Return the name of the enclosing type, or of the type in a method's qualified name."""
     if owner := _first_name(around, _OWNERS):
         return owner
     function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)

@@ -1,4 +1,4 @@
-"""Keys of contents by the code and the rules that parse them: equal keys, equal parsed files.
+"""Keys of contents by the code and the rules that parse them: equal keys give equal parsed files.
 
 The path is not part of the key, except for the language that it implies.
 """
@@ -25,7 +25,7 @@ class ContentKeys:
     def __init__(
         self, limits: ChunkLimits, overrides: QueryOverrides, pipeline_digest: bytes
     ) -> None:
-        """`pipeline_digest` is that of `digest_pipeline_code`."""
+        """`pipeline_digest` is the result of `digest_pipeline_code`."""
         self._limits = limits
         self.code_digest = hashlib.blake2b(
             pipeline_digest + repr((limits, overrides)).encode(), digest_size=16

@@ -1,6 +1,6 @@
 """Finds the cut points of a file: the cost of a cut before each line, and the best pieces. Pure.
 
-It uses only lines, indentation and the ranges of definitions. So it works the same for every
+It uses only lines, indentation and the ranges of definitions. Therefore it works the same for every
 language, for broken files and for plain text, and takes a fraction of the time of parsing.
 
 If cuts move, raise `chunker.VERSION`.
@@ -68,9 +68,9 @@ _CLOSER = 5_000
 _MAX_COLUMNS = 100
 _TAB = 4
 _MAX_DEPTH = 50
-# A small rest may make a chunk this much longer than the target, so that it is not alone.
+# A small rest joins the chunk before it, which may become longer than the target by this factor.
 _SLACK = 1.5
-# Deeper than this, lines are packed as they come. Real code stays below 20.
+# Beyond this depth, lines are packed in order. Real code stays below 20.
 _MAX_ROUNDS = 60
 
 # Lines that belong to the definition below: comments, decorators, attributes, annotations.
@@ -82,7 +82,7 @@ _CONTINUING_WORDS = (
 )
 _CONTINUING = re.compile(rb"(?:%s)\b" % b"|".join(_CONTINUING_WORDS))
 _CONTINUING_LETTERS = frozenset(word[0] for word in _CONTINUING_WORDS)
-# By first byte of a line: whether the line may close a block, or go on with one.
+# By first byte of a line: whether the line may close or continue a block.
 _CLOSING = 1
 _CONTINUING_FIRST = 2
 _FIRST = bytes(
@@ -155,7 +155,7 @@ def _plan_with_definitions(
 
 
 def _raise_by_depth(costs: list[int], depth_changes: Iterable[int]) -> list[int]:
-    """Add to the cost of each line that of the definitions around it."""
+    """Add the cost of the definitions around each line to the cost of the line."""
     levels = (min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depth_changes))
     return list(map(add, costs, levels))
 
@@ -212,7 +212,7 @@ def _is_whole(
 
 
 def _parts(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -> list[_Piece]:
-    """Cut a line range at all of its cheapest lines; too deep inside, at every line."""
+    """Cut a line range at all of its cheapest lines; beyond `_MAX_ROUNDS`, at every line."""
     if rounds > _MAX_ROUNDS:
         return [(line, line + 1, False) for line in range(first, last)]
     inner = plan.costs[first + 1 : last]

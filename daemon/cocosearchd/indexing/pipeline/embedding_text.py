@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from cocosearchd.model import Chunk
 
 # With these providers the path is part of the text, which helps the ranking. A moved file is then
-# embedded again, which costs next to nothing. With a model server it would cost as much as the
-# first indexing, so there the text has no path.
+# embedded again, at almost no cost. With a model server that would cost as much as the first
+# indexing, so its texts have no path.
 PATH_EMBEDDED = frozenset({"builtin"})
 
 

@@ -16,7 +16,7 @@ from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, hash_content
 from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below, status_below
 
-# a file that grows during three reads is a log in use: the source offers it again later
+# A file that grows during three reads is a log in use: the source offers it again later.
 ATTEMPTS = 3
 
 
@@ -97,7 +97,7 @@ def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Read
 
 
 def _skip_unreadable(status: os.stat_result, path: str, force: int) -> Reading:
-    """Skip a file without read permission. It is no failure: a later try does not help."""
+    """Skip a file without read permission. This is no failure, because a later try does not help."""
     if not stat.S_ISREG(status.st_mode):
         return MissingFile(path)
     file_fingerprint = fingerprint(status)

@@ -1,4 +1,4 @@
-"""Manifest cache: file manifests by path and content. A switch back to a branch parses nothing.
+"""Manifest cache: file manifests by path and content, so a switch back to a branch parses nothing.
 
 For a cached file nothing else is looked up, not even its language. Texts are cut out of the file
 only for chunks that are not stored.
@@ -43,7 +43,7 @@ class ManifestCache:
         return [unpack_manifest(values.get(key)) for key in keys]
 
     def put(self, manifests: Iterable[tuple[SourceFile, FileManifest]]) -> None:
-        """Store the manifests of files, without those of skipped ones."""
+        """Store the manifests of files; skipped files are left out."""
         self.put_packed(
             (source, pack_manifest(manifest))
             for source, manifest in manifests

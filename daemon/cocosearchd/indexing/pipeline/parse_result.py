@@ -54,7 +54,7 @@ def parse_file(
     overrides: QueryOverrides,
     cut: FindRanges = chunk_ranges,
 ) -> tuple[ParsedFile, bool]:
-    """Parse a file and cut it into chunk ranges. Return it, and true if it may be cached.
+    """Parse a file and cut it into chunk ranges. Return the result, and true if it may be cached.
 
     The time grows with the size of the file.
     """
@@ -66,7 +66,7 @@ def parse_file(
         parsed.report,
         fact_table.pack_columns(parsed.fact_columns),
     )
-    # A parser that took too long may not do so the next time.
+    # A parser that took too long may succeed the next time.
     return parsed_file, parsed.tree is not None or parsed.report.status != "error"
 
 

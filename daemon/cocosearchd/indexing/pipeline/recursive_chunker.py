@@ -1,6 +1,6 @@
 """The chunker `recursive`: CocoIndex's splitter, which cuts at syntax, with overlap.
 
-If cuts move, also by another release of CocoIndex, raise `chunker.RECURSIVE_VERSION`.
+If cuts move, perhaps through another release of CocoIndex, raise `chunker.RECURSIVE_VERSION`.
 """
 
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
@@ -20,7 +20,7 @@ def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], 
     try:
         text = parsed.data.decode("utf-8")
     except UnicodeDecodeError:
-        # One character a byte: offsets stay right, which replacement characters would shift.
+        # One character for each byte: replacement characters would shift the offsets.
         text = parsed.data.decode("latin-1")
         by_bytes = False
     language = (
@@ -38,7 +38,7 @@ def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], 
 
 
 def _can_parse(parsed: Parsed) -> bool:
-    """Return true if our parser stands a file, also one that `parse` had no need to parse."""
+    """Return true if our parser can parse a file; the file may not have been parsed so far."""
     if parsed.tree is not None:
         return True
     if parsed.report.status != "ok":

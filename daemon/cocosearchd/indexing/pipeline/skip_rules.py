@@ -1,6 +1,6 @@
 """Skip reasons: why a file in scope is not indexed, decided by its content. Pure.
 
-The one place for files on disk and for unsaved text. `SkipReason` in `model` lists the codes,
+These rules hold for files on disk and for unsaved text. `SkipReason` in `model` lists the codes,
 `exclusion` has their sentences, in the order in which `status` names files. A file that cannot be
 read gets its reason from `file_reader`. If other contents are skipped, raise `chunker.VERSION`.
 """
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from cocosearchd.model import SkipReason
 
-# A file is minified if it is larger than the first and mostly in lines of at least the second, in
-# bytes.
+# A file is minified if it is larger than the first number of bytes, and if more than half of it is in
+# lines of at least the second number of bytes.
 MINIFIED_MIN_BYTES = 4096
 MINIFIED_LINE_BYTES = 1000
 _KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$", re.MULTILINE)
@@ -29,7 +29,7 @@ class SkipRules:
 
 
 def skip_reason(data: bytes, language: str, rules: SkipRules) -> SkipReason | None:
-    """Return the reason to skip a content in a language id, "" if unsupported; None to index it."""
+    """Return the reason to skip a content, or None to index it; `language` is "" if unsupported."""
     skip = content_skip_reason(data, rules.max_file_bytes)
     if skip is None and not rules.index_secrets and is_secret(data):
         return "secret"
@@ -39,7 +39,7 @@ def skip_reason(data: bytes, language: str, rules: SkipRules) -> SkipReason | No
 def content_skip_reason(data: bytes, limit: int) -> SkipReason | None:
     """Return the reason not to index a content of any language, or None.
 
-    It is larger than `limit` bytes, not text, or minified into a few huge lines.
+    The reasons are: larger than `limit` bytes, not text, or minified into a few huge lines.
     """
     if len(data) > limit:
         return "too_large"
@@ -59,7 +59,7 @@ def _is_long(line_bytes: int) -> bool:
 def is_secret(data: bytes) -> bool:
     """Return true if private key blocks make up more than half of the content.
 
-    So a source file that quotes a key in a test stays searchable.
+    A source file that quotes a key in a test stays searchable.
     """
     if b"PRIVATE KEY" not in data:
         return False

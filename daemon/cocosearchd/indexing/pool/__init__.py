@@ -1,1 +1,1 @@
-"""Worker processes that parse untrusted files, and the quarantine of what ends one."""
+"""Worker processes that parse untrusted files, and the quarantine of contents that end one."""

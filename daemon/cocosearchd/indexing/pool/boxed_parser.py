@@ -36,13 +36,12 @@ MODULES = {
     "definitions": "cocosearchd.indexing.pool.parser_worker",
     "recursive": "cocosearchd.indexing.pool.recursive_parser_worker",
 }
-# The CPU time of a request has its own limit, so this deadline ends a process that waits. It is far
-# above that limit: on a busy machine a process gets a fraction of a core.
+# The CPU time of a request has its own limit; this deadline ends a process that waits. It is far above
+# that limit, because a process gets only a fraction of a core on a busy machine.
 DEADLINE_S = 60.0
-# Two processes are warm: the saves of one index may stall one, and other indexes have the second at
-# once.
+# Two processes are warm: if the saves of one index stall one, other indexes have the second at once.
 POOL_SIZE = PoolSize(max_processes=4, warm=2, idle_s=10.0)
-# of every process that parses: those of saved files, of unsaved text, and bulk workers
+# of every process that parses: parsers of saved files and of unsaved text, and bulk workers
 PARSER_LIMITS = ResourceLimits()
 SAVES_AT_ONCE = 1  # per index
 # an index whose file has ended a process waits this long for a new one before its next file

@@ -86,8 +86,9 @@ def pack_task_results(results: Sequence[TaskResult]) -> bytes:
 
 
 def unpack_task_results(body: bytes, count: int) -> list[TaskResult]:
-    """Return the inverse of `pack_task_results`. Raises `InvalidFrame` where it is not of so many
-    files, `TypeError`.
+    """Return the inverse of `pack_task_results`.
+
+    Raises `InvalidFrame` if the results are not of `count` files, and `TypeError`.
     """
     values = read_values(body)
     if not isinstance(values, list) or len(values) != count:

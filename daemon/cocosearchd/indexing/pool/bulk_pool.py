@@ -48,8 +48,8 @@ class BulkPoolLimits:
     """Limits of starts, requests and pauses. Only tests change them."""
 
     # A bulk worker takes 0.16 s of CPU to start; the indexer process takes 0.3 s to process this
-    # much content itself (measured). So a switch of few files starts no worker, and each further
-    # worker needs as much content again.
+    # much content itself (measured). A switch of few files therefore starts no worker, and each
+    # further worker needs as much content again.
     bytes_per_worker: int = 1 << 20
     idle_s: float = 10.0  # without work; then the workers end
     deadline_s: float = 60.0  # for one request: a parser gives up after three seconds a file
@@ -86,7 +86,7 @@ class BulkPool:
     async def process(
         self, request: TaskRequest, files: Sequence[TaskInput], pause: Callable[[], Awaitable[None]]
     ) -> list[TaskOutcome]:
-        """Process files by the rules of a request, which has no files. Return one outcome per file.
+        """Process files by the rules of `request`, which has none. Return one outcome per file.
 
         `pause` is awaited before each batch.
         """
@@ -151,7 +151,7 @@ class BulkPool:
     ) -> None:
         if culprit:
             outcomes[batch.start : batch.stop] = [SUSPECT] * len(batch)
-        else:  # the worker had not begun with them
+        else:  # the worker had not begun with the batch
             batches.appendleft(batch)
 
     def forgive_failure(self) -> None:

@@ -32,8 +32,8 @@ class ParseFile:
 class ParseRequest:
     """Files with the rules that shape their parsed files.
 
-    With `rehearse`, the process also does the indexer's work on a parsed file, and discards it. A
-    file that has ended another process is safe for the indexer after that.
+    With `rehearse`, the process also does the indexer's work on a parsed file, and discards the
+    result. A file that has ended another process, but survives this, is safe for the indexer.
     """
 
     limits: ChunkLimits
@@ -44,7 +44,7 @@ class ParseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """A parsed file. What follows from it may be cached, unless a slow parse may succeed later."""
+    """A parsed file. `cacheable` is False if the parse was too slow: a later one may succeed."""
 
     parsed_file: ParsedFile
     cacheable: bool

@@ -1,8 +1,8 @@
 """Quarantine of contents that ended or stalled a parser process. They are not parsed again.
 
-Entries survive restarts. Their key is the content, its language and the version of the parsers: a
-file is parsed again when it changes, and by other parsers. Copies of a content are quarantined too,
-and a renamed file stays quarantined.
+Entries survive restarts. Their key consists of the content, its language and the version of the
+parsers: a file is parsed again after a change of the file or of the parsers. Copies of a content are
+quarantined too, and a renamed file stays quarantined.
 """
 
 import logging
