@@ -144,10 +144,10 @@ class IndexQueue:
         extra_unsettled: int,
         on_failure: Callable[[str | None], None] | None = None,
     ) -> None:
-        """`inflight`: the most bulk files that the indexer process works on; a kill may lose them.
+        """`inflight`: the most bulk files that the indexer process works on; a kill loses this work.
 
-        `extra_unsettled`: the number of answered bulk batches that may wait to be searchable, in
-        addition. `on_failure` receives errors, as for `supervise`.
+        `extra_unsettled`: the number of further, answered bulk batches that may wait to be searchable.
+        `on_failure` receives errors, as for `supervise`.
         """
         self.record = record
         self.source = source
