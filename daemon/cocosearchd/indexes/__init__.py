@@ -1,1 +1,1 @@
-"""The running indexes: started, found by name or place, kept as their settings say, maintained."""
+"""The running indexes: starts and finds them, applies their settings, maintains their tables."""

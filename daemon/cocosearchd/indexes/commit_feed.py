@@ -1,4 +1,4 @@
-"""Publish commits to subscribers; cut off one that is too slow, and has to ask again."""
+"""Publishes commits to subscribers; a subscriber that is too slow is cut off and has to ask again."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ class CommitFeed:
 
 
 class ChangeNotifier:
-    """Counts moments at which something may have changed. A waiter looks itself at what changed."""
+    """Counts moments of possible changes. A waiter has to find out itself what changed."""
 
     def __init__(self) -> None:
         self.version = 0

@@ -1,4 +1,4 @@
-"""Apply changed settings to running indexes: only affected files are read again, answers go on."""
+"""Applies changed settings to running indexes: only affected files are read again, answers go on."""
 
 import asyncio
 import logging
@@ -40,9 +40,7 @@ NOT_READ = (
 
 
 def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
-    """Return True if a replacement has all files in scope, except those that the index lacks as
-    well.
-    """
+    """Return True if a replacement has all files in scope that the index itself has."""
     status = replacement.root.status()
     settled = (
         status.total is not None and status.state in ("live", "degraded") and not status.pending
@@ -50,7 +48,7 @@ def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
     if not settled or replacement.lexical.generation < replacement.record.generation:
         return False
     if index.root.status().state == "root_missing":
-        return False  # else an empty index would take the place of a full one
+        return False  # an empty index would take the place of a full one
     failed = (
         {file.path for file in index.own_root.exclusions.failed()}
         if status.failed_count
@@ -63,9 +61,9 @@ def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
 
 
 def embedder_mismatch(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:
-    """Return the error of an index that another embedder built, else None.
+    """Return the error of an index that another embedder built; None if its embedder is right.
 
-    None also while the embedder is not known: the index still answers by words.
+    Also None while the configured embedder is unknown: the index still answers by words.
     """
     try:
         fingerprint = embedder.fingerprint
@@ -89,7 +87,7 @@ class ConfigSync:
         self.loaded = loaded
         self._overrides = SymbolQueryFiles()
         self._stamps: tuple[tuple[str, tuple[int, ...]], ...] = ()
-        # PostgreSQL runs one invalidation at a time: a connection that waits for it is wasted
+        # PostgreSQL runs one invalidation at a time: a connection that waits for its turn is wasted
         self._invalidation = anyio.Lock()
 
     @property
@@ -132,11 +130,11 @@ class ConfigSync:
         blocked: bool,
         available: bool,
     ) -> tuple[IndexRecord, IndexSettings, int]:
-        """Apply the settings to an index before it runs; also the number of files to read again.
+        """Apply the settings to an index before it runs; return the number of files to read again too.
 
-        The index stays as it is if it is `blocked` (its error keeps it from running), if its root
-        is not `available`, or if the root's files of settings cannot be read within `within_s`
-        seconds; then `apply_current` must be called before its files are read. Raises `StoreUnavailable`.
+        The index stays unchanged if it is `blocked` (its error keeps it from running), if its root
+        is not `available`, or if the root's settings files cannot be read within `within_s` seconds.
+        Then `apply_current` must be called before its files are read. Raises `StoreUnavailable`.
         """
         reading = (
             asyncio.ensure_future(threads.run(read_index_settings, record.root, self.loaded))
@@ -163,15 +161,15 @@ class ConfigSync:
         )
         if settings is None or not index.own_root.availability.available:
             return
-        rules = self.rules(settings)  # once: those of the daemon may change while this waits
+        rules = self.rules(settings)  # read once: the daemon's rules may change while this waits
         was_read = previous.error != NOT_READ
         differ = changed_names(previous, settings)
-        # Settings that were never read are no rules of the updater yet, even if the rows fit them.
+        # The updater does not have settings that were never read, even if the rows fit them.
         files = 0
         if not was_read or _differs(index.record, rules):
             files = await self._renew(index, rules)
         await _apply_scope(index, settings, differ, files)
-        # Last: a caller that sees the new settings here does not wait for their effects.
+        # Set last: a caller that sees the new settings here does not wait for their effects.
         index.settings = settings
         index.record = replace(
             index.record, topics=index.explicit_topics or settings.project.topics
@@ -195,7 +193,7 @@ class ConfigSync:
         return files
 
     async def _invalidate(self, record: IndexRecord, rules: IndexRules) -> tuple[IndexRecord, int]:
-        """Mark files whose rows do not fit these rules; the new record and the number of files.
+        """Mark files whose rows do not fit these rules; return the new record and their number.
 
         No task may write to the index meanwhile.
         """

@@ -1,4 +1,4 @@
-"""Look up running indexes: by name, by a directory inside, by topic, by link."""
+"""Looks up running indexes: by name, by a directory inside, by topic, by link."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,10 +10,9 @@ from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.runtime.files.nofollow import without_links
 
-# A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is
-# away never.
+# Following a link takes microseconds; on a sleeping disk, seconds; on a missing network, for ever.
 LINKS_S = 0.5
-LINK_THREADS = 4  # that may wait for such a network at a time
+LINK_THREADS = 4  # threads that may wait for a missing network at a time
 # Names of a project's settings that a warning quotes, and characters of each.
 MAX_LISTED, MAX_QUOTED = 3, 40
 
@@ -24,7 +23,7 @@ class IndexLookup:
     def __init__(self, running: Mapping[str, RunningIndex]) -> None:
         """`running` are the indexes by name; changes of the mapping are seen."""
         self._running = running
-        # Those of other daemons: asked for by name, by topic and all together, never by a place.
+        # Indexes of other daemons: selected by name, by topic and all together, never by directory.
         self._followed: Mapping[str, RunningIndex] = {}
         self._link_threads = anyio.CapacityLimiter(LINK_THREADS)
 
@@ -33,19 +32,17 @@ class IndexLookup:
         self._followed = followed
 
     def own(self) -> tuple[RunningIndex, ...]:
-        """Return every index of this daemon by name, also one that is listed but not run."""
+        """Return every index of this daemon by name, including indexes that are listed but not run."""
         return tuple(self._running[name] for name in sorted(self._running))
 
     def all(self) -> tuple[RunningIndex, ...]:
-        """Return every own index, then every followed one, each by name, also one that does not
-        run.
-        """
+        """Return all own indexes by name, then all followed indexes, including those not run."""
         return (*self.own(), *(self._followed[name] for name in sorted(self._followed)))
 
     def apart(self) -> tuple[RunningIndex, ...]:
-        """Followed indexes that no question asks together with the others.
+        """Return the followed indexes that no question asks together with the others.
 
-        Their embedder is another one, and one query vector could not be compared with all.
+        They have another embedder: one query vector could not be compared with all vectors.
         """
         embedders = [index.record.identity.embedder for index in self.all() if index.error is None]
         return tuple(
@@ -64,7 +61,7 @@ class IndexLookup:
         """Return the index of a name. Raises `NotFound` with the names that exist."""
         index = self.find(name)
         if index is None:
-            names = ", ".join(item.record.name for item in self.all())
+            names = ", ".join(candidate.record.name for candidate in self.all())
             names = names or "none yet: cocosearchctl up DIRECTORY"
             raise NotFound(f"there is no index {name!r}", f"indexes: {names}")
         return index
@@ -82,8 +79,8 @@ class IndexLookup:
     async def around(self, directory: str) -> RunningIndex | None:
         """Return the index around an absolute directory; links are followed.
 
-        Raises `InvalidInput` for a relative one: it would be resolved in the daemon's own
-        directory, and lead to the wrong project.
+        Raises `InvalidInput` for a relative directory: the daemon would resolve it in its own
+        directory, which leads to the wrong project.
         """
         if not directory.startswith("/"):
             raise InvalidInput(
@@ -169,9 +166,7 @@ class IndexLookup:
         return tuple(self.get(name) for name in dict.fromkeys(names))
 
     def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
-        """Return indexes that `index` links directly, and warnings about those that cannot be
-        searched.
-        """
+        """Return the indexes that `index` links directly, and warnings about unsearchable links."""
         linked: dict[str, RunningIndex] = {}
         missing: list[str] = []
         other_embedder: list[str] = []
@@ -194,7 +189,7 @@ class IndexLookup:
 
 
 def _link_warning(index: RunningIndex, names: Sequence[str], reason: str) -> Iterator[str]:
-    """Yield one warning about all names: a project's settings may be those of a stranger."""
+    """Yield one warning about all names: a stranger may have written a project's settings."""
     if names:
         first = ", ".join(repr(name[:MAX_QUOTED]) for name in names[:MAX_LISTED])
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""

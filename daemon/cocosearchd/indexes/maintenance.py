@@ -1,4 +1,4 @@
-"""Maintain the tables of running indexes, and return the memory of removed ones."""
+"""Maintains the tables of running indexes, and returns the memory of removed ones."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,12 +21,12 @@ from cocosearchd.store.words.words_table import (
 log = logging.getLogger(__name__)
 
 TIDY_S = 5.0  # from the removal of an index until its memory is returned
-# without a commit: bulk writes would undo a vector index that is built beside them
+# without a commit: bulk writes would wear out a vector index that is built meanwhile
 QUIET_S = 20.0
 # Intervals of checks: retained chunks become too many soon, and too old after days.
 CLEARING_INTERVAL_S = 60.0
 CLEARING_INTERVAL_AT_REST_S = 3600.0
-# from the last search of `classic` until an index that has it not by its settings drops its words
+# After the last search of `classic`, an index whose settings do not demand words drops them.
 UNUSED_S = 86_400.0
 
 
@@ -38,7 +38,7 @@ class Removals:
     """
 
     def __init__(self, db: Database, release: Callable[[], Awaitable[None]]) -> None:
-        """`release` frees what all indexes share, if there are none any more."""
+        """`release` frees memory that all indexes share, if no index is left."""
         self._db = db
         self._release = release
         self._removed = anyio.Event()
@@ -59,10 +59,10 @@ class Removals:
 
 
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:
-    """Keep PostgreSQL's vector index as the settings say, and drop it otherwise.
+    """Maintain PostgreSQL's vector index if the settings need one, and drop it otherwise.
 
-    Each query of `classic` scans vectors in PostgreSQL. `code` compares vectors in memory, and with
-    the index each written row would cost four times as much. The settings may change at any time.
+    Each query of `classic` scans vectors in PostgreSQL. `code` compares vectors in memory, and a
+    vector index makes each written row cost four times as much. The settings may change at any time.
     """
     previous: tuple[bool, int] | None = None
     while True:
@@ -81,16 +81,16 @@ async def keep_vector_index(db: Database, index: RunningIndex) -> None:
 
 
 def is_searched_by_sql(index: RunningIndex) -> bool:
-    """Return True if the settings of an index demand what only PostgreSQL's searches read."""
+    """Return True if the settings of an index demand searches in PostgreSQL."""
     search = index.settings.search
     return search.engine == "postgresql" or search.profile == "classic"
 
 
 async def keep_words(db: Database, index: RunningIndex, split: SplitTexts) -> None:
-    """Keep the words of an index for `classic`: as the settings say, and for a day after each use.
+    """Maintain the words of an index for `classic`: by its settings, and for a day after each use.
 
-    The first use wakes this task; settings wait for a pause of commits. An interrupted fill goes on
-    at once. After a restart nobody knows of the last use, so words stay for a day.
+    The first use wakes this task; new settings wait for a pause of commits. An interrupted fill goes
+    on at once. The last use is not known after a restart, so words stay for a day.
     """
     is_used = await is_filling(db, index.record) or await _pause_until_use(index)
     keep_until = anyio.current_time() + UNUSED_S

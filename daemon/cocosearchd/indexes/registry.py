@@ -1,10 +1,10 @@
-"""Registry of running indexes: start, stop, rebuild and reconfigure them at run time.
+"""The registry of running indexes: starts, stops, rebuilds and reconfigures them at run time.
 
 An index that was built with another embedder than the configured one is listed but not run: its
 error names both and says what to do (`IdentityMismatch`). After `rebuild` it answers with its own
 embedder, and stays fresh, while a replacement index is filled beside it; the replacement then takes
-its place. Other settings are followed as they change: exactly the files that they affect are read
-again. `RunningIndex` holds what an answer needs.
+its place. Changes of other settings are followed: exactly the affected files are read again.
+`RunningIndex` holds the objects that answer.
 """
 
 import asyncio
@@ -67,11 +67,11 @@ log = logging.getLogger(__name__)
 
 PING_TIMEOUT_S = 5.0  # a server that is slower would leave a change half done
 # Intervals of checks of settings files: on a file system without hints, and on one with hints. A
-# request that waits for changes checks by itself.
+# request that waits for changes checks the files itself.
 SETTINGS_POLL_S = 1.0
 SETTINGS_SLOW_POLL_S = 5.0
 FILE_SYSTEM_TIMEOUT_S = 1.0  # the longest wait of a check for a file system that may never answer
-SETTINGS_WRITE_S = 0.05  # from the first hint of a file to its last
+SETTINGS_WRITE_S = 0.05  # from the first hint of a write to the last
 REPLACEMENT_POLL_S = 0.5
 OLD_TABLES_GRACE_S = 5.0
 Result = TypeVar("Result")
@@ -80,8 +80,8 @@ Result = TypeVar("Result")
 class IndexRegistry:
     """Starts and stops indexes at run time. For one event loop.
 
-    `lookup` selects among the indexes, `config` has their settings, `commits` tells subscribers of
-    their commits, `notifier` of any change.
+    `lookup` selects among the indexes, `config` has their settings, `commits` tells subscribers about
+    commits, `notifier` about any change.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class IndexRegistry:
         self.lookup = IndexLookup(self._indexes)
         self.commits = CommitFeed()  # a commit is published after its hook has ended
         self.notifier = ChangeNotifier()
-        # Indexes are added and removed one at a time. A change of settings waits for files of its
-        # index that are under way, which may take a model server minutes: it holds only the lock of
-        # that index, which is taken before this one.
+        # Indexes are added and removed one at a time. A change of settings waits for the files of its
+        # index that are in flight; with a model server this may take minutes. Such a change holds only
+        # the lock of its index. That lock is always taken before this one.
         self._lock = anyio.Lock()
         self._changes: set[asyncio.Task[Any]] = set()  # under way, see `_run_shielded`
         # Separate from the threads of requests: a file system that hangs blocks its threads.
@@ -170,7 +170,7 @@ class IndexRegistry:
     async def _add(
         self, path: bytes, name: str | None, topics: tuple[str, ...]
     ) -> tuple[RunningIndex, bool]:
-        # before the lock is taken: this may hang
+        # these two may hang, so they run before the lock is taken
         root = await self._add_threads.run(check_root, path, self._state_dir)
         settings = await self._add_threads.run(read_index_settings, root, self.config.loaded)
         async with self._lock:
@@ -200,7 +200,7 @@ class IndexRegistry:
             index.note_change(("topics",), 0)
 
     def follow(self, schemas: Sequence[str], max_chunks: int) -> FollowedIndexes:
-        """Follow the indexes of other daemons from now on, with so many chunks at most."""
+        """Follow the indexes of other daemons from now on, with at most `max_chunks` chunks."""
         parts = FollowingParts(
             db=self._db,
             loaded=lambda: self.config.loaded,
@@ -224,7 +224,7 @@ class IndexRegistry:
         return None if index is None else index.lexical
 
     def note_classic(self, name: str) -> None:
-        """Note that `classic` searches the words of an index: they are stored from now on."""
+        """Record that `classic` searches an index: its words are stored from now on."""
         index = self._indexes.get(name)
         if index is not None:
             index.classic_use.set()
@@ -239,9 +239,9 @@ class IndexRegistry:
             index.own_root.retry()
 
     async def remove(self, name: str) -> index_records.Counts:
-        """Stop an index and drop its tables; returns the counts of what was dropped.
+        """Stop an index and drop its tables; return the numbers of dropped files and chunks.
 
-        Raises `NotFound`, and the error of PostgreSQL if it does not answer or drops nothing; then
+        Raises `NotFound`, and PostgreSQL's error if the server does not answer or drops nothing; then
         nothing has changed.
         """
         return await self._run_shielded(self._remove(name))
@@ -295,9 +295,9 @@ class IndexRegistry:
             )
 
     async def recheck(self) -> None:
-        """Stop indexes that another embedder built, once the configured embedder is known.
+        """Stop indexes that another embedder built; call it once the configured embedder is known.
 
-        Until then they run on trust.
+        Until then these indexes run unchecked.
         """
         for name in [index.record.name for index in self.lookup.own()]:
             with suppress(NotFound):  # cleared meanwhile
@@ -330,7 +330,7 @@ class IndexRegistry:
 
     @asynccontextmanager
     async def _locked(self, name: str) -> AsyncIterator[RunningIndex]:
-        """Lock an own index, and adding and removing of indexes.
+        """Lock an own index, and the adding and removing of indexes.
 
         Raises `NotFound`, and `Refused` for an index of another daemon.
         """
@@ -343,7 +343,7 @@ class IndexRegistry:
                     return
 
     async def _run_shielded(self, change: Coroutine[Any, Any, Result]) -> Result:
-        """Run a change to its end, even if the caller is cancelled: half a change has no repair."""
+        """Run a change to its end, even if the caller is cancelled: half a change is not repaired."""
         task = asyncio.create_task(change)
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
@@ -352,7 +352,7 @@ class IndexRegistry:
     async def _release(self) -> None:
         """Release memory that all indexes share, once there is no index."""
         if not self._with_replacements():
-            await self.analyser.pool.replace_idle()  # which forgets their caches
+            await self.analyser.pool.replace_idle()  # new processes have empty caches
 
     def _with_replacements(self) -> tuple[RunningIndex, ...]:
         """Return indexes that answer, and the replacements that are being filled."""
@@ -364,7 +364,7 @@ class IndexRegistry:
         )
 
     def _by_queue(self, queue_name: str) -> RunningIndex | None:
-        """Return the index that the updater knows by this name."""
+        """Return the index with this name in the updater; None without one."""
         return next(
             (index for index in self._with_replacements() if index.queue_name == queue_name), None
         )
@@ -377,9 +377,9 @@ class IndexRegistry:
     ) -> RunningIndex:
         """Start an index and its replacement, unless the replacement has an old embedder as well.
 
-        `outdated_chunks` is the known count of outdated chunks: with it an index that was running starts
-        again also while PostgreSQL is away. Tasks get a context of their own: they outlive the
-        request that starts them, and so do their log records and spans.
+        If the caller knows the number of `outdated_chunks`, the index also starts while PostgreSQL is
+        away. Tasks get a context of their own, for their log records and spans: they outlive the
+        request that starts them.
         """
         return await asyncio.create_task(
             self._start_with_replacement(record, replacement, outdated_chunks), context=Context()
@@ -474,7 +474,7 @@ class IndexRegistry:
     # -- replacement by an index of another embedder
 
     async def _supervise_replacement(self, index: RunningIndex) -> None:
-        """Replace an index once its replacement is complete; ends also if that one is dropped."""
+        """Replace an index once its replacement is complete; end if the replacement is dropped."""
         with anyio.CancelScope() as scope:
             name = f"embedder of {index.record.name}"
             run = partial(self._await_replacement, index, scope)
@@ -487,12 +487,12 @@ class IndexRegistry:
                 async with index.lock, self._lock:
                     if index.replacement is replacement:
                         await self._replace(index, replacement)
-        # queries that are under way may still read the old tables
+        # running queries may still read the old tables
         await anyio.sleep(OLD_TABLES_GRACE_S)
         async with self._lock:
             await index_roles.drop_retired_indexes(self._db)
         scope.cancel()
-        await anyio.sleep_forever()  # until the cancellation arrives: a supervised task has no end
+        await anyio.sleep_forever()  # a supervised task must not return: wait for the cancellation
 
     async def _replace(self, index: RunningIndex, replacement: RunningIndex) -> None:
         promoted = await index_roles.promote_index(self._db, index.record, replacement.record)
@@ -508,7 +508,7 @@ class IndexRegistry:
         await index.lexical.delete()
         await index.graph.free_memory()
         self.removals.note()
-        # no commit has brought the promoted generation
+        # no commit announces the generation of the promotion
         await replacement.lexical.apply(Commit(promoted.name, promoted.generation, ()))
 
     async def _abandon(self, index: RunningIndex) -> None:
@@ -560,7 +560,7 @@ class IndexRegistry:
     async def _refresh(self, index: RunningIndex, *, force: bool = False) -> None:
         async with index.lock:
             if self._by_queue(index.queue_name) is index and index.error is None:
-                if force:  # empty stamps stay if this fails, so that it is tried again
+                if force:  # if this fails, the empty stamps stay and cause another try
                     index.settings = replace(index.settings, stamps=())
                 if not force or await index.has_changed_settings(FILE_SYSTEM_TIMEOUT_S):
                     with suppress(CocoSearchError):

@@ -31,7 +31,7 @@ FILLING_WORDS = "words for the profile classic are being stored; until then it r
 class RunningIndex:
     """One index, with its root, its indexes in memory and its effective settings.
 
-    An index of another daemon has a `FollowedRoot`, and needs no task but those of its memory.
+    An index of another daemon has a `FollowedRoot`, and only the tasks of its indexes in memory.
 
     `error` is the error of an index that is listed but not run: another embedder built it, or it
     could not be started. `record.generation` follows the commits. `record.topics` are the
@@ -46,11 +46,11 @@ class RunningIndex:
     error: CocoSearchError | None = None
     explicit_topics: tuple[str, ...] = ()
     settings: IndexSettings = field(default_factory=IndexSettings)
-    # chunks that were written before the newest columns existed, when they were counted last
+    # chunks from before the newest columns existed, as of the last count
     outdated_chunks: int = 0
     notice: str = ""  # about the last change of settings
     notice_at: float = 0.0
-    # its name in the updater, which stays when it takes the place, and the name, of another index
+    # The name in the updater. It stays when this index replaces another and takes over its name.
     queue_name: str = ""
     # the replacement that is being filled with another embedder
     replacement: "RunningIndex | None" = None
@@ -79,17 +79,17 @@ class RunningIndex:
 
     @property
     def host(self) -> str:
-        """The host of the daemon that owns a followed index; "" for an own one."""
+        """The host of the daemon that owns a followed index; "" for an own index."""
         return self.root.owner.host if isinstance(self.root, FollowedRoot) else ""
 
     @property
     def root_text(self) -> str:
-        """The root for people: of a followed index with its host, so that it is no path here."""
+        """The root for people. A followed index has its host in front: its root is no path here."""
         root = os.fsdecode(self.record.root)
         return f"{self.host or '?'}:{root}" if self.record.is_followed else root
 
     def check_owned(self) -> None:
-        """Raise `Refused` for a followed index, with its owner: only that one changes it."""
+        """Raise `Refused` with the owner for a followed index: only the owner changes it."""
         if isinstance(self.root, FollowedRoot):
             raise self.root.owner.refusal()
 
@@ -112,9 +112,9 @@ class RunningIndex:
         return report
 
     def sync_at_once(self, outside: OutsideStamps | None = None) -> Freshness | None:
-        """Return how fresh the index is where nothing has to be waited for, else None.
+        """Return the freshness of the index if there is nothing to wait for, else None.
 
-        `outside` has what was read for other roots since the question came.
+        `outside` has stamps that were read for other roots since the question came.
         """
         if self.error is not None or isinstance(self.root, FollowedRoot):
             return None

@@ -1,1 +1,1 @@
-"""Followed indexes: those of other daemons on the same PostgreSQL, read without their disks."""
+"""Followed indexes: indexes of other daemons on the same PostgreSQL, read without their disks."""

@@ -1,4 +1,4 @@
-"""A bound of the memory that followed indexes take, in chunks."""
+"""A bound on the memory of followed indexes, in chunks."""
 
 from cocosearchd.errors import Refused
 
@@ -14,7 +14,7 @@ class ChunkBudget:
         self._taken: dict[tuple[str, int], int] = {}
 
     def check(self, name: str, chunks: int) -> None:
-        """Raise `Refused` if an index of so many chunks does not fit."""
+        """Raise `Refused` if an index with this number of chunks does not fit."""
         room = max(0, self._limit - sum(self._taken.values()))
         if chunks > room:
             raise Refused(
@@ -24,14 +24,14 @@ class ChunkBudget:
             )
 
     def take(self, key: tuple[str, int], chunks: int) -> None:
-        """Count the chunks of an index; `key` is that of its record."""
+        """Count the chunks of an index; `key` is its record's key."""
         self._taken[key] = chunks
 
     def free(self, key: tuple[str, int]) -> None:
-        """Count an index no more."""
+        """Stop counting an index."""
         self._taken.pop(key, None)
 
 
 def describe_memory(chunks: int) -> str:
-    """Estimate the memory of so many chunks, for people."""
+    """Return a text with the estimated memory of a number of chunks."""
     return f"about {max(1, chunks * CHUNK_BYTES // 1_000_000):,} MB"

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class FollowedIndexes:
-    """Follows schemas; `by_name` are their indexes, which other classes only read."""
+    """Follows schemas; `by_name` has their indexes. Other classes only read it."""
 
     def __init__(self, schemas: Sequence[str], parts: FollowingParts) -> None:
         self.by_name: dict[str, RunningIndex] = {}

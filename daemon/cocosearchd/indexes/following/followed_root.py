@@ -1,4 +1,4 @@
-"""The root of a followed index: on the disk of another host, known by its rows and its owner."""
+"""The root of a followed index: it is on another host, and known only by its rows and its owner."""
 
 import anyio
 
@@ -14,7 +14,7 @@ OWNER_RETRY_S = 0.05  # between questions to an owner that is behind its disk
 
 
 class OwnerExclusions:
-    """Why files are not in a followed index: only its owner knows its rules."""
+    """Answers why files are not in a followed index: only its owner knows its rules."""
 
     def __init__(self, owner: IndexOwner) -> None:
         self._owner = owner
@@ -40,10 +40,10 @@ class FollowedRoot:
         self.changes = ChangeLog()
         self.changes.begin_epoch()
         self._seq = 0
-        self.memory = ""  # an estimate of what the rows take in memory, for people
+        self.memory = ""  # a text with the estimated memory of the rows
         self.is_read = False  # all rows are in memory
-        self.precise_uses = (0, 0)  # their state when they were looked at last
-        self.trouble: str | None = None  # why the owner is not followed as it should be
+        self.precise_uses = (0, 0)  # their state at the last check
+        self.trouble: str | None = None  # why the owner cannot be followed properly
 
     def record_commit(self, commit: Commit) -> None:
         """Record the paths of an applied commit."""
@@ -51,14 +51,14 @@ class FollowedRoot:
         self.changes.record(self._seq, commit.paths)
 
     def clock(self) -> Clock:
-        """Return how far the index is: a count of applied commits."""
+        """Return the clock of the index: it counts applied commits."""
         return Clock(self.changes.epoch, self._seq)
 
     def suspect(self, paths: object) -> None:
-        """Ignore files that an answer has seen changed: none is read here."""
+        """Ignore files that an answer has seen changed: no file is read here."""
 
     async def sync(self, timeout_s: float) -> Freshness:
-        """Ask the owner, and apply all that it has committed; fresh only if it says so."""
+        """Ask the owner, and apply all its commits; the answer is fresh only if the owner says so."""
         stale = self.owner.silence()
         with anyio.move_on_after(timeout_s):
             while True:
@@ -72,7 +72,7 @@ class FollowedRoot:
         return Freshness(self.clock(), stale)
 
     async def _compare(self) -> StaleReason | None:
-        """Return why the rows may not be as the disk was when this began."""
+        """Return why the rows may differ from the disk at the time of the call; None if they do not."""
         try:
             publication = await self.owner.ask()
             if publication is None:
@@ -86,7 +86,7 @@ class FollowedRoot:
         return None
 
     def freshness(self) -> Freshness:
-        """Say how old the rows may be, without waiting: never known to be fresh."""
+        """Say without waiting how old the rows may be: the answer is never fresh."""
         return Freshness(self.clock(), self.owner.not_asked())
 
     def status(self) -> RootStatus:

@@ -1,4 +1,4 @@
-"""The rows of a followed index: finds the files that changed, and has them applied as a commit."""
+"""The rows of a followed index: finds the changed files, and has them applied as a commit."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,9 +12,9 @@ ApplyCommit = Callable[[Commit], Awaitable[None]]
 
 
 class FollowedRows:
-    """Compares the files of an index with those of its last look, by their generations.
+    """Compares the files of an index with those of the last check, by their generations.
 
-    It has the path and the generation of each file in memory: some 150 bytes a file.
+    It keeps the path and the generation of each file in memory: about 150 bytes for each file.
     """
 
     def __init__(self, db: Database, record: IndexRecord, apply: ApplyCommit) -> None:
@@ -26,17 +26,17 @@ class FollowedRows:
         self._unapplied: dict[str, None] = {}
         self._read_generation = -1
         self._table: int | None = None
-        self.is_replaced = False  # other rows have taken the place of those that were read
-        self.generation = -1  # all changes up to it are applied
+        self.is_replaced = False  # the table has other rows than those that were read
+        self.generation = -1  # all changes up to this generation are applied
         self._catch_ups = CoalescedCalls(self._catch_up)
 
     @property
     def file_count(self) -> int:
-        """The number of files, also of those that are not searched."""
+        """The number of files, including files that are not searched."""
         return len(self._generations)
 
     async def start(self) -> None:
-        """Read the generations of all files: what is built from now on has them."""
+        """Read the generations of all files: later reads of rows have at least these."""
         await self._read()
         self._unapplied.clear()
         self.generation = self._read_generation
@@ -44,8 +44,8 @@ class FollowedRows:
     async def catch_up(self) -> int:
         """Apply every change that was committed before this call; returns the generation.
 
-        Raises `NotFound`, also for an index whose rows were replaced by those of a backup, and
-        `StoreUnavailable`.
+        Raises `StoreUnavailable`, and `NotFound`, which includes an index with rows restored from a
+        backup.
         """
         return await self._catch_ups.run()
 
@@ -59,7 +59,7 @@ class FollowedRows:
         return self.generation
 
     async def _read(self) -> None:
-        """Find the files that changed since the last look, and those that are gone."""
+        """Find the files that have changed or gone since the last check."""
         generation, table = await rows_state(self._db, self._record)
         if self._table is None:
             self._table = table
@@ -72,7 +72,7 @@ class FollowedRows:
         gone = set[str]()
         self._generations |= changes.generations
         if len(self._generations) != changes.file_count:
-            # Read a moment later: what is gone by then may as well be applied now.
+            # Read a moment later: a file that is gone by then may be applied now too.
             gone = self._generations.keys() - await all_paths(self._db, self._record)
         for path in gone:
             del self._generations[path]

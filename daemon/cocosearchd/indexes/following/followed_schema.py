@@ -1,4 +1,4 @@
-"""Follows one schema: its indexes come and go, and their rows change, as its daemon commits."""
+"""Follows one schema: adds and drops its indexes, and applies the commits of its daemon."""
 
 import hashlib
 import logging
@@ -37,16 +37,17 @@ from cocosearchd.store.precise_use_rows import precise_use_state
 
 log = logging.getLogger(__name__)
 
-COMMIT_POLL_S = 0.5  # a commit is found within it; two reads of some 0.3 ms
-ERROR_POLL_S = 2.0  # between looks at a schema that cannot be followed
-REGISTRY_S = 5.0  # between looks for another host, version or database
-# To catch up costs in proportion to the files, so it takes at most a fifth of the time.
+COMMIT_POLL_S = 0.5  # a commit is found within this time, by two reads of about 0.3 ms
+ERROR_POLL_S = 2.0  # between checks of a schema that cannot be followed
+REGISTRY_S = 5.0  # between checks for another host, version or database
+# Catching up takes time in proportion to the files. A rest of this many times its length follows, so
+# it takes at most a fifth of the time.
 REST_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FollowingParts:
-    """All that schemas share. `is_taken` tells whether this daemon has an own index of a name."""
+    """The objects that schemas share. `is_taken` tells whether this daemon itself uses a name."""
 
     db: Database
     loaded: Callable[[], LoadedSettings]
@@ -61,7 +62,7 @@ class FollowingParts:
 
 
 class FollowedSchema:
-    """Follows the daemon of one schema; `run` is supervised. `error` says why it cannot."""
+    """Follows the daemon of one schema; `run` is supervised. `error` is why this is impossible now."""
 
     def __init__(
         self, schema: str, parts: FollowingParts, indexes: dict[str, RunningIndex]
@@ -85,9 +86,9 @@ class FollowedSchema:
                 await (self._check_registry() if is_due else self._poll())
                 checked_at = began if is_due else checked_at
             except StoreUnavailable:
-                self._registry = None  # questions say so; another server may come back
+                self._registry = None  # questions report it; a different server may come back
             except CocoSearchError as error:
-                checked_at = None  # the registry says more about a failed poll
+                checked_at = None  # check the registry next: it explains a failed poll better
                 if is_due:
                     self._fail(error)
             pause_s = COMMIT_POLL_S if self.error is None else ERROR_POLL_S
@@ -112,7 +113,7 @@ class FollowedSchema:
             await (self._check(index) if _is_admitted(index) else self._admit(index))
 
     async def _check(self, index: RunningIndex) -> None:
-        """Follow what makes no generation: imported uses; and count the chunks that there are."""
+        """Notice imported uses, which change no generation, and count the present chunks."""
         root = _root(index)
         if index.lexical.warm:
             self._parts.budget.take(index.record.key, index.lexical.sizes()["chunks"])
@@ -132,7 +133,7 @@ class FollowedSchema:
             await self._follow(records, generations)
 
     def _generations(self) -> dict[int, int]:
-        """Return the generations that are applied, by number of index."""
+        """Return the applied generations, by index number."""
         return {number: _root(index).rows.generation for number, index in self._followed.items()}
 
     async def _follow(
@@ -140,8 +141,8 @@ class FollowedSchema:
     ) -> None:
         """Take new indexes, drop those that are gone, and apply the commits of the others.
 
-        `generations` are from before the records were read: a record of an earlier one is from an
-        older database.
+        `generations` were applied before the records were read: a record with a smaller generation
+        comes from an older database.
         """
         current = {record.number: record for record in records}
         await self._drop(
@@ -166,11 +167,11 @@ class FollowedSchema:
         index.record = replace(index.record, topics=record.topics)
         root.is_read = index.lexical.warm
         if record.generation != root.rows.generation:
-            with suppress(NotFound):  # cleared meanwhile: the next look drops it
+            with suppress(NotFound):  # cleared meanwhile: the next poll drops it
                 await root.rows.catch_up()
 
     async def _take(self, record: IndexRecord) -> None:
-        """List an index, and begin to follow it if it can be."""
+        """List an index, and begin to follow it if that is possible."""
         assert self._registry is not None
         assert self._channel is not None
         owner = IndexOwner(self._parts.db, record, self._channel, self._registry.host)
@@ -276,7 +277,7 @@ class FollowedSchema:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about what cannot be followed now, without the indexes that are listed."""
+        """Sentences about indexes and schemas that cannot be followed now, except listed indexes."""
         unlisted = [
             index.error
             for index in self._followed.values()

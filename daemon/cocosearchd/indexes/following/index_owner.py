@@ -1,4 +1,4 @@
-"""The owner of a followed index: the daemon that sees its disk, asked whether rows equal it."""
+"""The owner of a followed index: the daemon that sees the disk, and is asked if the rows equal it."""
 
 import time
 
@@ -11,14 +11,14 @@ from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.publications import OwnerChannel, Publication, read_publication
 
-# The pauses between looks for the answer grow: an idle owner answers within some milliseconds.
+# The pauses between reads of the answer grow: an idle owner answers within a few milliseconds.
 FIRST_PAUSE_S = 0.002
 LAST_PAUSE_S = 0.05
 GROWTH = 1.3
-# An owner that has not answered by then may have ended, which its lock tells.
+# An owner that has not answered after this time may have ended: its lock shows that.
 OWNER_CHECK_S = 0.1
-# An owner that lives answers within `publisher.SYNC_S`, even if only why it is behind. One that
-# starts just now has not heard the question, and is asked again.
+# A living owner answers within `publisher.SYNC_S`, if only with the reason why it is behind. An owner
+# that is just starting has not heard the question, and is asked again.
 ANSWER_S = 1.5
 
 
@@ -30,7 +30,7 @@ class IndexOwner:
         self._record = record
         self._channel = channel
         self.host = host
-        self.is_running = True  # as far as the last question without an answer has shown
+        self.is_running = True  # as of the last question
         self._questions = CoalescedCalls(self._ask)
         self._clean_at: float | None = None  # by the monotonic clock of this daemon
 
@@ -88,7 +88,7 @@ class IndexOwner:
         return stale_reason("owner_not_asked", owner=self.description, clean=self.clean_text)
 
     def behind(self, publication: Publication) -> StaleReason:
-        """Say why the owner is not known to be as its disk."""
+        """Say why the owner's rows may differ from its disk."""
         return stale_reason("owner_behind", owner=self.description, reason=publication.stale_reason)
 
     @property

@@ -1,4 +1,4 @@
-"""The owner's side of following: questions of followers are answered by publications."""
+"""The owner's side of following: answers the questions of followers by publications."""
 
 import logging
 import socket
@@ -17,9 +17,9 @@ from cocosearchd.store.following.publications import open_questions, publish, re
 
 log = logging.getLogger(__name__)
 
-# The time for which a comparison waits: after it, a follower learns why the index is behind.
+# The longest wait of a comparison: after this time a follower learns why the index is behind.
 SYNC_S = 1.0
-# The shortest time between two publications of an index: one row each, which dies with the next.
+# The shortest time between two publications of an index. Each leaves one dead row.
 REST_S = 0.01
 SESSION_RETRY_S = 1.0  # after a lost session
 
@@ -30,7 +30,7 @@ class Publisher:
     """Publishes when an index equals its disk, whenever a follower asks. `run` is supervised."""
 
     def __init__(self, db: Database, lookup: IndexLookup, wait: WaitForChanges) -> None:
-        """`wait` waits so many seconds for the pending changes of an index."""
+        """`wait` waits for the pending changes of an index, at most the given number of seconds."""
         self._db = db
         self._lookup = lookup
         self._wait = wait
@@ -53,7 +53,7 @@ class Publisher:
                 self._note(number, tasks)
 
     def _note(self, number: int, tasks: TaskGroup) -> None:
-        """Note a question. Those that come while an answer is made share the next one."""
+        """Record a question. Questions that come during an answer share the next answer."""
         if self._find(number) is None:
             return
         if number not in self._asked:
@@ -79,7 +79,7 @@ class Publisher:
     async def _publish(self, index: RunningIndex) -> None:
         record = index.record
         try:
-            # Before the comparison, which so covers every change before this moment.
+            # Read before the comparison, which then covers every change before this moment.
             begun = await read_moment(self._db)
             freshness = await self._wait(index, SYNC_S)
             code, reason = freshness.code, freshness.reason
