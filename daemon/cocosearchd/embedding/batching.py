@@ -1,4 +1,4 @@
-"""Embeds many texts in batches, so that a bad text costs its own vector and no other."""
+"""Embeds many texts in batches; a bad text loses only its own vector."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,12 +10,12 @@ from cocosearchd.errors import EmbedderUnavailable
 
 log = logging.getLogger(__name__)
 
-# In characters. A shorter text that is refused is not cut further: its length is not the cause.
+# In characters. A refused text below this length is not cut further: its length is not the cause.
 SHORTEST_CUT = 400
 PROBE = "probe"
 
-# Embeds texts, a row each. Raises `BatchRefused` for the list as a whole, `EmbedderUnavailable` if
-# no text would be accepted.
+# Embeds texts into one row each. Raises `BatchRefused` if the list as a whole is refused,
+# `EmbedderUnavailable` if any text would be refused.
 EmbedBatch = Callable[[Sequence[str]], Awaitable[Vectors]]
 
 
@@ -28,8 +28,8 @@ async def embed_all(
 ) -> Vectors:
     """Embed texts: shape ``(len(texts), dimension)``, L2-normalised.
 
-    A blank text, or one that is refused by itself, gets a zero row. Raises `EmbedderUnavailable`
-    when not even a harmless text is accepted.
+    A blank text gets a zero row, and so does a text that is refused alone. Raises
+    `EmbedderUnavailable` if not even a harmless text is accepted.
     """
     vectors = np.zeros((len(texts), dimension), dtype=np.float32)
     nonblank = [number for number, text in enumerate(texts) if text.strip()]
@@ -46,7 +46,7 @@ async def embed_by_length(
 ) -> Vectors:
     """Embed texts as `embed_all` does, in batches of similar length.
 
-    Each text of a batch costs a local model as much as the longest of the batch.
+    In a local model, each text of a batch takes as much time as the longest text of the batch.
     """
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     vectors = np.empty((len(texts), dimension), dtype=np.float32)
@@ -71,7 +71,7 @@ async def _embed_or_split(texts: list[str], dimension: int, embed: EmbedBatch) -
 async def _require_harmless_text(dimension: int, embed: EmbedBatch, refusal: BatchRefused) -> None:
     """Raise `EmbedderUnavailable` if not even a harmless text is accepted.
 
-    Without this check, a model that is out of order would cost every text its vector, one by one.
+    Without this check, every text would lose its vector if the model is out of order.
     """
     try:
         check_vectors(await embed([PROBE]), 1, dimension)
@@ -85,7 +85,7 @@ async def _require_harmless_text(dimension: int, embed: EmbedBatch, refusal: Bat
 async def _embed_shorter(
     text: str, dimension: int, embed: EmbedBatch, refusal: BatchRefused
 ) -> Vectors:
-    """Embed the longest half, quarter, … of a refused text that is accepted.
+    """Embed the longest accepted part of a refused text: its first half, quarter and so on.
 
     A short text that is refused gets a zero row.
     """

@@ -29,7 +29,7 @@ class ReuseCounters:
 class CachingEmbedder:
     """Implements `Embedder` over another one.
 
-    Documents are cached as they are stored, as float16: on disk, else the last ones in memory.
+    Vectors of documents are cached as float16, as they are stored: on disk, else the last in memory.
     Queries are not cached.
     """
 
@@ -56,8 +56,8 @@ class CachingEmbedder:
     ) -> "CachingEmbedder":
         """Use the cache file of this embedder in `folder`.
 
-        There is no cache for 0 bytes, which removes its file, or where the file cannot be opened.
-        Then the vectors of the last `recent_texts` texts are cached in memory.
+        A limit of 0 bytes removes the file. Without a file, also if it cannot be opened, the vectors
+        of the last `recent_texts` texts are cached in memory.
         """
         cache = None
         path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"

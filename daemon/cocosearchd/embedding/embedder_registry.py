@@ -1,7 +1,7 @@
-"""Embedders by fingerprint: the configured one, and those of indexes that older settings made.
+"""Embedders by fingerprint: the configured embedder, and those of indexes with older settings.
 
-Importing this module is cheap, as with `factory`: the catalogue, with its HTTP client, is loaded
-when it is needed.
+Importing this module is cheap, like importing `factory`: the catalogue, with its HTTP client, is
+loaded when it is needed.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class EmbedderRegistry:
         self._previous: dict[Pairs, LazyEmbedder] = {}
 
     def get(self, pairs: Pairs) -> LazyEmbedder:
-        """Return the embedder of such vectors; its calls raise `EmbedderUnavailable` without one.
+        """Return the embedder with this fingerprint; without one, calls raise `EmbedderUnavailable`.
 
         Until the configured embedder has been reached, it is recognised by its provider alone.
         """
@@ -83,7 +83,7 @@ class EmbedderRegistry:
         return models
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all embedders."""
         for embedder in (self.configured, *self._previous.values()):
             await embedder.aclose()
 
@@ -95,7 +95,7 @@ class EmbedderRegistry:
         settings = settings_for(self._settings, pairs)
         is_other = values["provider"] != self._settings.provider
         if is_other and not settings.url and PROVIDERS[values["provider"]].has_public_default:
-            # It may have been on this machine.
+            # Its server may have been on this machine: its texts must not go to the internet.
             raise EmbedderUnavailable(
                 f"{label} is not asked: where its server was is not in the settings any more"
             )
@@ -133,7 +133,7 @@ def settings_for(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
 
 
 def _has_present_url(settings: EmbedderSettings, provider: Provider) -> bool:
-    """Return whether `embedder.url` is that of this provider's server.
+    """Return whether `embedder.url` is the URL of this provider's server.
 
     If the configured provider has no server, an earlier provider with a public default may have
     set the URL.

@@ -1,7 +1,7 @@
-"""Opens embedders: a table of providers, and a check that the model keeps its promises.
+"""Opens embedders: a table of providers, and a check of the opened model against the settings.
 
-Importing this module is cheap. A provider's module, with its client library, is loaded only when
-the provider is chosen; so the table has names, and `importlib` loads them.
+Importing this module is cheap. A provider's module, with its client library, is loaded only when the
+provider is chosen: the table has the names of modules, and `importlib` loads them.
 """
 
 import importlib
@@ -35,7 +35,7 @@ PROVIDERS: dict[Provider, ProviderEntry] = {
 
 
 def query_timeout_s(settings: EmbedderSettings) -> float | None:
-    """Return how long a query waits for its vector, in seconds.
+    """Return the longest wait of a query for its vector, in seconds.
 
     None: no limit, for a model in this process.
     """
@@ -57,8 +57,8 @@ async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedd
     """Open the embedder that the settings name, and probe it once; its fingerprint is complete.
 
     `api_key` is for providers that need one; the caller reads it from the environment variable that
-    the settings name. Raises `EmbedderUnavailable` when the model does not answer (wait and try
-    again), `BadSettings` when it never can.
+    the settings name. Raises `EmbedderUnavailable` if the model does not answer (wait and try again),
+    and `BadSettings` if it never can answer with these settings.
     """
     provider = PROVIDERS[settings.provider]
     try:

@@ -1,4 +1,4 @@
-"""An embedder that is opened at first use, and again after a pause when that failed.
+"""An embedder that is opened at its first use; after a failure it is opened again after a pause.
 
 The daemon starts, watches files and searches words while a model server is down; once the server
 is back, vectors work without a restart.
@@ -20,8 +20,8 @@ OPEN_RETRY_S = 2.0
 # The time for which a failure counts. A server whose requests cost money is not asked again before
 # a caller needs a vector.
 FAILURE_TTL_S = 60.0
-# The timeout of a query while earlier ones are still unanswered, and the limit of these. They go
-# on in the background, since a model may be loading.
+# The timeout of a query while earlier queries are still unanswered, and the limit of unanswered
+# queries. They go on in the background: a model may be loading.
 BUSY_TIMEOUT_S = 0.25
 PENDING_LIMIT = 4
 
@@ -51,14 +51,14 @@ class LazyEmbedder:
 
     @property
     def error(self) -> EmbedderUnavailable | None:
-        """The reason why the embedder is not open; None when it is."""
+        """The reason why the embedder is not open; None if it is open."""
         return self._error if self._embedder is None else None
 
     async def ping(self) -> None:
         """Ask whether the model answers, at no cost. Raises `EmbedderUnavailable`.
 
-        The failure of the last call counts too, until a call succeeds, or for `FAILURE_TTL_S` where
-        a request costs money.
+        The failure of the last call counts too: until a call succeeds, and for at most
+        `FAILURE_TTL_S`.
         """
         if self._embedder is None:
             raise self._error
@@ -79,8 +79,8 @@ class LazyEmbedder:
     async def open(self) -> Embedder:
         """Return the embedder; open it now if needed.
 
-        Raises `EmbedderUnavailable`, at once within `OPEN_RETRY_S` of a failure, and `BadSettings` where
-        the settings cannot work, which a server that starts late reveals late.
+        Raises `EmbedderUnavailable`; within `OPEN_RETRY_S` of a failure it does so at once. Raises
+        `BadSettings` if the settings cannot work: a server that starts late may show this late.
         """
         async with self._opening:
             if self._embedder is None:

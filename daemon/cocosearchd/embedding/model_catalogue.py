@@ -1,4 +1,4 @@
-"""Lists the models that could be used here: shipped, installed, on a server, or missing and why."""
+"""Lists the models that could be used here: shipped, installed, on a server, or why one is missing."""
 
 import asyncio
 import importlib.util

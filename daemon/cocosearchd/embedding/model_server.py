@@ -12,10 +12,10 @@ from cocosearchd.runtime.masking import find_secrets, mask_address, mask_secrets
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether a URL points at this machine.
+    """Return whether a URL points at this machine.
 
-    Then the environment's proxies, which are for the network, are not used. True for `localhost`
-    and loopback addresses; the scheme may be missing. Names are not resolved.
+    Requests to this machine do not use the environment's proxies. True for `localhost` and loopback
+    addresses; the scheme may be missing. Names are not resolved.
     """
     host = urllib.parse.urlsplit(url if "//" in url else f"//{url}").hostname or ""
     try:

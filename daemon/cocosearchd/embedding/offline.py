@@ -1,7 +1,7 @@
-"""An embedder that has its fingerprint before its server is reached, from the record of an index.
+"""An embedder that knows its fingerprint from the record of an index, before its server answers.
 
-A file whose content is stored needs no vector, nor does a deleted one: so an index is updated while
-its model server is down, and only new texts wait for it.
+A file with stored content needs no new vector, and neither does a deleted file. An index is therefore
+updated while its model server is down: only new texts wait for the server.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +18,7 @@ _BOOLEANS = {"True": True, "False": False}
 class OfflineEmbedder:
     """Implements `Embedder` over an embedder that is opened for each call.
 
-    It must have the promised fingerprint.
+    The opened embedder must have the promised fingerprint.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OfflineEmbedder:
 
 
 def fingerprint_from_pairs(pairs: Pairs) -> EmbedderFingerprint | None:
-    """Build the fingerprint with these pairs; None if another version wrote others."""
+    """Build the fingerprint with these pairs; None for pairs of another version."""
     values: dict[str, Any] = dict(pairs)
     try:
         values |= {name: int(values[name]) for name in _INTEGERS}

@@ -1,4 +1,4 @@
-"""Caches vectors by their text: in a file for each embedder, or the last ones in memory.
+"""Caches vectors by their text: in a file for each embedder, or the last vectors in memory.
 
 All indexes share the file: branches, worktrees and copies of a project have the same texts.
 """
@@ -38,7 +38,7 @@ class VectorCache(DiskCache):
 
 
 class RecentVectors:
-    """The vectors of the last texts: those of the other chunks of a file that is saved repeatedly."""
+    """The vectors of the last texts, for the unchanged chunks of a file that is saved repeatedly."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -53,7 +53,7 @@ class RecentVectors:
         return cached
 
     def put_vectors(self, vectors: Mapping[bytes, Float16Vector]) -> None:
-        """Cache vectors by key in place of those that were not looked up for the longest time."""
+        """Cache vectors by key; they replace the least recently used vectors."""
         self._vectors |= vectors
         excess = max(0, len(self._vectors) - self._limit)
         for key in list(islice(self._vectors, excess)):

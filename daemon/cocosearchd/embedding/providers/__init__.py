@@ -1,1 +1,1 @@
-"""One module a way to compute vectors; `factory` opens them by name."""
+"""Providers of vectors, one module each; `factory` opens them by name."""

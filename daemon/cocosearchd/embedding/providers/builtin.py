@@ -28,7 +28,7 @@ class BuiltinEmbedder:
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `base.Embedder`.
 
-        Blocks for about 0.1 ms of CPU a kilobyte: less than a thread costs.
+        Blocks for about 0.1 ms of CPU per kilobyte: less than a thread costs.
         """
         return self.documents(texts)
 
@@ -39,7 +39,7 @@ class BuiltinEmbedder:
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`.
 
-        All words of a query weigh alike; in a document those of the header weigh more.
+        All words of a query have equal weights; in a document, words of the header weigh more.
         """
         row: Vectors = self._encoder.queries([text])[0]
         return row

@@ -82,7 +82,7 @@ class OllamaEmbedder:
             )
 
     async def ping(self, *, prove: bool) -> bool:
-        """See `base.Pingable`: requests the list of models, which shows changed weights too."""
+        """See `base.Pingable`: requests the list of models, which also shows changed weights."""
         await (self.embed_query(PROBE) if prove else self._require_same_weights())
         return prove
 
@@ -177,7 +177,7 @@ async def _request_vectors(
     """
     url = settings.url or settings.ollama_url
     try:
-        # httpx's timeout is per byte, and an answer may drip for ever.
+        # httpx's timeout restarts with each byte, and an answer may arrive byte by byte for ever.
         async with asyncio.timeout(settings.timeout_s):
             reply = await client.embed(
                 model,
@@ -210,7 +210,7 @@ def _vectors(rows: Sequence[Sequence[float]], count: int) -> Vectors:
 def _refused(
     model: str, url: str, error: ollama.ResponseError
 ) -> BatchRefused | EmbedderUnavailable:
-    """Make the error for a status, since the texts differ between versions."""
+    """Make the error by the status code: the texts of errors differ between versions."""
     if error.status_code == httpx.codes.NOT_FOUND:
         return _missing(model)
     reason = redact(str(error), url)

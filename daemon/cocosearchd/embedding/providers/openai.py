@@ -28,11 +28,10 @@ from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "text-embedding-3-small"
-# Rate limits are the normal way of such servers to ask for a pause. Longer ones are left to the
-# caller.
+# Such servers normally ask for a pause by rate limits. Longer pauses are left to the caller.
 PAUSES_S = (0.5, 1.0, 2.0)
 LONGEST_PAUSE_S = 20.0
-USED_S = 60.0  # for so long after a query, a remote server is checked
+USED_S = 60.0  # a remote server is checked for this time after a query
 
 
 class OpenAIEmbedder:
@@ -109,7 +108,7 @@ class OpenAIEmbedder:
 async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedder:
     """Embed a word, to learn the dimension.
 
-    Such servers have no revision: the model's name replaces it.
+    Such servers have no revision: the model's name has to suffice.
 
     Raises `EmbedderUnavailable`, and `BadSettings` for a request that no server can be sent.
     """
@@ -156,7 +155,7 @@ async def _request_vectors(
     texts: list[str],
     pauses_s: Sequence[float],
 ) -> Vectors:
-    """Send a request, again after a pause while the answer is 429.
+    """Send a request; while the answer is 429, send it again after a pause.
 
     Raises `BatchRefused`, `EmbedderUnavailable`.
     """
@@ -166,7 +165,7 @@ async def _request_vectors(
     url = str(client.base_url)
     for pause_s in (*pauses_s, None):
         try:
-            # httpx's timeout is per byte, and an answer may drip for ever.
+            # httpx's timeout restarts with each byte, and an answer may arrive byte by byte for ever.
             async with asyncio.timeout(settings.timeout_s):
                 reply = await client.post("/embeddings", json=body)
         except (httpx.HTTPError, TimeoutError) as error:

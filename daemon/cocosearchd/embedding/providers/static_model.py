@@ -2,14 +2,14 @@
 
 NumPy only, one thread.
 
-A document is a header line and a body. The name of a chunk says more than its content, so the
-header has a fixed share of the body's weight, however long the body is. In the header the path, up
-to the first blank, weighs less than the names after it.
+A document is a header line and a body. The names of a chunk say more than its content: the header
+therefore has a fixed share of the body's weight, for a body of any length. In the header, the path
+(up to the first blank) weighs less than the names after it.
 
 Files of a model `NAME` in a directory, all made by `training`:
 - `NAME.json`: version, dimension, `TermWeights`, buckets and the SHA-256 over the weights and the
   other three files, in this order;
-- `NAME.words`: a known word a line; the number of the line is its row;
+- `NAME.words`: one word per line; the number of the line is the row of the word;
 - `NAME.rows.npy`: int8 ``(words + buckets, dimension)``, mapped, not read: it stays in the page
   cache;
 - `NAME.scales.npy`: float32 ``(words + buckets,)``; a row's vector is row x scale.
@@ -35,10 +35,10 @@ from cocosearchd.errors import EmbedderUnavailable
 PARTS = (".words", ".rows.npy", ".scales.npy")
 # ASCII characters that are no letters or digits become blanks.
 _BLANKS = bytes(code if code > 127 or chr(code).isalnum() else ord(" ") for code in range(256))
-# Limits of the caches, about 10 MB and 4 MB: identifiers repeat within a project, not for ever.
+# Limits of the caches, about 10 MB and 4 MB: identifiers repeat within a project, not in others.
 CACHED_RUNS = 60_000
 CACHED_UNKNOWN_WORDS = 4096
-# Bytes of a cached run. A longer one is a sentence without blanks, which seldom comes again.
+# Bytes of a cached run. A longer run is a sentence without blanks, which seldom repeats.
 LONGEST_CACHED_RUN = 64
 _BLOCK_TEXTS = 16  # the vectors of their words, about 1 MB, stay in a core's cache
 _BLOCK_WORDS = 64  # limited for the same reason
@@ -110,8 +110,8 @@ def model_digest(home: Path, name: str, weighing: TermWeights) -> str:
 def letter_runs(text: str) -> list[bytes]:
     """Split a text at the ASCII characters that are no letters or digits, in order, as UTF-8.
 
-    Words never extend beyond a run. Bytes are split four times as fast as characters that are not
-    ASCII.
+    Words never extend beyond a run. Splitting bytes is four times as fast as splitting text with
+    characters that are not ASCII.
     """
     return text.encode("utf-8", "surrogatepass").translate(_BLANKS).split()
 
@@ -136,11 +136,10 @@ class ComputedDict(dict[bytes, tuple[int, ...]]):
 
 
 class _UnknownWords:
-    """Words outside the vocabulary, numbered beyond the matrix as they appear, and their vectors.
+    """Words outside the vocabulary with their vectors; their numbers follow those of the matrix.
 
-    The vector of a word is the mean of its pieces' vectors, zero where the model has no pieces.
-    Vectors are computed when they are needed, many at a time: one by one they took a sixth of all
-    the time.
+    The vector of a word is the mean of its pieces' vectors; zero if the model has no pieces. Vectors
+    are computed when they are needed, many at a time: one by one took a sixth of all the time.
     """
 
     def __init__(self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors) -> None:
@@ -215,12 +214,12 @@ def _with_room(rows: Vectors, count: int) -> Vectors:
 class Encoder:
     """Turns texts into vectors with a model.
 
-    Caches the words of identifiers; not to be shared between threads.
+    Caches the words of identifiers; threads must not share it.
     """
 
     def __init__(self, model: StaticModel) -> None:
         self._model = model
-        # Plain arrays: the class of a mapped one costs more in each call than the call itself.
+        # Plain arrays: with the class of mapped arrays, each call costs more than twice as much.
         self._rows = np.asarray(model.rows)
         self._scales = np.asarray(model.scales)
         self._vocabulary = {word: number for number, word in enumerate(model.words)}
@@ -270,7 +269,7 @@ class Encoder:
     def _numbers(self, text: str) -> Iterable[int]:
         """Return the words in order, as numbers.
 
-        Half of all the time is spent here, so there is no Python loop inside.
+        Half of all the time is spent here, so this function has no Python loop.
         """
         return chain.from_iterable(map(self._runs.__getitem__, letter_runs(text)))
 
@@ -288,7 +287,7 @@ class Encoder:
     def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
         """Add to each row the vectors of its text's words.
 
-        All texts at once but for the last step, since calls of NumPy cost most.
+        All steps except the last handle all texts at once, because calls of NumPy cost most.
         """
         parts = [part for text in texts for part in text]
         sizes = [len(part) for part in parts]
@@ -325,7 +324,7 @@ class Encoder:
     def _forget(self) -> None:
         if len(self._runs) > CACHED_RUNS:
             self._runs.clear()
-        # Runs of vocabulary words stay, since their numbers are not reused.
+        # Runs of vocabulary words stay, because their numbers are not reused.
         for run in self._unknown_runs:
             self._runs.pop(run, None)
         self._unknown_runs.clear()

@@ -1,7 +1,6 @@
-"""Numbers the pieces of many words together, as `word_tokens.pieces` does of one word.
+"""Numbers the pieces of many words together, as `word_tokens.pieces` does for one word.
 
-Each piece costs a few operations of NumPy that all pieces share, in place of steps of the
-interpreter.
+All pieces share a few operations of NumPy. Separate pieces would cost steps of the interpreter each.
 """
 
 from collections.abc import Sequence

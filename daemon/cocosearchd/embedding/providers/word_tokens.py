@@ -1,8 +1,8 @@
 """Splits text into lower-case words, for the built-in model only.
 
-The weights in `data/` were trained on exactly this splitting, so it must not drift: a change here
-is a new version of the model. Therefore it is not `languages.identifiers`, which may improve at any
-time.
+The weights in `data/` were trained on exactly this splitting, so it must not change: a change here
+needs a new version of the model. That is why the model does not use `languages.identifiers`, which
+may improve at any time.
 """
 
 import re
@@ -15,7 +15,7 @@ from cocosearchd.forms.unicode_forms import stream_safe
 # digits, and runs of letters that are not ASCII.
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 PIECE_LENGTHS = (3, 4, 5)
-# Of a longer word only the beginning counts: it is a digest, or a run of letters without humps.
+# Only the beginning of a longer word counts: it is a digest, or a run of letters without humps.
 LONGEST_WORD = 40
 _MARK = re.compile(r"[\u0300-\u036f]")
 
@@ -38,7 +38,7 @@ def fold_variants(text: str) -> str:
 def pieces(word: str, buckets: int) -> list[int]:
     """Number the character runs of a word, in order: 3 to 5 characters, the word's ends marked.
 
-    The numbers are below `buckets`. Words that share runs share numbers: so an unseen word gets a
+    The numbers are below `buckets`. Words that share runs share numbers, which gives an unseen word a
     vector. CRC-32 is the same everywhere; the numbers of unrelated runs may collide.
     """
     marked = f"<{word[:LONGEST_WORD]}>"
