@@ -1,4 +1,4 @@
-"""The engine behind all front ends: `protocol.Engine`, composed of one object a family of verbs."""
+"""The engine behind all front ends: `protocol.Engine`, composed of one object per family of verbs."""
 
 from cocosearchd.api.graph.earlier_code import EarlierCodeReader
 from cocosearchd.api.graph.graph_questions import GraphQuestions
@@ -33,8 +33,8 @@ from cocosearchd.store.connection.database import Database
 class Engine:
     """The engine of a daemon: it implements all ports of front ends.
 
-    They are `Engine`, `WorkspaceEngine`, `GraphEngine` and `StructureEngine`. Each verb is a bound
-    method of the object of its family; a new verb needs a line here.
+    The ports are `Engine`, `WorkspaceEngine`, `GraphEngine` and `StructureEngine`. Each verb is a
+    bound method of the object of its family; a new verb needs a line here.
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class Engine:
         self.changes = impact_verbs.changes
 
     def configure(self, settings: SearchSettings) -> None:
-        """Use these settings for later searches. `IndexRegistry.configure` takes those of indexes."""
+        """Use these settings for later searches. `IndexRegistry.configure` takes the others."""
         self.index_sync.configure(settings)
         self._pipeline.configure(settings)
 
     async def aclose(self) -> None:
-        """Stop the processes that run beside the daemon for its requests."""
+        """Stop the worker processes that serve requests."""
         await self._sessions.aclose()
         await self._grep_processes.pool.aclose()
         await self._indexes.analyser.pool.aclose()

@@ -1,4 +1,4 @@
-"""Resolve references to files: as results name them, as absolute paths, or relative to `cwd`."""
+"""Resolves references to files: as results name them, as absolute paths, or relative to `cwd`."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ async def resolve_file(
 ) -> tuple[RunningIndex, str] | None:
     """Return the index of an absolute path (or the index `name`), and the path inside of it.
 
-    Links in its directory are followed; its last part is taken as it is, and may be missing.
+    Links in its directory are followed. The last part is not followed, and may be missing.
     """
     parent, base = os.path.split(_normal(path))
     parent = await indexes.resolve_links(parent)
@@ -53,7 +53,7 @@ async def resolve_directory(
 def _normal(path: str) -> bytes:
     """Return an absolute path without `.` and `..`, with one slash at its front.
 
-    A path relative to the `cwd` of `/` begins with two.
+    A path relative to the `cwd` `/` begins with two slashes.
     """
     return b"/" + os.path.normpath(os.fsencode(path)).lstrip(b"/")
 
@@ -89,11 +89,12 @@ async def first_result(
     topic: str | None,
     read: Callable[[Indexes, str], Awaitable[Result]],
 ) -> Result:
-    """Return the result of `read` for the first existing candidate: as results name it, then from
-    `cwd`.
+    """Return the result of `read` for the first candidate that exists.
 
-    With no index named or around `cwd`, all indexes are candidates. Raises the first `NotFound` if
-    the file is in none of them.
+    Candidates are the path as results name it, then the path from `cwd`.
+
+    Without a named index and an index around `cwd`, all indexes are searched. Raises the first
+    `NotFound` if no index has the file.
     """
     missing: NotFound | None = None
     for candidates, relative in await _candidates(indexes, path, name, cwd, topic):
@@ -134,7 +135,7 @@ async def _selected(
 async def missing_path(
     indexes: IndexLookup, index: RunningIndex, path: str, cwd: str | None
 ) -> str:
-    """Return the path in `index` of a file that a user misses among results.
+    """Return the path in `index` of a file that a user does not find among the results.
 
     A file that exists as results name it comes first, then a file relative to `cwd`.
     """

@@ -1,4 +1,4 @@
-"""Health of the dependencies of the daemon, probed in the background so that no answer waits.
+"""Health of the daemon's dependencies: probed in the background, so no answer waits for a probe.
 
 A probe is cheap: it asks a server whether it answers, and costs no paid call. A probe that hangs is
 abandoned, and the dependency counts as unresponsive. Outcomes of real calls can be reported too.
@@ -22,20 +22,21 @@ log = logging.getLogger(__name__)
 
 State = Literal["unknown", "up", "down", "unresponsive"]
 
-# A dead dependency is noticed after a pause and a probe, so within seven seconds.
+# A dead dependency is noticed after a pause and a probe: within seven seconds.
 PROBE_EVERY_S = 3.0
 PROBE_WITHIN_S = 4.0
-# Longer than the two seconds after which the pool tells an absent server from an unresponsive one.
+# Longer than two seconds: after that time the pool distinguishes an absent and a frozen server.
 STORE_PROBE_S = 3.0
-REPROBE_S = 1.0  # between probes of a dependency that is not up, so that waiting work soon goes on
+REPROBE_S = 1.0  # between probes of a dependency that is not up: waiting work should soon go on
 # Some calls cannot be cancelled: hanging probes are abandoned, at most this many at a time.
 HANGING_PROBES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PartHealth:
-    """State of a dependency. `since` is the time of the last change; `reason` and `hint` are None
-    while it is up.
+    """The state of a dependency, since the time `since`.
+
+    `reason` and `hint` are None while the dependency is up.
     """
 
     state: State
@@ -81,14 +82,14 @@ class Health:
             )
 
     async def probe_within(self, within_s: float) -> PartHealth:
-        """Return the current condition, or the last one if the probe takes longer than `within_s`."""
+        """Return the new condition, or the last one if the probe takes longer than `within_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await self.probe()
         return self.condition
 
     async def probe(self) -> PartHealth:
-        """Probe and return the condition; the last one while too many probes hang."""
+        """Probe and return the condition; while too many probes hang, return the last condition."""
         if len(self._hanging) >= HANGING_PROBES:
             return self.condition
         task: asyncio.Future[object] = asyncio.ensure_future(self._probe())
@@ -139,7 +140,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Dependencies of answers outside of this process."""
+    """The dependencies of answers that are outside of this process."""
 
     store: Health
     embedder: Health
@@ -148,8 +149,9 @@ class Dependencies:
 def make_dependencies(
     db: Database, embedder: LazyEmbedder, on_up: Callable[[], None]
 ) -> Dependencies:
-    """Return the health of the database and the embedder, not watched yet; `on_up` runs when one is
-    back.
+    """Return the health of the database and of the embedder; the caller has to watch both.
+
+    `on_up` runs when one of them is back.
     """
     dependencies = Dependencies(
         store=Health(

@@ -17,8 +17,8 @@ from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.precise_use_rows import PreciseUseCounts, count_precise_uses
 
-EXCLUDED_REPORTED = 20  # files of a kind in a reply; the command line prints fewer
-STATUS_S = 2.0  # `status` is what people ask for when something hangs
+EXCLUDED_REPORTED = 20  # files of each kind in a reply; the command line prints fewer
+STATUS_S = 2.0  # short: people ask for `status` when something hangs
 
 
 class IndexReports:
@@ -29,7 +29,7 @@ class IndexReports:
         self._updater = updater
 
     async def progress(self, index: RunningIndex) -> p.IndexProgress:
-        """Return the progress of an index, or of its replacement while that one is filled."""
+        """Return the progress of an index, or of its replacement while that is being filled."""
         filling = index.replacement or index
         error = filling.error  # read once: a retry clears it while the counts are awaited
         counts = await self._counts(filling)
@@ -43,7 +43,7 @@ class IndexReports:
         return replace(replies.progress(record, status, counts), notes=warnings)
 
     async def status(self, index: RunningIndex) -> p.IndexStatus:
-        """Return the status of an index in `list` and `status`, with the owner of a followed one."""
+        """Return the status of an index for `list` and `status`, with its owner if it is followed."""
         try:
             status = await self._status(index)
         except NotFound as error:  # the owner of a followed index cleared it a moment ago
@@ -53,14 +53,12 @@ class IndexReports:
         return replace(status, root=index.root_text, schema=index.record.schema, host=index.host)
 
     async def _status(self, index: RunningIndex) -> p.IndexStatus:
-        """Return the status of a root (`WatchedRoot.status`), of what is stored, warnings, and
-        samples of files that are not searched.
-        """
+        """Return the status of the root and the rows, with warnings and samples of excluded files."""
         error = index.error  # read once: a retry clears it while the counts are awaited
         if error is not None:
             counts = await self._counts(index)
             return replies.refused_status(index.record, error_text(error), counts)
-        # Side by side: where PostgreSQL is away, each waits as long as it may.
+        # Concurrent: while PostgreSQL is away, each call waits until its timeout.
         counts, excluded, unparsed, precise = await asyncio.gather(
             self._counts(index),
             call_within_or(
@@ -95,7 +93,7 @@ class IndexReports:
         )
 
     async def empty_warning(self, index: RunningIndex) -> tuple[str, ...]:
-        """Return a warning if no file of an index is searchable: it says why, and what to do."""
+        """Return a warning if no file of an index is searchable, with the reason and the remedy."""
         if index.lexical.sizes()["files"]:
             return ()
         return await self._explain_empty(index, await self._counts(index))
@@ -116,10 +114,9 @@ class IndexReports:
         return (empty_index_sentence(files_by_code, is_complete=left_out.is_complete),)
 
     async def outdated_warning(self, index: RunningIndex) -> tuple[str, ...]:
-        """Return a warning while an index has chunks that were written before the newest columns
-        existed.
+        """Return a warning while an index has chunks from before the newest columns existed.
 
-        They are counted again on each call until none are left.
+        These chunks are counted again on each call until none is left.
         """
         if index.outdated_chunks:
             with contextlib.suppress(StoreUnavailable):
@@ -136,7 +133,7 @@ class IndexReports:
         return (warning,)
 
     async def _counts(self, index: RunningIndex) -> index_records.Counts:
-        """Return counts of stored files and chunks; -1 of each while PostgreSQL is away."""
+        """Return the numbers of stored files and chunks; both are -1 while PostgreSQL is away."""
         try:
             return await call_within(index_records.counts(self._db, index.record), STATUS_S)
         except StoreUnavailable:

@@ -1,4 +1,4 @@
-"""Wait until indexes hold every change made before a request, and report how fresh they are."""
+"""Waits until indexes hold every change made before a request, and reports their freshness."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 
 MAX_SYNC_MS = 600_000
-CHECKED_TOGETHER = 32  # indexes that are checked in one turn of the event loop: some 2 ms
+CHECKED_TOGETHER = 32  # indexes that are checked in one turn of the event loop: about 2 ms
 
 
 class IndexSync:
@@ -25,7 +25,7 @@ class IndexSync:
         settings: SearchSettings,
         pause_reason: Callable[[], str | None],
     ) -> None:
-        """`pause_reason` says why indexing is paused, None while it is not."""
+        """`pause_reason` returns why indexing is paused; None while it is not paused."""
         self._indexes = indexes
         self._settings = settings
         self._pause_reason = pause_reason
@@ -35,7 +35,7 @@ class IndexSync:
         self._settings = settings
 
     def deadline(self, timeout_ms: int | None) -> float | None:
-        """Time until which a request that comes now waits. None: as configured; 0: no wait."""
+        """Return the deadline of a request that comes now. None: as configured; 0: no wait."""
         if timeout_ms is None:
             timeout_ms = self._settings.sync_timeout_ms
         if timeout_ms <= 0:
@@ -43,7 +43,7 @@ class IndexSync:
         return anyio.current_time() + min(timeout_ms, MAX_SYNC_MS) / 1000
 
     async def wait(self, index: RunningIndex, deadline: float | None) -> Freshness:
-        """Wait for the pending changes of an index. A pause of indexing is named in the reason."""
+        """Wait for the pending changes of an index. The stale reason names a pause of indexing."""
         freshness = await self._wait_unpaused(index, deadline)
         pause_reason = self._pause_reason()
         if freshness.fresh or not pause_reason or index.record.is_followed:
@@ -67,7 +67,7 @@ class IndexSync:
         return await index.root.sync(max(0.0, deadline - anyio.current_time()))
 
     async def wait_seconds(self, index: RunningIndex, timeout_s: float) -> Freshness:
-        """Wait at most so many seconds for the pending changes of an index."""
+        """Wait at most `timeout_s` seconds for the pending changes of an index."""
         return await self.wait(index, anyio.current_time() + timeout_s)
 
     async def apply_settings(self, index: RunningIndex, deadline: float | None) -> bool:
@@ -81,9 +81,9 @@ class IndexSync:
     async def wait_all(
         self, indexes: Sequence[RunningIndex], deadline: float | None
     ) -> list[Freshness]:
-        """Wait for several indexes side by side; their freshness, in the same order.
+        """Wait for several indexes concurrently; return their freshness in the same order.
 
-        First comes what is known without a task each: nearly always that nothing has changed.
+        Each index is first checked without a task: nearly always nothing has changed.
         """
         results: list[Freshness | None] = [None] * len(indexes)
         if deadline is not None:
@@ -103,7 +103,7 @@ class IndexSync:
         return [freshness for freshness in results if freshness is not None]
 
     async def catch_up(self, indexes: Sequence[RunningIndex], deadline: float | None) -> None:
-        """Wait for the indexes that run, before a failed look at a file is repeated.
+        """Wait for the indexes that run, before a failed search for a file is repeated.
 
         The file may have been written a moment ago.
         """
@@ -111,7 +111,7 @@ class IndexSync:
 
 
 def least_fresh(indexes: Sequence[RunningIndex], results: Sequence[Freshness]) -> Freshness:
-    """Return the freshness of several indexes together: that of the first one that is not fresh.
+    """Return the freshness of several indexes together: that of the first stale index.
 
     Its reason begins with the name of the index if there are several.
     """

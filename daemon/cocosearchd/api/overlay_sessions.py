@@ -1,8 +1,8 @@
 """Sessions of unsaved text: overlays of one client, which end with its session.
 
-A session lasts as long as the call that opened it, and so as the client's connection. The daemon
-embeds the text; a separate process parses and chunks it (`OverlayParser`), since parsers are native
-code. No query waits for that process, and unsaved text is in memory only.
+A session lasts as long as the call that opened it, which is as long as the client's connection. The
+daemon embeds the text. A separate process parses and chunks it (`OverlayParser`), because parsers are
+native code. No query waits for that process. Unsaved text is kept in memory only.
 """
 
 import secrets
@@ -30,15 +30,15 @@ from cocosearchd.model import Chunk, IndexRecord
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.overlay import Overlay, OverlayFile, make_overlay
 
-EMBEDDING_BATCH = 64  # texts: some 10 ms of the built-in model
-# An editor has some tens of files open, and one session; a megabyte of text takes about three of
-# memory.
+EMBEDDING_BATCH = 64  # texts: about 10 ms of the built-in model
+# An editor has some tens of files open, and one session. A megabyte of text takes about three
+# megabytes of memory.
 MAX_SESSIONS = 64
 MAX_UNSAVED_FILES = 200
 MAX_UNSAVED_BYTES = 32 << 20
 
 
-Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
+Pairs = tuple[tuple[str, str], ...]  # the identity of an embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class OverlayRules:
 
 @dataclass(frozen=True, slots=True)
 class OverlayChange:
-    """Size of a session after a change. `warning` says what the last file lacks."""
+    """The size of a session after a change. `warning` says what the changed file lacks."""
 
     files: int
     bytes: int
@@ -62,7 +62,7 @@ class OverlayChange:
 
 @dataclass(slots=True)
 class _Session:
-    """Unsaved files by root and path: the root stays when an index is rebuilt."""
+    """The unsaved files of a session by root and path: the root stays when an index is rebuilt."""
 
     files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
     # the embedder of the vectors of each file
@@ -81,7 +81,7 @@ class _Session:
 
 
 class OverlaySessions:
-    """Sessions by name, a secret that gives access to the unsaved text. For one event loop."""
+    """Sessions by name. A name is a secret: it gives access to the text. For one event loop."""
 
     def __init__(self, embedder_of: Callable[[Pairs], Embedder], parser: OverlayParser) -> None:
         """`embedder_of` gives the embedder of an index by the pairs of its identity."""
@@ -92,7 +92,7 @@ class OverlaySessions:
 
     @contextmanager
     def session(self) -> Iterator[str]:
-        """Open a session; yields its name, and drops its text at the end.
+        """Open a session; yield its name, and drop its text at the end.
 
         Raises `Refused` if there are too many sessions.
         """
@@ -110,10 +110,10 @@ class OverlaySessions:
     async def put(
         self, session: str, record: IndexRecord, path: str, data: bytes, rules: OverlayRules
     ) -> OverlayChange:
-        """Store `data` as the content of a file. Of concurrent changes the last request wins.
+        """Store `data` as the content of a file. If changes are concurrent, the last request wins.
 
-        Raises `NotFound` for a session that has ended, `Refused` beyond the limits and for text
-        that would not be searched on disk either.
+        Raises `NotFound` for a session that has ended. Raises `Refused` beyond the limits, and for a
+        text that would not be searched on disk either.
         """
         unsaved = self._session(session)
         key = (record.root, path)
@@ -149,7 +149,7 @@ class OverlaySessions:
     def clear(
         self, session: str, record: IndexRecord | None = None, path: str | None = None
     ) -> OverlayChange:
-        """Drop the text of a file, an index, or the session; the disk counts again."""
+        """Drop the text of a file, an index, or the session; answers use the disk again."""
         unsaved = self._session(session)
         for key in list(unsaved.latest):
             if record is None or (key[0] == record.root and path in (None, key[1])):
@@ -166,16 +166,16 @@ class OverlaySessions:
     async def overlays(
         self, session: str | None, records: Iterable[IndexRecord]
     ) -> dict[str, Overlay]:
-        """Return overlays of a session, by name of index. Raises `NotFound`."""
+        """Return the overlays of a session, by index name. Raises `NotFound`."""
         overlays = [(record.name, await self.overlay(session, record)) for record in records]
         return {name: overlay for name, overlay in overlays if overlay is not None}
 
     async def overlay(self, session: str | None, record: IndexRecord) -> Overlay | None:
         """Return the overlay of a session over an index, None if it has none. Raises `NotFound`.
 
-        Vectors of another embedder than that of the index are computed again.
+        Vectors are computed again if the index has another embedder now.
         """
-        # The root of a followed index is a path of another host, which may be one here as well.
+        # The root of a followed index is a path of another host: the same path may exist here too.
         if session is None or record.is_followed:
             return None
         unsaved = self._session(session)
@@ -216,7 +216,7 @@ class OverlaySessions:
     async def _parse(
         self, path: str, language: str, data: bytes, rules: OverlayRules
     ) -> tuple[ParsedFile, str | None]:
-        """Parse a text; the second value is a warning if it is without definitions."""
+        """Parse a text; the second value is a warning if definitions could not be found."""
         result = await self._parser.parse(path, language, data, rules.limits, rules.overrides)
         if result is not None and result.cacheable:
             return result.parsed_file, None
@@ -232,8 +232,9 @@ class OverlaySessions:
         record: IndexRecord,
         previous: OverlayFile | None,
     ) -> tuple[Vectors, str | None]:
-        """Return vectors of chunks, reusing previous ones; a warning if the embedder is
-        unavailable.
+        """Return vectors of chunks, reusing previous ones.
+
+        The second value is a warning if the embedder is unavailable.
         """
         embedder = record.identity.embedder
         dimension = record.dimension
@@ -253,13 +254,13 @@ class OverlaySessions:
         vector_of = {**reused, **dict(zip(missing, embedded, strict=True))}
         for row, text in zip(vectors, texts, strict=True):
             if len(vector_of[text]) == dimension:
-                # rounded as in the store, so that saving changes no answer
+                # rounded as in the store: saving the file then changes no answer
                 row[:] = np.asarray(vector_of[text], np.float16)
         return vectors, None
 
 
 def _by_text(file: OverlayFile, embedder: Pairs) -> Mapping[str, Vectors]:
-    """Return vectors of a file by embedded text, without missing ones (zeros)."""
+    """Return the vectors of a file by embedded text; missing vectors (zeros) are left out."""
     texts = build_embedding_texts(file.path, file.chunks, embedder)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 

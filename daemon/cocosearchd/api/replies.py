@@ -58,9 +58,7 @@ def sync(index: str, freshness: Freshness) -> p.SyncReply:
 
 
 def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
-    """Return the progress of an index. Until the first scan has counted files, the stored ones
-    count.
-    """
+    """Return the progress of an index; before the first scan, stored files count as done."""
     skipped = sum(files for _, files in stored.skipped)
     return p.IndexProgress(
         index=record.name,
@@ -75,7 +73,7 @@ def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.Index
 
 
 def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.IndexProgress:
-    """Return the progress of an index that does not run, for example as another embedder built it."""
+    """Return the progress of an index that does not run: another embedder built it, for example."""
     skipped = sum(files for _, files in stored.skipped)
     done = stored.files + skipped
     return p.IndexProgress(
@@ -110,7 +108,7 @@ def excluded(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
 
 
 def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
-    """Return files without definitions, from their paths and the ends of their parsers."""
+    """Return quarantined files, from their paths and the reasons why their parsers ended."""
     return tuple(
         p.ExcludedFile(path, "quarantined", unparsed_sentence(path, detail))
         for path, detail in files
@@ -126,7 +124,7 @@ def failure(failed: ParseFailure) -> dict[str, object]:
 def model_use(
     record: IndexRecord, replacement: IndexRecord | None, digest: str, configured: str | None
 ) -> w.ModelUse:
-    """Return the embedder of an index, beside the digest of the configured one, None if unknown."""
+    """Return the embedder of an index; `configured` is the configured digest, None if unknown."""
     embedder = dict(record.identity.embedder)
     return w.ModelUse(
         index=record.name,
@@ -192,7 +190,7 @@ def files(
     has_several_indexes: bool,
     total: int,
 ) -> w.ListFilesReply:
-    """Return a page of files; clocks of several indexes have no common `as_of`."""
+    """Return a page of files; several indexes have no common `as_of`."""
     return w.ListFilesReply(
         files=page,
         cursor=cursor,
@@ -270,8 +268,9 @@ def search(
     cursor: str | None = None,
     omitted: int = 0,
 ) -> p.SearchReply:
-    """Return an answer. One index gives `index`, several give `indexes`; clocks of several indexes
-    have no common `as_of`.
+    """Return the reply of a search.
+
+    One index sets `index`, several set `indexes`; several indexes have no common `as_of`.
     """
     return p.SearchReply(
         query=request.query,

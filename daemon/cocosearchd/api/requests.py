@@ -1,4 +1,4 @@
-"""Convert search requests to what the search flow takes: indexes and a `Query`."""
+"""Converts search requests to the input of the search flow: indexes and a `Query`."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from cocosearchd.search.plan import QUERY_OPTIONS, Query, parse_query
 
 
 def wants_explanation(request: p.SearchRequest) -> bool:
-    """Return True if the reply shall explain its ranking, or why a path is missing."""
+    """Return True if the reply must explain its ranking, or why a path is missing."""
     return request.explain or request.why_not is not None
 
 
@@ -52,8 +52,7 @@ async def searched_indexes(
     *,
     needs_vectors: bool = True,
 ) -> tuple[RunningIndex, ...]:
-    """Return indexes that a request and the inline filters of its query select; they narrow each
-    other.
+    """Return the indexes that both a request and the inline filters of its query select.
 
     A request for all indexes leaves out those that cannot be searched (`find_missing_indexes`).
     Raises `NotFound`, and the error of an index that is named but does not run.

@@ -1,9 +1,9 @@
-"""Saved queries: report matches that are new since the query began, as files become searchable.
+"""Saved queries: report matches that are new since a query began, as files become searchable.
 
 A saved query runs as an ordinary search of the index that has changed. A match is new when it lies
-in a changed file, and the same text in the same file neither matched in the beginning nor was
-reported since. Text that has only moved is not new. A search may run later than the commit that led
-to it, and so report matches of the next commit.
+in a changed file, and if the same text in the same file neither matched in the beginning nor was
+reported since. Text that has only moved is not new. A search may run later than its commit, and may
+then report matches of the next commit.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from cocosearch_ipc.protocol import SearchReply, SearchRequest, SearchResult
 from cocosearchd.errors import NotFound
 from cocosearchd.model import Commit
 
-# Between two runs of a saved query: a checkout of a thousand files is some tens of commits, and one
-# run.
+# Between two runs of a saved query: a checkout of a thousand files makes some tens of commits, but
+# needs only one run.
 GATHER_S = 0.25
 # There is always a nearest text: without a bound, every change of a small project would be a match.
-# Measured with the built-in model: files that have nothing to do with a question lie below, those
-# that answer it above.
+# Measured with the built-in model: files that are unrelated to a question lie below this bound, files
+# that answer it lie above.
 MIN_EVIDENCE = 0.25
 MAX_DIGESTS = 20_000  # matches remembered; a digest takes about 70 bytes
 
@@ -55,7 +55,7 @@ class SavedQuery:
     async def new(self, index: str, changed: Collection[str]) -> tuple[SearchResult, ...]:
         """Return new matches in changed files, best first; none if the index is gone.
 
-        Raises other errors of searches: a query of all indexes does not end with one of them.
+        Raises other errors of searches.
         """
         try:
             results = _in_paths(await self._unknown(index), changed)

@@ -1,4 +1,4 @@
-"""Check settings without starting the daemon, and probe its database and its embedder."""
+"""Checks settings without starting the daemon, and probes its database and its embedder."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ WAIT_S = 20.0
 async def check_settings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> AsyncIterator[Finding]:
-    """Yield findings in the order of the daemon's start; unreadable settings are the last one."""
+    """Yield findings in the order of the daemon's start; unreadable settings end the check."""
     try:
         loaded = await anyio.to_thread.run_sync(read)
     except BadSettings as error:
@@ -46,7 +46,7 @@ def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iter
 
 
 def _part(part: str, warnings: Sequence[str], detail: str, error: str = "") -> Iterator[Finding]:
-    """Yield findings about one part: its warnings, of which `error` is one, else `detail`."""
+    """Yield findings about one part: its warnings, else `detail`; the warning `error` is a failure."""
     for warning in warnings:
         yield Finding(part, "fail" if warning == error else "warn", warning)
     if detail and not warnings:

@@ -1,1 +1,1 @@
-"""Questions about the code graph: the index that is asked, its freshness, texts of lines."""
+"""Questions about the code graph: choice of the index, freshness, texts of lines."""

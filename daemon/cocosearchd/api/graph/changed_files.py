@@ -32,7 +32,7 @@ MAX_CHANGED_FILES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ChangedCode:
-    """A changed file with its changed definitions, and with those that are gone."""
+    """A changed file with its changed definitions and its removed ones."""
 
     path: str
     kind: s.ChangeKind
@@ -45,7 +45,7 @@ class ChangedCode:
 
 @dataclass(frozen=True, slots=True)
 class ChangeComparison:
-    """The compared files of a change, by path, and notes about those that were not."""
+    """The compared files of a change, by path, and notes about files that were not compared."""
 
     files: tuple[ChangedCode, ...]
     notes: tuple[str, ...] = ()
@@ -58,13 +58,13 @@ class ChangeComparison:
 
     @property
     def removed(self) -> list[RemovedDefinition]:
-        """The definitions that are gone, of all files."""
+        """The removed definitions of all files."""
         return [definition for file in self.files for definition in file.removed]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSource:
-    """A change in git: changed files, their earlier versions, and if new files count as changed."""
+    """A change in git. `has_untracked`: files that git does not track count as changed."""
 
     changes: GitChanges
     earlier: EarlierCode = field(default_factory=EarlierCode)
@@ -72,7 +72,7 @@ class ChangeSource:
 
 
 def compare_changes(moment: GraphMoment, source: ChangeSource) -> ChangeComparison:
-    """Compare the changed files that the target of a question selects with what they were."""
+    """Compare the changed files that a question selects with their earlier versions."""
     changed = _changed_files(moment.files, source)
     selected = [file for file in changed if is_selected(file.path, moment.target)]
     compared, rest = selected[:MAX_CHANGED_FILES], selected[MAX_CHANGED_FILES:]
@@ -108,21 +108,21 @@ def _compare_lines(
 ) -> Iterable[ChangedCode]:
     """Add the changed definitions to files; modified files without changed lines are left out."""
     loaded = files.load([file.path for file in changed])
-    for item in changed:
-        file = loaded.get(item.path)
-        change = changes.get(item.path)
+    for changed_file in changed:
+        file = loaded.get(changed_file.path)
+        change = changes.get(changed_file.path)
         if change is not None and change.hunks == ():
             continue
-        if file is None or item.kind == "deleted":
-            yield item
+        if file is None or changed_file.kind == "deleted":
+            yield changed_file
             continue
         positions: Sequence[int] = (WHOLE_FILE, *range(len(file.symbols)))
         if change is not None and change.hunks is not None:
             hunks = shift_hunks([Hunk(*hunk) for hunk in change.hunks], _hunks(change))
             positions = changed_symbols(file, hunks)
-        keys = tuple(DefinitionKey(item.path, position) for position in positions)
+        keys = tuple(DefinitionKey(changed_file.path, position) for position in positions)
         symbols = tuple(_symbol_of(file, key) for key in keys[:MAX_SYMBOLS])
-        yield replace(item, keys=keys, symbols=symbols)
+        yield replace(changed_file, keys=keys, symbols=symbols)
 
 
 def _compare_all_versions(
@@ -131,37 +131,39 @@ def _compare_all_versions(
     earlier: EarlierCode,
     changed: Sequence[ChangedCode],
 ) -> tuple[list[ChangedCode], bool]:
-    """Add what is gone from files, as far as the time goes; the second value is False then."""
+    """Add removed definitions to files; the second value is False if the time was not enough."""
     end = monotonic() + REMOVAL_S
     files = TimedFiles(moment.files, lambda: monotonic() > end)
     paths = [file.path for file in changed]
     search = RemovalSearch(files, moment.resolver, Resolver, earlier.files, paths)
     compared = list[ChangedCode]()
     try:
-        for item in described:
-            compared.append(_compare_versions(files, item, earlier, search))
+        for changed_file in described:
+            compared.append(_compare_versions(files, changed_file, earlier, search))
     except LimitReached:
         return [*compared, *described[len(compared) :]], False
     return compared, search.is_complete
 
 
 def _compare_versions(
-    files: CodeFiles, item: ChangedCode, earlier: EarlierCode, search: RemovalSearch
+    files: CodeFiles, changed_file: ChangedCode, earlier: EarlierCode, search: RemovalSearch
 ) -> ChangedCode:
-    """Add what is gone from a file, and the signatures that are new in it."""
-    version = earlier.files.get(item.path)
-    present = files.load([item.path]).get(item.path)
-    if version is None or (present is None and item.kind != "deleted"):  # it is not indexed
-        return item
-    removed = search.find(item.path)
+    """Add the removed definitions of a file, and its changed signatures."""
+    version = earlier.files.get(changed_file.path)
+    present = files.load([changed_file.path]).get(changed_file.path)
+    if version is None or (
+        present is None and changed_file.kind != "deleted"
+    ):  # the file is not indexed
+        return changed_file
+    removed = search.find(changed_file.path)
     signatures = changed_signatures(version.file, present) if present is not None else ()
     return replace(
-        item,
+        changed_file,
         removed=removed,
         removed_symbols=tuple(_removed_entry(files, entry) for entry in removed[:MAX_SYMBOLS]),
         signatures=tuple(
             s.ChangedSignature(
-                _symbol_of(present, DefinitionKey(item.path, signature.position)),
+                _symbol_of(present, DefinitionKey(changed_file.path, signature.position)),
                 signature.earlier_signature,
             )
             for signature in signatures

@@ -1,4 +1,4 @@
-"""Earlier versions of changed files, read from git and parsed, for questions about what is gone."""
+"""Earlier versions of changed files, read from git and parsed, to find removed definitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,19 +17,19 @@ from cocosearchd.languages.references import fact_table
 from cocosearchd.watching.git.git_changes import GitChanges, GitFileChange, read_texts
 
 MAX_EARLIER_FILES = 200  # changed files whose earlier versions are read
-PARSE_S = 5.0  # for all of them: a usual file takes some milliseconds
+PARSE_S = 5.0  # for all files: a usual file takes a few milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierCode:
-    """Earlier versions of changed files by path. `unread` files have one that was not read."""
+    """Earlier versions of changed files, by path. `unread` counts versions that were not read."""
 
     files: dict[str, EarlierFile] = field(default_factory=dict)
     unread: int = 0
 
 
 class EarlierCodeReader:
-    """Reads files as a commit has them. The parser's process parses, as they are untrusted."""
+    """Reads files as a commit has them. A parser process parses them: they are untrusted."""
 
     def __init__(self, indexes: IndexRegistry, parser: OverlayParser) -> None:
         self._indexes = indexes
@@ -69,7 +69,7 @@ class EarlierCodeReader:
 
 
 def _may_remove_code(change: GitFileChange) -> bool:
-    """Return True for files of languages with symbols that have lost lines."""
+    """Return True for a file that has lost lines, in a language with symbols."""
     language = language_table.by_name().get(detect.detect(change.path, b""))
     if language is None or not language.symbols or change.kind == "added":
         return False

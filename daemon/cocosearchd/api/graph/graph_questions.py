@@ -1,4 +1,4 @@
-"""Questions about the code graph of one index: which index, how fresh, in a thread, in bounded time.
+"""Questions about the code graph of one index: they run in a thread, in bounded time.
 
 All verbs about the graph go through `GraphQuestions.ask`.
 """
@@ -43,9 +43,9 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, slots=True)
 class GraphMoment:
-    """All that a question reads: the files of one moment, its target, and its limits.
+    """The input of a question: the files of one moment, its target, and its limits.
 
-    `where` are the files that an answer may name; `is_over` tells that the time is over.
+    `where` selects the files that an answer may name; `is_over` returns True once the time is over.
     """
 
     files: CodeFiles
@@ -61,9 +61,9 @@ Question = Callable[[GraphMoment], T]
 
 @dataclass(frozen=True, slots=True)
 class GraphAnswer(Generic[T]):
-    """The value of a question, with the index that was asked and how fresh it was.
+    """The answer to a question, with the index that was asked and its freshness.
 
-    No file of a later `generation` is as the question saw it.
+    A file of a later generation than `generation` has changed since the question saw it.
     """
 
     value: T
@@ -74,7 +74,7 @@ class GraphAnswer(Generic[T]):
     timings_ms: dict[str, float]
 
     def with_changes(self, paths: list[str]) -> "GraphAnswer[T]":
-        """Return the answer with files that have changed meanwhile: it is not fresh with them."""
+        """Return the answer with files that have changed meanwhile: changed files make it stale."""
         self.index.root.suspect(paths)
         return replace(self, freshness=self.freshness.with_changes(paths))
 
@@ -93,7 +93,7 @@ class GraphQuestions:
     async def ask(self, request: g.GraphRequest, question: Question[T]) -> GraphAnswer[T]:
         """Ask one index, after every change made before the request.
 
-        Raises what `question` raises; a name that is not known gets similar ones.
+        Raises the errors of `question`. The error of an unknown name suggests similar names.
         """
         check_request(request)
         deadline = self._sync.deadline(request.sync_timeout_ms)
@@ -170,7 +170,7 @@ class GraphQuestions:
     async def _select_index(
         self, request: g.GraphRequest, target: Target, path: str, deadline: float | None
     ) -> RunningIndex:
-        """Select the named index, else that around `cwd`, else that with the path of the target."""
+        """Select the named index, else the one around `cwd`, else the one with the target's path."""
         lookup = self._indexes.lookup
         running = lookup.own()
         is_chosen = request.index is not None or len(running) < 2
@@ -228,7 +228,7 @@ def make_reply_fields(answer: GraphAnswer[Any]) -> dict[str, Any]:
 
 
 def make_symbol_entry(path: str, language: str, symbol: Symbol | None) -> g.GraphSymbol:
-    """Make a definition of a reply; without a symbol it is the file as a whole."""
+    """Make a definition of a reply; without a symbol, it stands for the whole file."""
     if symbol is None:
         return g.GraphSymbol(path, language, "file", path, 0, 0)
     return g.GraphSymbol(

@@ -1,4 +1,4 @@
-"""Texts of lines that an answer names: from disk if it is as indexed, or of unsaved files."""
+"""Texts of lines that an answer names: from an unchanged file on disk, or from an unsaved file."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import file_states
 
 MAX_LINE = 200  # characters of a line that is shown
-_LEAD = 60  # of them before the column
+_LEAD = 60  # characters shown before the column
 _ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class FileLines:
-    """Lines of a file by number: none if it is not as it was indexed, or the disk is away."""
+    """Lines of a file by number; none if the file has changed since it was indexed, or is away."""
 
     lines: Mapping[int, str]
     changed: bool = False
@@ -39,7 +39,7 @@ class LineTexts:
         lines: Mapping[str, Collection[int]],
         generation: int,
     ) -> dict[str, FileLines]:
-        """Read lines by path, as of a generation; a file of a later one has changed.
+        """Read lines by path, as of a generation; a file of a later generation has changed.
 
         Every path has an entry. Raises `StoreUnavailable`.
         """
@@ -90,7 +90,7 @@ class LineTexts:
         lines: Mapping[str, Collection[int]],
         hashes: Mapping[str, bytes],
     ) -> dict[str, FileLines]:
-        """Read lines of files that have the hashes still; the others are left out."""
+        """Read lines of files that still have these hashes; other files are left out."""
         texts = dict[str, FileLines]()
         for path, numbers in lines.items():
             contents = self._disk.verified(root, path, hashes[path]) if path in hashes else None
@@ -100,7 +100,7 @@ class LineTexts:
 
 
 def clip_around_column(text: str, column: int) -> str:
-    """Return a line without the blanks around it; of a long one, the part around a column."""
+    """Return a line without the blanks around it; of a long line, the part around a column."""
     start = len(text) - len(text.lstrip())
     text = text.strip()
     if len(text) <= MAX_LINE:

@@ -1,4 +1,4 @@
-"""Names of definitions that are similar to one that does not exist, for the hint of an error."""
+"""Names of definitions that are similar to an unknown name, for the hint of an error."""
 
 import difflib
 
@@ -9,17 +9,17 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_symbols import file_symbols, symbol_files
 
-MAX_SIMILAR_FILES = 50  # that are looked at for each part of a name
+MAX_SIMILAR_FILES = 50  # files that are read for each part of a name
 MAX_PARTS = 4
 MIN_PART = 3  # characters; shorter parts are in too many names
 MAX_NAMES = 3
-CUTOFF = 0.6  # of `difflib`, whose default it is
+CUTOFF = 0.6  # the default of `difflib`
 
 
 async def find_nearest_names(db: Database, record: IndexRecord, name: str) -> list[str]:
     """Return the most similar names, best first, each with its place.
 
-    Only names are compared that share a part or the first characters. Raises `StoreUnavailable`.
+    Only names that share a part or the first characters are compared. Raises `StoreUnavailable`.
     """
     places = dict[str, str]()
     parts = [part for part in split_parts(name) if len(part) >= MIN_PART and part.isalnum()]

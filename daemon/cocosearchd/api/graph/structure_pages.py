@@ -29,7 +29,7 @@ def paths_below(files: CodeFiles, directory: str) -> Sequence[str]:
 
 
 def is_selected(path: str, target: Target) -> bool:
-    """Return True for a file that a target names, or that is below the directory it names."""
+    """Return True for a file that a target names, or that is below a directory of that name."""
     return any(
         not directory or path == directory or path.startswith(f"{directory}/")
         for directory in _directories(target)
@@ -37,7 +37,7 @@ def is_selected(path: str, target: Target) -> bool:
 
 
 def passing_paths(where: Filter, paths: Iterable[str]) -> list[str]:
-    """Return the paths that pass a filter, by the languages that their names tell."""
+    """Return the paths that pass a filter; languages are detected from names."""
     if where == Filter():
         return list(paths)
     return [path for path in paths if file_passes(where, PathAndLanguage(path, detect(path, b"")))]
@@ -52,6 +52,6 @@ def _directories(target: Target) -> list[str]:
 def _below(paths: Sequence[str], directory: str) -> Sequence[str]:
     if not directory:
         return paths
-    # "0" is the sign after "/": all that begins with the directory and "/" is between them
+    # "0" follows "/" in ASCII: paths that begin with the directory and "/" lie between these two
     first = bisect_left(paths, f"{directory}/")
     return paths[first : bisect_left(paths, f"{directory}0")]

@@ -6,7 +6,7 @@ from cocosearchd.search.overlay import Overlay
 
 
 def unsaved_files(overlay: Overlay | None) -> tuple[UnsavedFile, ...]:
-    """Return the files of an overlay for `CodeGraph.ask`, each as it would be stored."""
+    """Return the files of an overlay for `CodeGraph.ask`, in the form of stored files."""
     if overlay is None:
         return ()
     return tuple(

@@ -1,1 +1,1 @@
-"""Verbs of the engine: one module and one class a family."""
+"""Verbs of the engine: one module and one class for each family."""

@@ -60,7 +60,7 @@ class ImpactVerbs:
         self._earlier_code = earlier_code
 
     async def impact(self, request: s.ImpactRequest) -> s.ImpactReply:
-        """Return all that a change of a definition or a file affects, with the tests among it."""
+        """Return the definitions that a change of a definition or a file affects, and the tests."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
         start = read_page_start(request.cursor, MAX_NUMBER)
         answer = await self._questions.ask(request, partial(_find_impact, request))
@@ -74,9 +74,7 @@ class ImpactVerbs:
         )
 
     async def changes(self, request: s.ChangesRequest) -> s.ChangesReply:
-        """Return the definitions that a change in git touches, what it affects, and the tests to
-        run.
-        """
+        """Return the changed definitions of a change in git, the affected ones, and tests to run."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
         start = read_page_start(request.cursor, MAX_NUMBER)
         selection = await self._questions.ask(request, _read_target)
@@ -106,14 +104,14 @@ class ImpactVerbs:
         """Read a change from git, with the earlier versions of its files."""
         with _git_errors(index):
             changes = await index.own_root.threads.run(read_changes, index.record.root, revisions)
-            selected = [item for item in changes.files if is_selected(item.path, target)]
+            selected = [change for change in changes.files if is_selected(change.path, target)]
             earlier = await self._earlier_code.read(index, changes, selected)
         has_untracked = changes.head is None and index.settings.indexing.respect_gitignore
         return ChangeSource(changes, earlier, has_untracked)
 
 
 def _read_target(moment: GraphMoment) -> Target:
-    """Ask for nothing but the target of a question, with its index and its freshness."""
+    """Return the target of a question: the first question only selects and syncs the index."""
     return moment.target
 
 
@@ -139,7 +137,7 @@ def _git_errors(index: RunningIndex) -> Iterator[None]:
 
 def _find_impact(request: s.ImpactRequest, moment: GraphMoment) -> _Finding:
     definitions = find_target_definitions(moment.files, moment.resolver, moment.target)
-    # first: no file is read once the time is over
+    # made first: no file is read any more once the time is over
     entries = make_definition_entries(moment.files, definitions.keys)
     impact = _search(request, moment, definitions.keys)
     return _Finding(impact, entries, notes=definitions.notes)
@@ -161,15 +159,15 @@ def _search(
     keys: Sequence[DefinitionKey],
     removed: Sequence[RemovedDefinition] = (),
 ) -> Impact:
-    """Find what a change affects, in the files that pass the filters of a request."""
+    """Find the affected definitions in the files that pass the filters of a request."""
     bounds = ImpactBounds(request.depth, request.min_confidence, moment.is_over)
     impact = find_impact(moment.files, moment.resolver, keys, bounds, removed)
     if moment.where == Filter():
         return impact
     passing = (
-        item
-        for item in impact.affected
-        if file_passes(moment.where, PathAndLanguage(item.key.path, item.language))
+        affected
+        for affected in impact.affected
+        if file_passes(moment.where, PathAndLanguage(affected.key.path, affected.language))
     )
     return replace(impact, affected=tuple(passing))
 
@@ -186,7 +184,7 @@ def _affected_fields(
     return {
         "affected": fitting,
         "total": len(impact.affected),
-        "total_files": len({item.key.path for item in impact.affected}),
+        "total_files": len({affected.key.path for affected in impact.affected}),
         "distances": {str(distance): count for distance, count in impact.distances.items()},
         "test_files": named_tests,
         "total_test_files": len(test_files),
@@ -200,7 +198,7 @@ def _fit_test_files(paths: Sequence[str], budget: int | None) -> tuple[str, ...]
 
 
 def _room_beside(test_files: Sequence[str], budget: int | None) -> int | None:
-    """Return what a budget leaves for affected definitions."""
+    """Return the tokens that the tests leave of a budget for affected definitions."""
     if budget is None:
         return None
     return budget - SUMMARY_TOKENS - sum(map(estimate_tokens, map(_line_of_path, test_files)))
@@ -211,26 +209,26 @@ def _line_of_path(path: str) -> str:
 
 
 def _affected_text(entry: s.AffectedEntry) -> str:
-    """Return about the text that front ends show of an entry."""
+    """Return roughly the text that front ends show for an entry."""
     symbol = entry.symbol
     doubt = "" if entry.confidence == "certain" else f"  {entry.confidence}: {entry.explanation}"
     definition = f"  {symbol.path}:{symbol.start_line}  {symbol.kind} {symbol.name}"
     return f"{definition}  uses {entry.via} at {entry.line}{doubt}\n"
 
 
-def _affected_entry(item: Affected) -> s.AffectedEntry:
-    entry = make_symbol_entry(item.key.path, item.language, item.symbol)
+def _affected_entry(affected: Affected) -> s.AffectedEntry:
+    entry = make_symbol_entry(affected.key.path, affected.language, affected.symbol)
     return s.AffectedEntry(
         symbol=entry,
-        distance=item.distance,
-        confidence=item.confidence,
-        reason=item.reason,
-        explanation=REASONS[item.reason].sentence,
-        via=item.via_name,
-        line=item.use_place.line,
-        column=item.use_place.column,
-        is_test=item.is_test,
-        broken=item.is_broken,
+        distance=affected.distance,
+        confidence=affected.confidence,
+        reason=affected.reason,
+        explanation=REASONS[affected.reason].sentence,
+        via=affected.via_name,
+        line=affected.use_place.line,
+        column=affected.use_place.column,
+        is_test=affected.is_test,
+        broken=affected.is_broken,
     )
 
 

@@ -96,9 +96,7 @@ class FileVerbs:
         return page, freshness
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
-        """Return a file or some of its lines; from the disk if it is unchanged since it was
-        indexed.
-        """
+        """Return a file or some of its lines, from the disk if the file is as it was indexed."""
         check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
         freshness: dict[str, Freshness] = {}
@@ -185,7 +183,7 @@ class FileVerbs:
         overlays: dict[str, Overlay],
         deadline: float | None,
     ) -> RunningIndex:
-        """Return the index that has a file; waits for pending changes if none has it yet."""
+        """Return the index that has a file; wait for pending changes if no index has it yet."""
         records = _records(indexes)
         try:
             name = await file_content.find_owner(self._db, records, path, overlays)

@@ -28,7 +28,7 @@ from cocosearchd.search.listing.cursors import read_cursor
 MODES = ("lines", "counts", "files")
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
 PROBLEMS_SHOWN = 5  # files
-FILE_TOKENS = 4  # of the line above the matches of a file, beside its path
+FILE_TOKENS = 4  # of the line above the matches of a file, without its path
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class GrepVerbs:
     async def _search_index(
         self, request: w.GrepRequest, index: RunningIndex, query: GrepQuery
     ) -> _IndexAnswer:
-        """Search one index; `under` is relative to the root if that names indexed files."""
+        """Search one index; `under` is relative to the root if it names indexed files there."""
         record = index.record
         overlay = await self._overlays.overlay(request.session, record)
         query = replace(query, files=query.files.relative_to(record.root))
@@ -164,7 +164,7 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
 
 
 def _reduce_limits(query: GrepQuery, files: Sequence[MatchingFile]) -> GrepQuery:
-    """Return the query for the next index, which returns what is left of the limits."""
+    """Return the query for the next index, with the rest of the limits."""
     lines = sum(len(file.lines) for file in files)
     return replace(
         query,
@@ -176,7 +176,7 @@ def _reduce_limits(query: GrepQuery, files: Sequence[MatchingFile]) -> GrepQuery
 
 
 def _suspect_changes(answers: Sequence[_IndexAnswer], freshness: Freshness) -> Freshness:
-    """Report changed files to their roots; freshness after the search."""
+    """Report changed files to their roots, and return the freshness after the search."""
     changed_paths = list[str]()
     for answer in answers:
         paths = [file.path for file in answer.matches.files if file.changed]
@@ -253,7 +253,7 @@ def _file(index: str, file: MatchingFile) -> w.GrepFile:
 
 
 def _fit(files: Sequence[w.GrepFile], budget: int) -> tuple[w.GrepFile, ...]:
-    """Return the first files and lines that fit into a budget of tokens, at least one of them."""
+    """Return the first files and lines that fit into a budget of tokens, at least one line."""
     fitting = list[w.GrepFile]()
     for file in files:
         budget -= estimate_tokens(file.path) + FILE_TOKENS
@@ -288,7 +288,7 @@ def _line_tokens(line: w.GrepLine) -> int:
 
 
 def _unmatched(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[str]:
-    """Name the indexes of which the filters leave no file."""
+    """Name the indexes in which no file passes the filters."""
     if not (request.under or request.paths or request.languages):
         return []
     names = [answer.index.record.name for answer in answers if not answer.matches.searched]
@@ -296,7 +296,7 @@ def _unmatched(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[
 
 
 def _notes(answer: _IndexAnswer) -> list[str]:
-    """Return sentences about what an answer lacks."""
+    """Return sentences about the gaps of an answer."""
     matches = answer.matches
     notes = [f"{path} was not searched: {problem}" for path, problem in matches.problems]
     if len(notes) > PROBLEMS_SHOWN:
@@ -318,7 +318,7 @@ def _notes(answer: _IndexAnswer) -> list[str]:
 def _make_cursor(
     files: Sequence[w.GrepFile], totals: IndexMatches, *, has_lines: bool
 ) -> str | None:
-    """Return the place after the last line or file of a reply; None if that is the end."""
+    """Return a cursor after the last line or file of a reply; None at the end of all matches."""
     line_count = sum(len(file.lines) for file in files)
     is_complete = (
         line_count == totals.total_lines if has_lines else len(files) == totals.total_files

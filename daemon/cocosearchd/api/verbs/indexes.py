@@ -20,8 +20,8 @@ from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 
-# Time between two lines of progress, in which files and chunks are counted: a person reads five a
-# second at most, and one a second of what takes minutes.
+# Time between two lines of progress; each line costs a count of files and chunks. A person reads at
+# most five lines a second, and during work of minutes only one.
 PROGRESS_S = 0.2
 LONGEST_PROGRESS_S = 1.0
 PROGRESS_SHARE = 0.05  # of the time since the first line
@@ -69,7 +69,7 @@ class IndexVerbs:
         index = await self._indexes.lookup.select(request.index, request.cwd)
         began = anyio.current_time()
         while True:
-            status = index.root.status()  # first, so that the last progress is of a root at rest
+            status = index.root.status()  # read first: the last progress is then of a root at rest
             yield await self._reports.progress(index)
             rests = index.error is not None or (
                 status.state in p.STATES_AT_REST and not status.pending
@@ -118,7 +118,7 @@ class IndexVerbs:
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
         """Wait for the pending changes of one index.
 
-        Waits for all indexes when none is named and `cwd` is in none.
+        Waits for all indexes if no index is named and `cwd` is in none.
         """
         surrounding = await self._indexes.lookup.around(request.cwd) if request.cwd else None
         count = len(self._indexes.lookup.own())
@@ -133,7 +133,7 @@ class IndexVerbs:
     async def _sync_all(self, deadline: float | None) -> p.SyncReply:
         indexes = self._indexes.lookup.own()
         pairs = zip(indexes, await self._sync.wait_all(indexes, deadline), strict=True)
-        # An index that does not run stays so: it is reported only when all others are fresh.
+        # An index that does not run stays stale: it is reported only if all others are fresh.
         index, freshness = min(pairs, key=lambda pair: (pair[1].fresh, pair[0].error is not None))
         return replace(
             replies.sync(index.record.name, freshness),
@@ -146,7 +146,7 @@ class IndexVerbs:
         )
 
     async def locate(self, request: w.LocateRequest) -> w.LocateReply:
-        """Return the index around the first of the directories that lies in one. Reads only links."""
+        """Return the index around the first directory that lies in an index. Reads only links."""
         for path in request.paths:
             if (index := await self._indexes.lookup.around(path)) is not None:
                 return w.LocateReply(index.record.name, os.fsdecode(index.record.root), path)

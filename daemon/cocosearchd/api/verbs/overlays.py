@@ -21,7 +21,7 @@ class OverlayVerbs:
         self._sessions = sessions
 
     async def overlay_open(self, request: p.Empty) -> AsyncGenerator[w.OverlaySession, None]:  # noqa: ARG002 - a verb
-        """Open a session for unsaved text; it lasts until the client goes."""
+        """Open a session for unsaved text; it lasts until the client disconnects."""
         with self._sessions.session() as name:
             yield w.OverlaySession(name)
             await anyio.sleep_forever()

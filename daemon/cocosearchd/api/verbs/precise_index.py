@@ -1,4 +1,4 @@
-"""The verb `scip`: import a precise index that the language's own indexer made, or remove it."""
+"""The verb `scip`: imports a precise index that a language's own indexer made, or removes it."""
 
 import logging
 import os
@@ -33,14 +33,14 @@ from cocosearchd.store.precise_use_rows import (
 
 log = logging.getLogger(__name__)
 
-MAX_FILE = 512 << 20  # bytes of a SCIP index: it is read at some 10 MB a second
+MAX_FILE = 512 << 20  # bytes of a SCIP index: about 10 MB are read in a second
 IMPORT_S = 120.0
 _SPLIT = "make an index of a part of the project, and import one part after the other"
 
 
 @dataclass(frozen=True, slots=True)
 class _Import:
-    """The uses that a SCIP index knows in the files of an index."""
+    """The uses that a SCIP index states in the files of an index."""
 
     rows: Sequence[PreciseUseRow]
     use_count: int
@@ -59,7 +59,7 @@ class PreciseIndexVerbs:
         self._disk = disk
 
     async def scip(self, request: g.ScipRequest) -> g.ScipReply:
-        """Import a SCIP index, or remove what was imported."""
+        """Import a SCIP index, or remove all imported uses."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
         index.check_owned()
         if index.error is not None:
@@ -157,7 +157,7 @@ def _match(
     for number, part in enumerate(parts):
         if isinstance(part, ScipDocument):
             matcher.add(part)
-        elif number == 0:  # the head comes first
+        elif number == 0:  # metadata comes first
             matcher.directory = _project_directory(part.project_root, record)
     return matcher
 
@@ -165,7 +165,7 @@ def _match(
 def _project_directory(project_root: str, record: IndexRecord) -> str:
     """Return the directory of a project relative to the root of an index.
 
-    Raises `InvalidInput` if it is not inside.
+    Raises `InvalidInput` if the directory is not inside of the root.
     """
     if not project_root:
         return ""

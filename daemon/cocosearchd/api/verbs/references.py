@@ -77,7 +77,7 @@ class ReferenceVerbs:
         self._texts = texts
 
     async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
-        """Return the definition of a name, or of what is used at a place."""
+        """Return the definition of a name, or of the name that is used at a place."""
         answer = await self._questions.ask(request, _find_meanings)
         meanings = answer.value
         names = fit_entries(meanings.names[: request.limit], request.budget_tokens, _name_text)
@@ -114,11 +114,15 @@ class ReferenceVerbs:
         self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses]
     ) -> g.ReferencesReply:
         page = answer.value.page
-        places = [(item.position.path, item.position.line) for item in page.references]
+        places = [
+            (reference.position.path, reference.position.line) for reference in page.references
+        ]
         texts = await self._read_lines(answer, places)
         changed_paths = [path for path, lines in texts.items() if lines.changed]
         answer = answer.with_changes(changed_paths)
-        entries = [_reference(item, texts[item.position.path]) for item in page.references]
+        entries = [
+            _reference(reference, texts[reference.position.path]) for reference in page.references
+        ]
         rows = list(zip(page.references, entries, strict=True))
         fitting = fit_entries(rows, request.budget_tokens, _reference_text)
         is_last = page.is_last and len(fitting) == len(rows)
@@ -145,7 +149,8 @@ class ReferenceVerbs:
                 moment.where, request.min_confidence, request.depth, request.limit, start.offset
             )
             target = find_target_definitions(moment.files, moment.resolver, moment.target)
-            entries = make_definition_entries(moment.files, target.keys)  # first, as above
+            # made first: no file is read any more once the time is over
+            entries = make_definition_entries(moment.files, target.keys)
             tree = find_calls(moment.files, moment.resolver, target.keys, query, moment.is_over)
             return _Calls(entries, target.notes, tree)
 
@@ -193,7 +198,7 @@ class ReferenceVerbs:
 
 def _find_uses(query: reference_pages.ReferenceQuery, moment: GraphMoment) -> _Uses:
     target = find_target_definitions(moment.files, moment.resolver, moment.target)
-    # first: no file is read once the time is over
+    # made first: no file is read any more once the time is over
     entries = make_definition_entries(moment.files, target.keys)
     page = reference_pages.find_references(
         moment.files,
@@ -226,8 +231,8 @@ def _explain(reason: str) -> str:
     return _NAMED_SENTENCE if reason == name_meanings.NAMED else REASONS[reason].sentence
 
 
-def _reference(item: reference_pages.FoundReference, lines: FileLines) -> g.Reference:
-    position = item.position
+def _reference(reference: reference_pages.FoundReference, lines: FileLines) -> g.Reference:
+    position = reference.position
     text = lines.lines.get(position.line, "")
     column = position.column or _find_column(text, position.name)
     return g.Reference(
@@ -235,16 +240,16 @@ def _reference(item: reference_pages.FoundReference, lines: FileLines) -> g.Refe
         column=column,
         text=clip_around_column(text, column),
         kind=position.kind,
-        confidence=item.confidence,
-        reason=item.reason,
-        explanation=_explain(item.reason),
-        symbol_type=item.symbol.kind if item.symbol else None,
-        symbol_name=item.symbol.qualified_name if item.symbol else None,
+        confidence=reference.confidence,
+        reason=reference.reason,
+        explanation=_explain(reference.reason),
+        symbol_type=reference.symbol.kind if reference.symbol else None,
+        symbol_name=reference.symbol.qualified_name if reference.symbol else None,
     )
 
 
 def _find_column(text: str, name: str) -> int:
-    """Return the column of a name in the line of an import, whose facts have only the line."""
+    """Return the column of a name in a line: the facts of an import have only the line."""
     match = re.search(_WORD.format(re.escape(name)), text)
     return match.start() + 1 if match else 1
 
@@ -300,7 +305,10 @@ def _call_notes(tree: calls.CallTree) -> Iterator[str]:
 
 
 def _name_text(name: g.ResolvedName) -> str:
-    definitions = (f"{item.path}:{item.start_line} {item.signature}" for item in name.definitions)
+    definitions = (
+        f"{definition.path}:{definition.start_line} {definition.signature}"
+        for definition in name.definitions
+    )
     return "\n".join((name.name, *definitions))
 
 

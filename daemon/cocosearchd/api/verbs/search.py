@@ -167,7 +167,7 @@ class SearchVerbs:
         )
 
     async def _empty_warnings(self, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:
-        """Return warnings about the indexes of which no file is searchable."""
+        """Return warnings about the indexes without a searchable file."""
         sentences = [
             (index.record.name, sentence)
             for index in indexes
@@ -186,7 +186,7 @@ async def _explain_absence(index: RunningIndex, details: dict[str, Any]) -> None
 def _suspect_changes(
     indexes: Sequence[RunningIndex], merged: MergedAnswer, freshness: Freshness
 ) -> Freshness:
-    """Report changed files to their roots; freshness after all answers."""
+    """Report changed files to their roots, and return the freshness after all answers."""
     roots = {index.record.name: index.root for index in indexes}
     for answer in merged.answers:
         roots[answer.index].suspect(answer.changed_paths)
@@ -197,7 +197,7 @@ def _suspect_changes(
 def _observed_freshness(
     freshness: Freshness, answer: Answer, *, name_index: bool = False
 ) -> Freshness:
-    """Return the freshness after waiting, reduced by the changes that answering has seen.
+    """Return the freshness after the wait, made stale by changes that the answer has seen.
 
     With `name_index` the reason names the index of the answer.
     """

@@ -70,9 +70,7 @@ class StatusVerbs:
         self._latency = latency
 
     async def status(self, request: p.Empty) -> p.StatusReply:
-        """Return the state of the daemon, of what it depends on, and of each index
-        (`IndexReports.status`).
-        """
+        """Return the state of the daemon, of its dependencies, and of each index."""
         info = self._info
         return p.StatusReply(
             version=info.version,

@@ -40,7 +40,7 @@ MAX_CYCLES = 50
 MAX_EDGES = 5_000  # of a reply
 _LISTS = ("imports", "importers", "modules")  # fields that `limit` limits
 MAX_OUTLINED = 2_000  # files whose definitions are read for an outline
-QUERY_HITS = 20  # results of a question that a map is drawn to
+QUERY_HITS = 20  # results of a query whose files a map prefers
 ALL_LEVELS = 1_000
 _PARTIAL_MAP = "the time was not enough to check all central definitions"
 
@@ -49,7 +49,7 @@ Search = Callable[[p.SearchRequest], Awaitable[p.SearchReply]]
 
 @dataclass(frozen=True, slots=True)
 class _Dependencies:
-    """The findings of a question: `modules` of a directory, and walks of those asked for."""
+    """The findings of a question: the requested walks, and the `modules` of a directory."""
 
     target: str
     imports: Reach | None = None
@@ -58,12 +58,12 @@ class _Dependencies:
 
     @property
     def walks(self) -> list[Reach]:
-        """The walks of those asked for."""
+        """The requested walks."""
         return [walk for walk in (self.imports, self.importers) if walk is not None]
 
     @property
     def complete(self) -> bool:
-        """True if all files were read that the answer needs."""
+        """True if all files that the answer needs were read."""
         has_all_modules = self.modules is None or self.modules.complete
         return has_all_modules and all(walk.complete for walk in self.walks)
 
@@ -80,12 +80,12 @@ class StructureVerbs:
     """Implements `dependencies`, `outline` and `map`."""
 
     def __init__(self, questions: GraphQuestions, search: Search) -> None:
-        """`search` answers the questions that maps are drawn to."""
+        """`search` answers the queries of maps."""
         self._questions = questions
         self._search = search
 
     async def dependencies(self, request: s.DependenciesRequest) -> s.DependenciesReply:
-        """Return the imports of files or modules, those that import them, and cycles."""
+        """Return the imports of files or modules, their importers, and cycles."""
         check_range("depth", request.depth, 1, MAX_DEPTH)
         check_range("level", request.level, 1, s.MAX_LEVEL)
         if request.direction not in DIRECTIONS:
@@ -97,7 +97,7 @@ class StructureVerbs:
         return s.DependenciesReply(**make_reply_fields(answer), **fields)
 
     async def outline(self, request: s.OutlineRequest) -> s.OutlineReply:
-        """Return the definitions of a file, or the files of a directory with theirs."""
+        """Return the definitions of a file, or of each file of a directory."""
         check_range("depth", request.depth, 0, MAX_DEPTH)
         budget = _budget(request.budget_tokens, s.OUTLINE_TOKENS)
         answer = await self._questions.ask(request, partial(_find_outline, request, budget))
@@ -139,7 +139,7 @@ class StructureVerbs:
         )
 
     async def _matching_paths(self, request: s.MapRequest) -> list[str]:
-        """Return the files of the best results of a question."""
+        """Return the files of the best results of a query."""
         reply = await self._search(
             p.SearchRequest(
                 query=request.query,
@@ -212,7 +212,7 @@ def _find_map(matching: Sequence[str], budget: int, moment: GraphMoment) -> _Map
 
 
 def _target_paths(moment: GraphMoment) -> Sequence[str]:
-    """Return the files that a map is drawn to; none without a target."""
+    """Return the files that a map prefers because of its target; none without a target."""
     if not moment.target.text:
         return ()
     path = find_file(moment.files, moment.target)
@@ -223,7 +223,7 @@ def _target_paths(moment: GraphMoment) -> Sequence[str]:
 
 
 def _notes_on_length(fields: Mapping[str, Any], limit: int) -> Iterator[str]:
-    """Yield a note about each list that is longer than what is shown of it."""
+    """Yield a note about each list that is longer than the shown part."""
     for name in _LISTS:
         further = len(fields.get(name, ())) - limit
         if further > 0:
@@ -276,7 +276,7 @@ def _file_fields(finding: _Dependencies, walks: Sequence[Reach]) -> dict[str, An
 def _inbound_edges(
     finding: _Dependencies, modules: Collection[str], level: int
 ) -> list[ModuleEdge]:
-    """Count the imports of each module by each module outside."""
+    """Count the imports of each module by each module outside of the directory."""
     if finding.importers is None:
         return []
     counts = Counter[tuple[str, str]]()

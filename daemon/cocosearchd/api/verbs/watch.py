@@ -1,4 +1,4 @@
-"""The verb `watch`: searchable commits, life of indexes, matches of saved queries."""
+"""The verb `watch`: searchable commits, changes of indexes, matches of saved queries."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ from cocosearchd.runtime.deadlines import retry_until_available
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import file_states
 
-# Between two reads of states while any of them changes; at rest only a notification leads to one.
+# Between two reads of states while a state changes; at rest, only a notification causes a read.
 RECHECK_S = 1.0
 
 Commits = MemoryObjectReceiveStream[Commit]
@@ -35,9 +35,9 @@ class WatchVerbs:
         self._search = search
 
     def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
-        """Yield committed batches as they become searchable, until the client goes.
+        """Yield committed batches as they become searchable, until the client disconnects.
 
-        With a query: the new matches of the query in them.
+        With a query, yield its new matches in these batches.
         """
         return self._changes(request) if request.query is None else self._matches(request)
 
@@ -75,7 +75,7 @@ class WatchVerbs:
                         yield matched
 
     async def _first_matches(self, event: w.WatchEvent, query: SavedQuery) -> w.WatchEvent | None:
-        """Begin a query after an event, and return it if it has matches or tells of a gap."""
+        """Begin a query after an event; return the event if it has matches or reports a gap."""
         missed = event.kind == "missed"
         matches = await query.begin(event.index, None if missed else event.changed)
         if matches:
@@ -92,8 +92,10 @@ class WatchVerbs:
         return replace(event, kind="matches", matches=matches) if matches else None
 
     async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
-        """Yield events of commits. The first one of an index that was cleared and added again is
-        preceded by a `missed` event: nobody reports what the old one lost.
+        """Yield events of commits.
+
+        A `missed` event precedes the first event of an index that was cleared and added again: no
+        event reports the files that the old index lost.
         """
         clocks = {
             index.record.name: replies.as_of(index.root.clock())
@@ -114,7 +116,7 @@ class WatchVerbs:
     async def _commits_and_states(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
         """Yield events of commits and of the indexes' states.
 
-        Reads states only after a notification, and again while one of them changes.
+        Reads states only after a notification, and again while a state changes.
         """
         states = self._states()
         version = self._indexes.notifier.version
@@ -171,9 +173,9 @@ class WatchVerbs:
     ) -> w.WatchEvent | None:
         """Return the event of a commit, None if its index is gone.
 
-        `more`: further commits follow that no longer wait in `commits`. The clock of an event must
-        not count changes that are still to be reported, because a client that comes back asks for
-        changes since that clock.
+        `more`: further commits, which do not wait in `commits` any more, follow. The clock of an
+        event must not count changes that are still to be reported: a client that comes back asks
+        for changes since that clock.
         """
         try:
             index = self._indexes.lookup.get(commit.index)
@@ -220,9 +222,7 @@ def _is_cut_off(commits: Commits) -> bool:
 
 
 def _before_commits(event: w.WatchEvent, batch: tuple[Commit, ...]) -> w.WatchEvent:
-    """Return the event with the clock of the first commit of its index that is still to be
-    reported.
-    """
+    """Return the event with the clock of its index's first commit that is not reported yet."""
     clock = next((commit.as_of for commit in batch if commit.index == event.index), None)
     return event if clock is None else replace(event, as_of=replies.as_of(clock))
 
@@ -241,7 +241,7 @@ def _state_changes(
 
 
 def _min_evidence(request: w.WatchRequest) -> float:
-    """Return the least evidence of a result, by its name, its earlier name, or the default."""
+    """Return `min_evidence` of a request, else its earlier name `min_score`, else the default."""
     if request.min_evidence is not None:
         return request.min_evidence
     return MIN_EVIDENCE if request.min_score is None else request.min_score
