@@ -1,4 +1,4 @@
-"""Coalesced calls: one at a time, and callers that come meanwhile share the next one."""
+"""Coalesced calls: one runs at a time, and callers that come meanwhile share the next one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 class CoalescedCalls(Generic[Result]):
-    """Runs a call for many callers. Each gets the outcome of one that began after it came.
+    """Runs a call for many callers. Each caller gets the outcome of a call that began later.
 
     A call goes on when its callers are cancelled. For one event loop.
     """
@@ -20,7 +20,7 @@ class CoalescedCalls(Generic[Result]):
         self._next: asyncio.Task[Result] | None = None
 
     async def run(self) -> Result:
-        """Wait for the outcome of the next call. Raises what it raises."""
+        """Return the outcome of the next call. Raises the errors of the call."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_after(self._running), context=Context())
             self._next.add_done_callback(_retrieve)
@@ -35,6 +35,6 @@ class CoalescedCalls(Generic[Result]):
 
 
 def _retrieve(task: asyncio.Task[Result]) -> None:
-    """Retrieve the error of a call whose callers are gone: asyncio would log it as forgotten."""
+    """Retrieve the error of a call without callers: otherwise asyncio logs it as forgotten."""
     if not task.cancelled():
         task.exception()

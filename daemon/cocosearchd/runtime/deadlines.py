@@ -1,4 +1,4 @@
-"""Bound waiting for calls that may never return, where an answer is due all the same."""
+"""Bounded waits for calls that may never return, for callers that must answer in any case."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -8,7 +8,7 @@ from cocosearchd.errors import StoreUnavailable, StoreUnresponsive
 
 Answer = TypeVar("Answer")
 
-CALL_RETRY_S = 1.0  # pause between calls, besides the seconds that a call to a frozen server takes
+CALL_RETRY_S = 1.0  # pause between calls; a call to a frozen server takes further seconds itself
 
 
 async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
@@ -28,7 +28,7 @@ async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Ans
 async def call_within_or(
     default: Answer, call: Coroutine[Any, Any, Answer], within_s: float
 ) -> Answer:
-    """Await a call to PostgreSQL; the default if PostgreSQL is away or takes longer."""
+    """Await a call to PostgreSQL; return the default if PostgreSQL is away or takes longer."""
     try:
         return await call_within(call, within_s)
     except StoreUnavailable:
@@ -36,7 +36,7 @@ async def call_within_or(
 
 
 async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
-    """Return True if a task ends within that time, else it goes on. Cancelling the wait cancels it."""
+    """Return True if a task ends in time; otherwise it goes on. A cancelled wait cancels the task."""
     try:
         done, _ = await asyncio.wait({task}, timeout=within_s)
     except asyncio.CancelledError:
@@ -48,7 +48,7 @@ async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
 
 
 async def retry_until_available(call: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Repeat a call until PostgreSQL answers: for subscriptions, where no client waits."""
+    """Repeat a call until PostgreSQL answers. For subscriptions: no client waits for them."""
     while True:
         try:
             return await call()
@@ -57,6 +57,6 @@ async def retry_until_available(call: Callable[[], Awaitable[Answer]]) -> Answer
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:
-    """Retrieve the error of an abandoned task, so that asyncio does not log it."""
+    """Retrieve the error of an abandoned task: otherwise asyncio logs it."""
     if not task.cancelled():
         task.exception()

@@ -15,14 +15,14 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 DAY_S = 86_400
-SHRINK_TO = 0.8  # share of the allowed bytes that stays when the file has grown beyond them
-FLUSH_S = 0.5  # values of this time are lost by a kill
-# Size of SQLite's log from which it is emptied after a flush, when nothing else is to be written:
-# SQLite itself keeps some four MiB for the next values.
+SHRINK_TO = 0.8  # share of the allowed bytes that stays after the file has exceeded them
+FLUSH_S = 0.5  # a kill loses the values of this time
+# A larger log of SQLite is emptied after a flush if nothing else has to be written: SQLite itself
+# keeps about four MiB for the next values.
 LOG_BYTES = 1 << 20
 # WAL: readers do not wait. Without a sync a power failure may lose a commit, but never tears one.
-# Values are stored in order of arrival, beside an index of the keys: in the order of keys, which
-# are digests, each value would write a page of its own, for four times the CPU (measured). Files of
+# Values are stored in order of arrival, with a separate index of the keys. Keys are digests: in the
+# order of keys each value would write a page of its own, for four times the CPU (measured). Files of
 # earlier versions stay in the order of keys.
 _SETUP = """
 pragma journal_mode = wal;
@@ -37,7 +37,7 @@ create table if not exists kept (
 # A file of a version that cached only vectors.
 _VECTORS_TABLE = "select 1 from sqlite_master where name = 'vectors'"
 _RENAME = "begin; alter table vectors rename to kept; alter table kept rename column vector to value; commit;"
-_AT_ONCE = 32  # keys of one statement, padded with nulls, which equal nothing
+_AT_ONCE = 32  # keys of one statement, padded with nulls: a null equals no key
 _SELECT = f"select key, used, value from kept where key in ({', '.join('?' * _AT_ONCE)})"  # noqa: S608 - no values
 # Errors of a damaged or foreign file, in contrast to a full disk or a lock of another process.
 _DAMAGED = {
@@ -55,7 +55,7 @@ class DiskCache:
     def __init__(self, path: Path, limit_bytes: int, *, compress: bool = False) -> None:
         """Open or create the file. Raises `sqlite3.Error` or `OSError`.
 
-        With `compress` values are compressed on disk: packed values take a third of their size.
+        With `compress`, values are compressed on disk: they take a third of their size.
         """
         self._path = path
         self._limit = limit_bytes
@@ -77,7 +77,7 @@ class DiskCache:
         self._reader = _reader(path)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return values of the cached ones among `keys`."""
+        """Return the values of the keys that are cached."""
         values = {
             key: value for key in keys if (value := self._fresh.get(key) or self._flushing.get(key))
         }
@@ -161,7 +161,7 @@ class DiskCache:
                 values |= {key: value for key, _, raw in rows if (value := self._unpack(raw))}
                 outdated |= {key for key, used, _ in rows if used != today}
         except sqlite3.Error as error:
-            if not self._damaged:  # else it is logged already, and the next flush replaces the file
+            if not self._damaged:  # damage is logged once, and the next flush replaces the file
                 log.warning("cache_not_read", extra={"path": str(self._path), "error": str(error)})
             self._damaged |= _is_damage(error)
         with self._lock:
@@ -172,7 +172,7 @@ class DiskCache:
         return zlib.compress(value, level=1) if self._compress else value
 
     def _unpack(self, raw: bytes) -> bytes | None:
-        """Return a stored value; None for a value of a file that was not compressed yet."""
+        """Return a stored value; None for a value from before values were compressed."""
         try:
             return zlib.decompress(raw) if self._compress else raw
         except zlib.error:
@@ -196,7 +196,7 @@ class DiskCache:
             )
 
     def _replace_file(self) -> None:
-        """Replace a damaged file: reads would fail, also after a restart."""
+        """Replace a damaged file: otherwise reads fail, even after a restart."""
         writer = self._recreate()
         reader = _reader(self._path)
         self._damaged = False

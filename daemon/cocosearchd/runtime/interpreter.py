@@ -1,20 +1,20 @@
-"""Tune the interpreter of each process: thread switches, garbage collection, freed memory."""
+"""Tunes the interpreter of each process: thread switches, garbage collection, freed memory."""
 
 import ctypes
 import gc
 import sys
 
 # Switch interval between threads that compute. A file that was just saved goes from thread to thread
-# a dozen times, and waits for the interpreter each time; with Python's 5 ms that takes a tenth of a
-# second beside two threads of bulk work.
+# a dozen times, and waits for the interpreter each time. With Python's 5 ms this takes a tenth of a
+# second while two threads do bulk work.
 SWITCH_S = 0.001
-# A file takes thousands of objects and a query some thousand, with hardly a cycle: with the default
-# of 700, garbage collection took 5 % of the time of indexing and nearly a tenth of a cold answer
-# (measured).
+# Indexing a file makes thousands of objects, a query about a thousand, and hardly any cycle. With the
+# default of 700 objects, garbage collection took 5 % of the time of indexing and nearly a tenth of a
+# cold answer (measured).
 YOUNG_OBJECTS = 20_000
-# Heaps of the C library, each with a lock: by default eight for each core, and each retains freed
-# memory between used blocks (mallopt(3), M_ARENA_MAX). The daemon has up to 64 threads, and most of
-# them wait.
+# Heaps of the C library, each with a lock (mallopt(3), M_ARENA_MAX). By default there are eight for
+# each core, and each retains freed memory between used blocks. Few heaps suffice: most of the daemon's
+# threads, up to 64, wait.
 ARENAS = 2
 _M_ARENA_MAX = -8
 
@@ -30,9 +30,9 @@ def configure_interpreter() -> None:
 
 
 def collect_and_return_memory() -> None:
-    """Collect all garbage, then return freed memory: after something large was released.
+    """Collect all garbage, then return freed memory; call it after the release of large objects.
 
-    It holds the interpreter for a millisecond per 10,000 objects that can be part of a cycle
+    This blocks all threads for a millisecond per 10,000 objects that can be part of a cycle
     (measured).
     """
     gc.collect()
@@ -40,11 +40,11 @@ def collect_and_return_memory() -> None:
 
 
 def return_memory() -> None:
-    """Return freed memory to the system, after bulk work; does nothing without glibc.
+    """Return freed memory to the system; call it after bulk work. Do nothing without glibc.
 
     glibc retains free memory between used blocks: 330 of 850 MiB after a switch of 6,600 files
-    (measured). Returning that much takes some 50 ms, without the interpreter's lock; 1 ms if there
-    is nothing to return.
+    (measured). Returning this much takes about 50 ms, without the interpreter's lock; it takes 1 ms
+    if there is nothing to return.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

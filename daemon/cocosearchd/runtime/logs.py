@@ -1,10 +1,10 @@
-"""Log records, as JSON lines or coloured text on a terminal, and the bound of their file.
+"""Log records, as JSON lines or as coloured text on a terminal, and the size limit of their file.
 
 Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; this module decides
 their format.
 
-Under systemd standard error is the journal, which has its own bounds. A daemon that `cocosearchctl
-up` or launchd started writes to a file that no other program rotates: it bounds that file itself.
+Under systemd, standard error is the journal, which has its own limits. A daemon that `cocosearchctl
+up` or launchd started writes to a file that no other program rotates: it limits that file itself.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from structlog.typing import Processor
 
 from cocosearchd.runtime.masking import mask_secrets, mask_urls
 
-# Libraries whose INFO is our DEBUG.
+# Libraries that log at INFO what we log at DEBUG.
 QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
-# Warn at each attempt to reach an absent server, twice a second; the log has its absence already.
+# Loggers that warn at each attempt to reach an absent server, twice a second; our log has its absence.
 REPEATS = ("psycopg.pool",)
 
 
@@ -36,8 +36,8 @@ MAX_LOG_BYTES = 8 << 20
 class BoundedHandler(logging.StreamHandler[TextIO]):
     """Writes to `stream`, the file `path`, and rotates it when it exceeds `max_bytes`.
 
-    The file is copied and truncated, not renamed: libraries and a crash handler have it open, and
-    go on writing to it.
+    The file is copied and truncated, not renamed: libraries and a crash handler have the file open,
+    and go on writing to it.
     """
 
     def __init__(self, stream: TextIO, path: Path, max_bytes: int) -> None:
@@ -45,8 +45,8 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
         self.path = path
         self.max_bytes = max_bytes
         descriptor = stream.fileno()
-        # launchd does not open its file for appending: after a truncation, writes would go on at
-        # their old offset.
+        # launchd does not open the file for appending: after a truncation, writes would continue at
+        # the old offset.
         fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -61,7 +61,7 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
 
 def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
     if file is not None:
-        with contextlib.suppress(OSError):  # no such file, or a stream that is none
+        with contextlib.suppress(OSError):  # the file is missing, or the stream is no file
             status = os.fstat(stream.fileno())
             if stat.S_ISREG(status.st_mode) and os.path.samestat(status, file.stat()):
                 return BoundedHandler(stream, file, MAX_LOG_BYTES)
@@ -69,7 +69,7 @@ def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
 
 
 def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
-    """Return tracebacks without local values, which may be source code, queries or secrets."""
+    """Make tracebacks without local values: these may be source code, queries or secrets."""
     return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
@@ -94,8 +94,8 @@ def configure(
 ) -> None:
     """Replace the root logger's handlers by one that writes to `stream`, at the program's entry.
 
-    `file` is bounded in size if `stream` writes to it. Records show neither `secrets` nor secrets of
-    URLs.
+    If `stream` writes to `file`, the size of the file is limited. Records show neither `secrets` nor
+    secrets in URLs.
     """
     console = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Processor] = [

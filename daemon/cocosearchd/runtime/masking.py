@@ -1,7 +1,7 @@
-"""Mask secrets in URLs and connection strings, for settings, status, errors and logs. Pure.
+"""Masks secrets in URLs and connection strings, for settings, status, errors and logs. Pure.
 
 An address may hold a secret in any part: `https://KEY@host`, `/v1/KEY`, `?key=KEY`, `#KEY`,
-`password=KEY`. Only values that are known to be harmless stay, so unknown parameters are masked as
+`password=KEY`. Only values that are known to be harmless stay: unknown parameters are masked as
 well.
 """
 
@@ -11,8 +11,8 @@ import urllib.parse
 from collections.abc import Iterable, Iterator
 
 MASK = "***"
-# Parameters of libpq (section 32.1.2 of PostgreSQL's manual) and of embedding servers whose values
-# are no secrets.
+# Parameters without secrets, of libpq (section 32.1.2 of PostgreSQL's manual) and of embedding
+# servers.
 HARMLESS = frozenset(
     {
         *(
@@ -63,7 +63,7 @@ HARMLESS = frozenset(
 DATABASE_SCHEMES = ("postgresql", "postgres")
 LONG_NAME = 12  # a user's name of this length may be a token; shorter ones occur in other texts
 SHORTEST_SECRET = 4  # shorter secrets occur in every text, and are easily guessed
-SHORTEST_PIECE = 8  # of a secret that an error quotes in part, because a client split the address
+SHORTEST_PIECE = 8  # an error may quote a piece of a secret, because a client split the address
 _DELIMITER = re.compile(r"[/?#@:;&=\s'\"\\]")
 # Each of these takes linear time: a run of letters is matched once, from its beginning.
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z0-9+.-]++)://(?P<rest>[^\s\"'<>|]*)")
@@ -98,7 +98,7 @@ def mask_urls(text: str) -> str:
 
 
 def find_secrets(*addresses: str) -> tuple[str, ...]:
-    """Return secrets that `mask_address` masks, as written and as decoded, the longest first."""
+    """Return the secrets that `mask_address` masks, as written and decoded, the longest first."""
     parts = {part for address in addresses for part in _parts(address)}
     pieces = {
         piece for part in parts for piece in _DELIMITER.split(part) if len(piece) >= SHORTEST_PIECE
@@ -112,7 +112,7 @@ def find_secrets(*addresses: str) -> tuple[str, ...]:
 
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Mask each of `secrets` in a text, also as JSON writes it."""
+    """Mask each of `secrets` in a text, as written and as JSON writes it."""
     for secret in secrets:
         text = text.replace(secret, MASK).replace(json.dumps(secret)[1:-1], MASK)
     return text
@@ -146,13 +146,13 @@ def _masked_rest(scheme: str, rest: str) -> str:
 
 
 def _split(rest: str) -> tuple[str, str, str | None, str | None]:
-    """Return authority, path, query and fragment, of which the last two may be missing."""
+    """Return authority, path, query and fragment; query and fragment may be missing."""
     end = _authority_end(rest, 0)
     if _has_cut_password(rest[:end]) and "@" in rest[end:]:
         end = _authority_end(rest, rest.rindex("@"))
-    rest_of_it, hash_mark, fragment = rest[end:].partition("#")
-    path, mark, query = rest_of_it.partition("?")
-    return rest[:end], path, query if mark else None, fragment if hash_mark else None
+    path_and_query, hash_mark, fragment = rest[end:].partition("#")
+    path, question_mark, query = path_and_query.partition("?")
+    return rest[:end], path, query if question_mark else None, fragment if hash_mark else None
 
 
 def _authority_end(rest: str, start: int) -> int:
@@ -199,7 +199,7 @@ def _masked_pair(pair: str) -> str:
 
 
 def _parts(address: str) -> Iterator[str]:
-    """Yield texts of an address that may be secrets, before the choice of masked ones."""
+    """Yield the parts of an address that may be secrets."""
     for url in _URL.finditer(address):
         authority, path, query, fragment = _split(url["rest"])
         yield from _user_parts(url["scheme"].lower(), authority.rpartition("@")[0])
@@ -216,7 +216,7 @@ def _parts(address: str) -> Iterator[str]:
 
 
 def _user_parts(scheme: str, user: str) -> Iterator[str]:
-    """Yield password, and outside of a database the user and a long name, which may be a token."""
+    """Yield the password; except for databases, also the user part and a long name (a token?)."""
     name, colon, password = user.partition(":")
     yield password
     if scheme not in DATABASE_SCHEMES:

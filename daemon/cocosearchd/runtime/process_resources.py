@@ -1,4 +1,4 @@
-"""Resources of the daemon: memory and file handles. Answers also when none are left."""
+"""Resources of the daemon: memory and file handles. Works even if none are left."""
 
 import errno
 import os
@@ -15,11 +15,11 @@ OPEN_FILES = (65_536, 10_240)
 def measure_memory(
     worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
 ) -> dict[str, int]:
-    """Return bytes of memory by part of the daemon, 0 where they cannot be read.
+    """Return the bytes of memory of each part of the daemon; 0 for a part that cannot be read.
 
-    `worker` is the process id of the indexer, whose pool is included; `postgres` returns process
-    ids, and `analysis` are those of the analysers. Processes of PostgreSQL share memory, so their
-    proportional sizes are added up where the system tells them.
+    `worker` is the process id of the indexer; the part includes its pool. `postgres` returns process
+    ids, `analysis` are the process ids of the analysers. Processes of PostgreSQL share memory, so
+    their proportional sizes are added up if the system has them.
     """
     sizes = {
         "daemon": _memory(os.getpid()),

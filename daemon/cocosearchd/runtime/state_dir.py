@@ -30,8 +30,9 @@ def lock_state_dir(state: Path, socket: Path) -> Iterator[None]:
 
 
 def _prepare(state: Path) -> None:
-    """Create the directory. For root others may pass through it, because PostgreSQL gives up root's
-    rights and has its data below it.
+    """Create the directory.
+
+    If root owns it, others may pass through: PostgreSQL gives up root's rights and has its data below.
     """
     os.umask(0o077)
     ownership.state_directory(state)

@@ -1,6 +1,7 @@
-"""Keep the long-running tasks of the daemon running.
+"""Keeps the long-running tasks of the daemon running.
 
-Only this module, and the replies of front ends, catch every exception: it logs and restarts.
+Only this module and the replies of front ends catch every exception. This module logs the exception
+and restarts the task.
 """
 
 import logging
@@ -10,8 +11,8 @@ import anyio
 
 log = logging.getLogger(__name__)
 
-# Pauses double from a second to a minute: a single crash costs a second, a crash loop at most one
-# start a minute.
+# Pauses double from a second to a minute: a single crash costs a second, a crash loop makes at most
+# one start per minute.
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
 SETTLED_S = 120.0
@@ -23,11 +24,11 @@ async def supervise(
     run: Callable[[], Awaitable[object]],
     on_failure: Callable[[str | None], None] | None = None,
 ) -> None:
-    """Run `run` for ever: log its failure, pause, run it again. Only cancellation ends this.
+    """Call `run` for ever: log a failure, pause, call it again. Only cancellation ends this.
 
-    A task that returns unasked has failed as well. After `SETTLED_S` seconds without a failure the
-    pause starts from `FIRST_PAUSE_S` again. `on_failure` gets a sentence at each failure, and None when
-    the task runs again.
+    A task that returns has failed as well. After `SETTLED_S` seconds without a failure the pause
+    starts from `FIRST_PAUSE_S` again. `on_failure` gets a sentence at each failure, and None when the
+    task runs again.
     """
     pause = FIRST_PAUSE_S
     while True:
@@ -54,7 +55,7 @@ async def supervise(
 async def attempt(
     name: str, run: Callable[[], Awaitable[object]], expected: tuple[type[Exception], ...] = ()
 ) -> Exception | None:
-    """Run `run` once and return its failure instead of raising it; logged unless `expected`."""
+    """Call `run` once; return its error instead of raising it, and log it unless `expected`."""
     try:
         await run()
     except Exception as error:
@@ -65,9 +66,7 @@ async def attempt(
 
 
 def summary(error: BaseException) -> str:
-    """Return one short printable line about an error, whose text may come from a repository's
-    author.
-    """
+    """Return one short printable line about an error: a repository's author may choose its text."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

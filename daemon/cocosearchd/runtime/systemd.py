@@ -1,7 +1,7 @@
-"""Report the state of the daemon to systemd over its datagram socket, if there is one.
+"""Reports the state of the daemon to systemd over its datagram socket, if there is one.
 
-The protocol is that of sd_notify(3): lines of NAME=value to the socket named by NOTIFY_SOCKET, a
-leading `@` standing for the NUL of an abstract socket.
+The protocol is that of sd_notify(3): lines of NAME=value to the socket that NOTIFY_SOCKET names. A
+leading `@` stands for the NUL of an abstract socket.
 """
 
 import socket
@@ -20,7 +20,7 @@ class Notifier:
     watchdog_s: float | None = None
 
     def ready(self, status: str) -> None:
-        """Say that clients are served now."""
+        """Report that clients are served now."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def status(self, text: str) -> None:
@@ -28,15 +28,15 @@ class Notifier:
         self._send(f"STATUS={text}")
 
     def reloading(self) -> None:
-        """Say that settings are being read again; `ready` ends it."""
+        """Report that settings are being read again; `ready` ends this state."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Say that the stop has begun."""
+        """Report that the stop has begun."""
         self._send("STOPPING=1")
 
     def alive(self) -> None:
-        """Say that the event loop and the store answered just now."""
+        """Report that the event loop and the store have just answered."""
         self._send("WATCHDOG=1")
 
     def _send(self, text: str) -> None:

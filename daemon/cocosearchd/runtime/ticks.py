@@ -1,4 +1,4 @@
-"""Common ticks for periodic work, so that an idle machine wakes once for all parts."""
+"""Common ticks for periodic work: an idle machine then wakes once for all parts."""
 
 import time
 

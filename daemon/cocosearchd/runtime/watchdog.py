@@ -1,9 +1,9 @@
-"""The daemon's side of the watchdog: start the watchdog process, and send it a byte at each tick.
+"""The daemon's side of the watchdog: starts the watchdog process, and sends a byte at each tick.
 
-Code inside of the daemon cannot help when a library holds the interpreter's lock, or a signal has
-stopped the process. systemd has its own watchdog (`WatchdogSec=`), which does the same, so no
-process is started under it. Under another manager (launchd) the watchdog ends a frozen daemon, and
-the manager starts it again.
+Code inside of the daemon cannot help if a library holds the interpreter's lock, or if a signal has
+stopped the process. Under systemd no watchdog process is started: systemd has its own watchdog
+(`WatchdogSec=`), which does the same. Under another manager (launchd) the watchdog ends a frozen
+daemon, and the manager starts the daemon again.
 """
 
 import asyncio
@@ -22,15 +22,16 @@ from cocosearchd.runtime.watchdog_process import RESTART, STOPPING, TICK
 
 log = logging.getLogger(__name__)
 
-TICK_S = 5.0  # the period of other periodic work, which wakes at the same tick
-# in the state directory: `cocosearchctl down` ends one that is about to start a daemon
+TICK_S = 5.0  # other periodic work has the same period, and wakes at the same tick
+# In the state directory, with the process id: `cocosearchctl down` ends a watchdog that is about to
+# start a daemon.
 MARK = "watchdog.pid"
 INIT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class WatchdogPlan:
-    """Settings of the watchdog. `restart`: it restarts the daemon itself, without a manager."""
+    """Settings of the watchdog. `restart`: without a manager, it restarts the daemon itself."""
 
     limit_s: float
     restart: bool
@@ -97,7 +98,7 @@ class _Watchdog:
         self._timer = asyncio.get_running_loop().call_later(seconds_to_tick(period_s), self._tick)
 
     def _send(self, byte: bytes) -> None:
-        # it has ended: the next tick notices; or it was stopped, and its pipe is full
+        # the watchdog has ended, which the next tick notices, or it was stopped, and the pipe is full
         with suppress(OSError):
             os.write(self._pipe, byte)
 

@@ -1,12 +1,12 @@
-"""The watchdog process, run by path: end a daemon whose event loop is frozen, and restart it.
+"""The watchdog process, started by file path: ends a daemon with a frozen event loop, restarts it.
 
-`python -I -S watchdog_process.py PIPE DAEMON LIMIT_S RESTART MARK COMMAND...`: started by
-`watchdog` in the daemon, the process DAEMON, and reads a byte from PIPE at each tick of its event
-loop. It needs nothing of the daemon, which may be stopped, or held up inside of a library that
-keeps the interpreter's lock: SIGABRT has the C handler of `faulthandler` write all stacks into the
-log, SIGKILL ends whatever is left. Then this process becomes the new daemon (execv), with the same
-descriptors, directory and environment. Standard library only: it is there for as long as the daemon
-is.
+`python -I -S watchdog_process.py PIPE DAEMON LIMIT_S RESTART MARK COMMAND...`: the module `watchdog`
+starts it, in the daemon (process id DAEMON). It reads a byte from PIPE at each tick of the daemon's
+event loop. It needs no help from the daemon, which may be stopped, or held up inside of a library that
+keeps the interpreter's lock. SIGABRT makes the C handler of `faulthandler` write all stacks into the
+log, and SIGKILL ends a process that is left. Then this process becomes the new daemon (execv), with
+the same descriptors, directory and environment. It uses only the standard library, because it lives as
+long as the daemon and should stay small.
 """
 
 import os
@@ -18,26 +18,26 @@ import time
 TICK = b"."
 STOPPING = b"q"
 FROZE = "froze"  # see `search.lexical.apply_journal`
-RESTART = "restart"  # the argument by which it starts the daemon again
+RESTART = "restart"  # the argument that makes it start the daemon again
 NO_RESTART = signal.SIGUSR1  # `cocosearchctl down` sends it first
-STEP_S = 5.0  # between two looks
+STEP_S = 5.0  # between two checks
 STACKS_S = 5.0  # for the stacks to be written
 KILL_S = 30.0  # for the kernel to end the process
-# Pauses before a restart: none before the first, growing ones for a daemon that freezes again and
-# again.
+# Pauses before a restart: none before the first restart, then growing pauses for a daemon that
+# freezes again and again.
 FIRST_PAUSE_S = 5.0
 LAST_PAUSE_S = 600.0
 SETTLED_S = 3600.0
-RESTARTS = "COCOSEARCHD_RESTARTS"  # how often it was started again without having run for SETTLED_S
-# of the whole group of a terminal: the daemon decides
+RESTARTS = "COCOSEARCHD_RESTARTS"  # the number of restarts since a daemon last ran for SETTLED_S
+# A terminal sends these to the whole process group: the daemon decides when to stop.
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def wait_for_freeze(pipe: int, daemon: int, limit_s: float) -> str:
-    """Wait until the daemon freezes: "frozen", or "stopping" during its stop; "" if it has ended.
+    """Wait until the daemon freezes; return "frozen", "stopping" during its stop, "" at its end.
 
-    A step counts as two at most: a machine that slept, a watchdog that was stopped itself (Ctrl-Z),
-    and a debugger that holds the daemon are no freeze.
+    A step counts as at most two: neither a machine that slept, nor a watchdog that was itself stopped
+    (Ctrl-Z), nor a debugger that holds the daemon counts as a freeze.
     """
     poller = select.poll()
     state = "frozen"
@@ -70,15 +70,15 @@ def is_traced(pid: int) -> bool:
 
 
 def end_daemon(daemon: int) -> bool:
-    """End the daemon after it has written its stacks; True if it has ended."""
-    # SIGCONT: a stopped process goes on to its end.
+    """End the daemon after it has written its stacks; return True if it has ended."""
+    # SIGCONT: a stopped process has to run on to its end.
     return send_signals(daemon, STACKS_S, signal.SIGABRT, signal.SIGCONT) or send_signals(
         daemon, KILL_S, signal.SIGKILL
     )
 
 
 def send_signals(daemon: int, within_s: float, *numbers: int) -> bool:
-    """Send signals to the parent of this process; True if it ends within that time.
+    """Send signals to the parent of this process; return True if it ends within `within_s`.
 
     The process id of a parent cannot belong to another process.
     """
@@ -92,7 +92,7 @@ def send_signals(daemon: int, within_s: float, *numbers: int) -> bool:
 
 
 def leave_mark(file: str, daemon: int) -> None:
-    """Record the freeze in a file, so that the next start avoids work that may be its cause."""
+    """Record the freeze in a file: the next start then avoids work that may be its cause."""
     try:
         handle = os.open(
             file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
@@ -100,7 +100,7 @@ def leave_mark(file: str, daemon: int) -> None:
         os.write(handle, b"%d\n" % daemon)
         os.close(handle)
     except OSError:
-        log_error(f"{file} cannot be written")  # then a file is left out only after two freezes
+        log_error(f"{file} cannot be written")  # a harmful file is then left out after two freezes
 
 
 def pause_before_restart(lived_s: float) -> None:

@@ -1,1 +1,1 @@
-"""Files that anybody may have written: opened without following links, read within bounds."""
+"""Access to untrusted files: opens them without following links, and reads them within bounds."""

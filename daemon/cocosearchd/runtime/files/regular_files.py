@@ -1,8 +1,8 @@
-"""Read untrusted files: only regular ones, up to a limit, and without waiting.
+"""Reads untrusted files: only regular files, up to a limit, and without waiting.
 
-A repository's author chooses what a path names: a FIFO without a writer, a device that never ends
-or that acts when it is opened, a link to either. So the status of a path is checked before it is
-opened, and that of the open file again.
+The author of a repository chooses what a path names: a FIFO without a writer, a device that never
+ends or that acts when it is opened, or a link to one of these. The status of a path is therefore
+checked before the path is opened, and the status of the open file again.
 """
 
 import errno
@@ -80,7 +80,7 @@ def read_in_tree(path: bytes, *, limit: int) -> bytes:
 def read_start(
     path: Path, *, limit: int, follow_links: bool = False
 ) -> tuple[bytes, os.stat_result]:
-    """Read at most `limit` bytes from the start of a regular file of any size; also its status."""
+    """Read at most `limit` bytes from the start of a regular file; return its status too."""
     return _start(open_regular(path, limit=_ANY_SIZE, follow_links=follow_links), limit)
 
 
@@ -116,7 +116,7 @@ def passes(error: OSError) -> bool:
 def _read_all(handle: int, path: Path, limit: int) -> bytes:
     with os.fdopen(handle, "rb") as file:
         content = file.read(limit + 1)
-    if len(content) > limit:  # it grew since it was opened
+    if len(content) > limit:  # the file has grown since it was opened
         raise IrregularFile(_too_large(limit), path)
     return content
 
@@ -127,7 +127,7 @@ def _start(handle: int, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def _checked(handle: int, path: Path, limit: int) -> int:
-    """Check the open file; closes the descriptor on an error."""
+    """Check the open file; close the descriptor on an error."""
     try:
         _check(os.fstat(handle), path, limit)
     except IrregularFile:
