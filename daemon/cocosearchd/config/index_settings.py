@@ -1,4 +1,4 @@
-"""Effective settings of one index, from all layers and its project; differences between two."""
+"""Effective settings of one index, from all layers and its project, and their differences."""
 
 import os
 from dataclasses import astuple, dataclass, field
@@ -19,7 +19,7 @@ from cocosearchd.config.settings import (
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.masking import mask_address, mask_urls
 
-# Settings that select files: a change of them needs a scan, and touches no other file.
+# Settings that select files: a change of them needs a scan. Files that stay selected are untouched.
 SCOPE = (
     "include",
     "exclude",
@@ -52,7 +52,7 @@ class IndexSettings:
 
     @property
     def origins(self) -> dict[str, ValueOrigin]:
-        """Origin of each value that is not a default, also of the project's own keys."""
+        """The origin of each value that is not a default, including the project's own keys."""
         return {**dict(self.project.origins), **self.loaded.origins}
 
     @property
@@ -66,7 +66,7 @@ def read_index_settings(
 ) -> IndexSettings:
     """Read the settings of the index of a root. Blocking; never raises.
 
-    If the project's files cannot be used, `last` (the last valid project) stays in force, or none.
+    If the project's files cannot be used, `last` (the last valid project) stays in force, if given.
     """
     current = stamps(root)  # before the read: a change meanwhile leads to another read
     problem = ""
@@ -89,7 +89,7 @@ def read_index_settings(
 
 
 def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
-    """Return settings of the nearest directory upwards that has files of settings. Blocking."""
+    """Return the settings of the nearest directory, going upwards, with settings files. Blocking."""
     resolved = Path(project).resolve()  # as a root is registered
     for directory in (resolved, *resolved.parents):
         settings = read_index_settings(os.fsencode(directory), loaded)
@@ -127,9 +127,7 @@ def change_sentence(differ: tuple[str, ...], files: int) -> str:
 
 
 def list_values(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
-    """Return (key, value, layer, place) of every setting, in the order of the tree; without
-    passwords.
-    """
+    """Return (key, value, layer, place) of every setting in tree order, without passwords."""
     origins = settings.origins
     tree = settings.loaded.settings
     project = settings.project

@@ -1,6 +1,6 @@
-"""Read the layers of settings: config file, its `.env`, environment, command line; later ones win.
+"""Reads the layers of settings: config file, its `.env`, environment, command line; later ones win.
 
-`${VAR}` and `${VAR:-default}` are replaced in the config file, from the environment and then from
+`${VAR}` and `${VAR:-default}` in the config file are replaced by variables of the environment, else of
 that `.env`.
 """
 
@@ -24,7 +24,7 @@ from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
 PREFIX = "COCOSEARCH_"
-# Names that users would guess, and CocoSearch's, for fields whose derived name differs.
+# Further names of variables: names that users would guess, and those of CocoSearch.
 ALIASES = {
     "COCOSEARCH_OLLAMA_URL": "embedder.ollama_url",
     "COCOSEARCH_LOG_LEVEL": "log.level",
@@ -33,8 +33,8 @@ ALIASES = {
     "COCOSEARCH_EMBEDDING_BASE_URL": "embedder.url",
     "COCOSEARCH_EMBEDDING_OUTPUT_DIMENSION": "embedder.dimension",
 }
-# Read elsewhere: where the daemon lives (both programs must agree on it: `cocosearch_ipc.address`),
-# secrets, and where PostgreSQL's binaries are.
+# Variables that are read elsewhere: the directories of the daemon (both programs must agree on them:
+# `cocosearch_ipc.address`), secrets, and the directory of PostgreSQL's binaries.
 NOT_SETTINGS = frozenset(
     {
         "COCOSEARCH_CONFIG",
@@ -46,11 +46,11 @@ NOT_SETTINGS = frozenset(
         "COCOSEARCH_EMBEDDER_API_KEY",
     }
 )
-# variables that are no settings: the only ones that a project's file may name
+# prefix of variables that are no settings: a project's file may name only these
 FREE = "COCOSEARCH_VAR_"
 
-# An unclosed default matches to the end of the text and stays as it is: otherwise each of many
-# unclosed ones would be searched for its end.
+# An unclosed default matches to the end of the text and stays as it is. Otherwise the rest of the
+# text would be searched again for each of many unclosed defaults.
 _VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
 
 
@@ -120,7 +120,7 @@ def select_settings(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]
 def expand_variables(
     entries: Iterable[SettingEntry], variable: Callable[[str], str | None]
 ) -> Iterator[SettingEntry]:
-    """Replace variables in the values of entries. Raises `BadSettings` for one that is not set."""
+    """Replace variables in the values of entries. Raises `BadSettings` for an unset variable."""
     for entry in entries:
         yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.location)
 

@@ -1,7 +1,7 @@
 """Settings of a project: its `cocosearch.yaml` and `.env`, which may come from a stranger.
 
-A repository that was just cloned may have these files. So they may only shape their own index: they
-cannot name a server, a key, a program or a path outside, and cannot read variables of the
+A repository that was just cloned may have these files. Therefore they may only shape their own index:
+they cannot name a server, a key, a program or a path outside, and cannot read variables of the
 environment. An invalid file is rejected as a whole, with one sentence.
 """
 
@@ -56,7 +56,7 @@ class Project:
 
 
 def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return stamps of the files, which differ after any change of one. Blocking, three `lstat`."""
+    """Return stamps of the files; they differ after any change. Blocking: three `lstat` calls."""
     directory = root.rstrip(b"/") + b"/"
     return tuple(stamp(directory + name) for name in _FILE_NAMES)
 
@@ -70,7 +70,7 @@ def read_stamps(root: bytes) -> tuple[tuple[int, ...], ...] | None:
 def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
     """Read the files of a root. Blocking. Raises `BadSettings` with the file and line.
 
-    They may use `variables` that begin with `FREE`, and such variables of their `.env`.
+    The files may use `variables` that begin with `FREE`, and such variables of their `.env`.
     """
     directory = Path(os.fsdecode(root))
     warnings: list[str] = []
@@ -105,7 +105,7 @@ def _choose_file(directory: Path, warnings: list[str]) -> str:
 def _free_variables(
     variables: Mapping[str, str], env_file: Iterable[SettingEntry]
 ) -> dict[str, str]:
-    """Return variables that begin with `FREE`: those of `.env`, and over them those of the daemon."""
+    """Return the variables that begin with `FREE`; the daemon's replace those of `.env`."""
     file_variables = {entry.key: entry.value for entry in env_file}
     return {
         name: value
@@ -124,7 +124,7 @@ def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:
 def _env(directory: Path, warnings: list[str]) -> tuple[SettingEntry, ...]:
     """Return entries of the `.env` file; none if it cannot be read.
 
-    It may be a link or a directory of another program.
+    `.env` may be a link, or a directory of another program.
     """
     try:
         return tuple(
@@ -165,7 +165,7 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
 
 
 def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
-    """Yield one warning for all ignored entries, none if there are none."""
+    """Yield one warning for all ignored entries; nothing if there are none."""
     if entries:
         names = ", ".join(entry.key[:MAX_KEY] for entry in entries[:_MAX_IGNORED])
         more = f" and {len(entries) - _MAX_IGNORED} more" if len(entries) > _MAX_IGNORED else ""
@@ -197,7 +197,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _texts(entry: SettingEntry) -> tuple[str, ...]:
-    """Return one text or a list of texts, printable and short: they are shown, and stored.
+    """Return the texts of an entry; they must be short and printable, as they are shown and stored.
 
     Raises `BadSettings`.
     """

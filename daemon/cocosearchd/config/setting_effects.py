@@ -1,6 +1,6 @@
-"""The settings that a project may have, and those that count without a restart of the daemon."""
+"""Settings that a project may have, and settings that take effect without a restart."""
 
-# The settings that may stand in a project's file; every other one is the daemon's.
+# The settings that a project's file may have. All others belong to the daemon.
 PROJECT_SETTINGS = frozenset(
     {
         "indexing.chunker",
@@ -23,11 +23,11 @@ APPLIED_WHILE_RUNNING = PROJECT_SETTINGS | {
     "indexing.max_file_bytes",
     "indexing.queries_dir",
 }
-# Settings of searches that are read only at the start of the daemon; it follows the others.
+# Settings of searches that are read only at the start; the daemon follows changes of the others.
 READ_AT_START = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.weights_file"})
 
 
 def needs_restart(key: str) -> bool:
-    """Return whether a running daemon goes on with the earlier value of a setting."""
+    """Return whether a change of a setting takes effect only after a restart of the daemon."""
     is_applied = key.startswith(("search.", "log.")) or key in APPLIED_WHILE_RUNNING
     return key in READ_AT_START or not is_applied

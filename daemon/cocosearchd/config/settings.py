@@ -1,4 +1,4 @@
-"""The settings tree and how layers of values become one.
+"""The settings tree, and the merging of layers of values into one.
 
 Every field of a section is a key of the config file (YAML: `section: {field: value}`) and an
 environment variable `COCOSEARCH_SECTION_FIELD`. Keys in camelCase mean the same. Unknown keys are
@@ -20,13 +20,13 @@ from typing import Any, Literal
 from cocosearchd.errors import BadSettings
 
 Layer = Literal["default", "config file", "project", ".env", "environment", "command line"]
-# The names that settings choose among, for the tables and parts that implement them.
+# The choices of settings; tables and modules implement each of them.
 Provider = Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"]
 Chunker = Literal["definitions", "recursive"]
 Profile = Literal["code", "classic"]
 SearchEngine = Literal["memory", "postgresql"]
 RerankerName = Literal["auto", "functional", "spacy", "disabled"]
-# In this order: later ones win.
+# Later layers win.
 LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
 # Each layer adds to the values of the layers below it.
 ADDITIVE_KEYS = frozenset({"indexing.extend_include", "indexing.extend_exclude"})
@@ -36,7 +36,7 @@ ADDRESSES = ("database.url", "embedder.url", "embedder.ollama_url")
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
-# Other names of sections and fields, as settings files of CocoSearch and habit have them.
+# Other names of sections and fields: those of CocoSearch's settings files, and common ones.
 _SECTION_ALIASES = {"embedding": "embedder", "logging": "log"}
 _FIELD_ALIASES = {
     "sources": "watching.sources",
@@ -51,12 +51,12 @@ _FIELD_ALIASES = {
 }
 
 
-# Upper bound of what is read of one file, whatever `max_file_bytes` says: a file may have grown
+# Upper bound on the bytes that are read of one file, for any `max_file_bytes`: a file may have grown
 # before a search reads it.
 LARGEST_FILE_BYTES = 64 << 20
 _DAY_S = 86_400
 _TERABYTE = 1 << 40
-_VECTOR_CACHE_BYTES = 256 << 20  # of a model that takes milliseconds for a text
+_VECTOR_CACHE_BYTES = 256 << 20  # for a model that takes milliseconds for each text
 
 
 def _number(default: float | None, low: float, high: float) -> Any:
@@ -66,14 +66,14 @@ def _number(default: float | None, low: float, high: float) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """PostgreSQL. Without a URL an embedded server is run below the state directory."""
+    """PostgreSQL. Without a URL, an embedded server runs below the state directory."""
 
     url: str = ""
     pool_min: int = _number(2, 1, 1000)
     pool_max: int = _number(8, 1, 1000)
     statement_timeout_ms: int = _number(5000, 0, 3_600_000)  # 0: never
     shared_buffers: str = "128MB"
-    follow: tuple[str, ...] = ()  # schemas of other daemons, whose indexes are answered as well
+    follow: tuple[str, ...] = ()  # schemas of other daemons: their indexes can be searched as well
     # of all followed indexes together
     follow_max_chunks: int = _number(1_000_000, 1, 1_000_000_000)
 
@@ -100,9 +100,10 @@ class EmbedderSettings:
 
     @property
     def vector_cache_bytes(self) -> int:
-        """Size of the vector cache. By default the built-in model has none.
+        """The size of the vector cache. By default the built-in model has no cache.
 
-        A text takes it 0.1 ms of CPU, and an entry as much disk as the text (measured).
+        The built-in model takes 0.1 ms of CPU for a text, and a cache entry takes as much disk as the
+        text (measured).
         """
         if self.cache_bytes is not None:
             return self.cache_bytes
@@ -126,7 +127,7 @@ class IndexingSettings:
     respect_gitignore: bool = True
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
-    # files between read and commit: a kill loses their work, and fewer files cost more each
+    # files between read and commit: a kill loses their work, but with fewer files each costs more
     inflight_files: int = _number(256, 1, 4096)
     # size of the manifest cache of all indexes; 0: no cache
     cache_bytes: int = _number(256 << 20, 0, _TERABYTE)
@@ -174,9 +175,9 @@ class WatchingSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The TCP listener for MCP and the status page. Port 0 takes any free one.
+    """The TCP listener for MCP and the status page. Port 0 takes any free port.
 
-    Another `host` than loopback takes `remote`, and TLS: `tls_cert` and `tls_key` name PEM files.
+    A `host` other than loopback needs `remote`, and TLS: `tls_cert` and `tls_key` name PEM files.
     """
 
     host: str = "127.0.0.1"
@@ -249,7 +250,7 @@ class LoadedSettings:
 
 def merge_values(values: Iterable[LayerValue]) -> LoadedSettings:
     """Merge values: later layers win, and later values within a layer. Raises `BadSettings`."""
-    ordered = tuple(sorted(values, key=lambda item: LAYERS.index(item.origin.layer)))
+    ordered = tuple(sorted(values, key=lambda entry: LAYERS.index(entry.origin.layer)))
     settings = Settings()
     origins: dict[str, ValueOrigin] = {}
     for item in ordered:
@@ -282,7 +283,7 @@ def parse_value(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
 
 
 def unknown_setting(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
-    """Make the error for an unknown key, with the nearest valid key, spelled as the user does."""
+    """Make the error for an unknown key; its hint is the nearest valid key in the user's spelling."""
     matches = difflib.get_close_matches(canonical_key(key), list(valid), 1)
     hint = ""
     if matches:
@@ -299,7 +300,7 @@ def setting_keys() -> tuple[str, ...]:
 
 
 def canonical_key(key: str) -> str:
-    """Return the `section.field` that a key in camelCase, or by another name, stands for."""
+    """Return the `section.field` of a key, which may be in camelCase or have another name."""
     section, dot, name = _HUMP.sub(lambda m: f"_{m[1].lower()}", key).partition(".")
     full_key = f"{_SECTION_ALIASES.get(section, section)}{dot}{name}"
     return _FIELD_ALIASES.get(full_key, full_key)
@@ -352,7 +353,7 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
 
 
 def _check_database(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
-    """Check that schemas to follow are on a server that others reach. Raises `BadSettings`."""
+    """Check that followed schemas are on a shared server. Raises `BadSettings`."""
     if settings.database.follow and not settings.database.url:
         raise BadSettings(
             f"database.follow{_source(origins, 'database.follow')} needs database.url",
@@ -361,7 +362,7 @@ def _check_database(settings: Settings, origins: Mapping[str, ValueOrigin]) -> N
 
 
 def _check_sizes(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
-    """Check pairs of numbers of which one limits the other. Raises `BadSettings`."""
+    """Check pairs of numbers in which one limits the other. Raises `BadSettings`."""
     pool = settings.database
     if pool.pool_min > pool.pool_max:
         where = _source(origins, "database.pool_min", "database.pool_max")

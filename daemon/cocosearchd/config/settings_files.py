@@ -1,4 +1,4 @@
-"""Read files of settings, YAML and `.env`, as entries with file and line. Knows no setting.
+"""Reads settings files, YAML and `.env`, as entries with file and line. It knows no setting.
 
 The files may come from a stranger (a repository that was just cloned): links are not followed,
 sizes are limited, and no error quotes more of a file than a key.
@@ -19,8 +19,8 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.regular_files import read_in_tree, read_regular
 
 MAX_SETTINGS_BYTES = 256 * 1024
-# Values of a YAML file, items of lists among them. An alias repeats all values of its anchor, so
-# their number may be the square of the file's length.
+# Values of a YAML file, including items of lists. An alias repeats all values of its anchor, so their
+# number may grow with the square of the file's length.
 MAX_VALUES = 5_000
 MAX_KEY = 100  # characters: errors and warnings quote keys
 # python-dotenv searches a comment after each blank of a value: n blanks in a row cost n^2 steps.
@@ -60,8 +60,8 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
 def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     """Read the variables of an `.env` file, in order; none if it is missing. Blocking.
 
-    It has lines of `NAME=value`, with quotes, comments and `export`. Other lines are ignored, as
-    files of shells have them. Raises `BadSettings`.
+    The file has lines of `NAME=value`, with quotes, comments and `export`. Other lines, which shell
+    files have, are ignored. Raises `BadSettings`.
     """
     text = _text(path, links=links)
     if _LONG_BLANK.search(text):
@@ -75,7 +75,10 @@ def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
 
 
 def stamp(path: Path | bytes) -> tuple[int, ...]:
-    """Stamp of a file, which differs after any change; empty if missing. Blocking, one `lstat`."""
+    """Return the stamp of a file; it differs after any change, and is empty without a file.
+
+    Blocking: one `lstat` call.
+    """
     try:
         status = os.lstat(path)
     except OSError:
@@ -91,7 +94,7 @@ def stamp(path: Path | bytes) -> tuple[int, ...]:
 
 
 def _text(path: Path, *, links: bool) -> str:
-    """Return the content of a regular file; "" for none."""
+    """Return the content of a regular file; "" if it is missing."""
     try:
         if links:
             data = read_regular(path, limit=MAX_SETTINGS_BYTES, follow_links=True)
@@ -118,7 +121,7 @@ class _EntryReader:
         """Yield the entries of a mapping and of its sections. Raises `BadSettings`."""
         if not isinstance(node, yaml.MappingNode):
             if not section and isinstance(node, yaml.ScalarNode) and not node.value:
-                return  # nothing but comments
+                return  # only comments
             raise BadSettings(
                 f"{self._path}:{node.start_mark.line + 1} is not sections of settings",
                 "write `section:` and below it `  field: value`",
@@ -174,8 +177,7 @@ class _EntryReader:
 
 
 def _storable(value: Any) -> Any:
-    """Return the value, if paths, PostgreSQL and UTF-8 can hold it: escapes can write any
-    character.
+    """Return a value that paths, PostgreSQL and UTF-8 can hold: escapes can write any character.
 
     Raises `ValueError`.
     """
