@@ -1,6 +1,6 @@
-"""Digest of the installed code. A worker that starts later must run the same code.
+"""A digest of the installed code: a worker that starts later must run the same code.
 
-With other code, its results would differ.
+Results of a worker with other code would differ.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ _PACKAGES = ("numpy", "tree_sitter", "tree_sitter_language_pack")  # beside our 
 
 @cache
 def installed_code_digest() -> str:
-    """Return a digest of sizes and times of our files and of `_PACKAGES`, loaded or not.
+    """Return a digest of the sizes and times of our files and of `_PACKAGES`, loaded or not.
 
-    It takes some 3 ms, once in a process: the code that counts is that of its begin.
+    It takes about 3 ms, once in a process: the code at the start of the process counts.
     """
     package_folder = Path(__file__).parents[1]
     specs = (find_spec(name) for name in _PACKAGES)
@@ -33,7 +33,7 @@ def installed_code_digest() -> str:
 
 
 def _lines(folder: str) -> Iterator[str]:
-    """Describe each file below a folder. `DirEntry`, since `Path` would take most of the time."""
+    """Describe each file below a folder, with `DirEntry`: `Path` would take most of the time."""
     for entry in os.scandir(folder):
         if not entry.is_dir():
             with contextlib.suppress(FileNotFoundError):

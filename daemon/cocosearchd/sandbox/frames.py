@@ -1,15 +1,15 @@
 """Messages between a process and its workers: a frame is a length, a checksum and a body.
 
-The input that a worker parses may have corrupted it. So bytes that are not a frame raise
-`InvalidFrame`, and nothing of them is used. The checksum detects accidents. It is not a signature:
-it does not stop code that runs in a worker.
+The input that a worker parses may have corrupted the worker. Bytes that are not a frame therefore
+raise `InvalidFrame`, and no part of them is used. The checksum detects accidents. It is not a
+signature: it does not stop code that runs in a worker.
 """
 
 import hashlib
 import struct
 from typing import Protocol
 
-# A file of 2 MiB makes some 10 MiB of texts, words and vectors.
+# A file of 2 MiB makes about 10 MiB of texts, words and vectors.
 LARGEST_FRAME_BYTES = 128 << 20
 CHECKSUM_BYTES = 8
 _HEADER = struct.Struct(f">I{CHECKSUM_BYTES}s")
@@ -46,14 +46,14 @@ def body_size(header: bytes) -> int:
 
 
 def verify_body(header: bytes, body: bytes) -> bytes:
-    """Return the body if its checksum is that of the header. Raises `InvalidFrame`."""
+    """Return the body if it matches the checksum in the header. Raises `InvalidFrame`."""
     if _HEADER.unpack(header)[1] != _checksum(body):
         raise InvalidFrame("a message with a wrong checksum")
     return body
 
 
 def read_frame(stream: Readable) -> bytes | None:
-    """Read one body from a blocking stream. Return None at its end, also in the middle of a frame.
+    """Read one body from a blocking stream. Return None at its end, even in the middle of a frame.
 
     Raises `InvalidFrame`.
     """

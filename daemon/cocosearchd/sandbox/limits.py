@@ -44,7 +44,7 @@ class ResourceLimits:
 
 
 def apply_limits(limits: ResourceLimits) -> None:
-    """Limit this process for good: it can raise no limit again, and gain no other rights."""
+    """Limit this process for good: it cannot raise a limit again, nor gain other rights."""
     _lower(resource.RLIMIT_AS, limits.address_space_bytes)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
@@ -68,8 +68,8 @@ def allow_cpu(limits: ResourceLimits) -> None:
 def used_cpu_s() -> float:
     """Return the CPU time of this process in seconds, as RLIMIT_CPU counts it.
 
-    Linux counts ticks there, and exact time in getrusage(2). On a busy virtual machine the ticks
-    are up to a fifth more.
+    For RLIMIT_CPU Linux counts ticks, but exact time in getrusage(2). On a busy virtual machine the
+    ticks are up to a fifth more.
     """
     if sys.platform == "linux":
         used_s = time.clock_gettime(_TICKS_CLOCK)

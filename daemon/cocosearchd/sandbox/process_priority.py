@@ -13,7 +13,7 @@ IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 
 
 def renice(nice: int) -> None:
-    """Set the niceness of all threads of this process. Processes they start inherit it."""
+    """Set the niceness of all threads of this process. Processes that they start inherit it."""
     threads = Path("/proc/self/task")
     # On Linux each thread has its own niceness, and libraries have already started threads.
     if threads.exists():
@@ -26,14 +26,14 @@ def renice(nice: int) -> None:
 def die_with_parent(parent: int) -> None:
     """Exit when the parent process ends, or has ended already."""
     if sys.platform == "linux":
-        # End of file also means exit, but a thread that is stuck in native code does not read.
+        # A worker also exits at the end of its input, but not while it is stuck in native code.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(0)
 
 
 def offer_to_oom_killer() -> None:
-    """Let the kernel end this process first when memory runs out, not a database; only on Linux.
+    """Let the kernel end this process first if memory runs out, not a database; only on Linux.
 
     See proc_pid_oom_score_adj(5). The parent may have set a higher value already.
     """

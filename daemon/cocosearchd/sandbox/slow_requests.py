@@ -1,4 +1,4 @@
-"""Slots for slow requests. There are fewer than processes, so quick requests find one free."""
+"""Slots for slow requests: fewer than processes, so quick requests find a free process."""
 
 import asyncio
 import contextlib

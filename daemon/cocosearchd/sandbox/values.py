@@ -1,7 +1,7 @@
 """Reads values that a worker packed with `marshal`, without trust in the worker.
 
 `marshal` allocates room for the announced entries of a list or tuple before it reads the first
-entry: five bytes can allocate up to 16 GiB. So this module walks the bytes first. No list may
+entry: five bytes can allocate up to 16 GiB. This module therefore walks the bytes first. No list may
 announce more entries than there are bytes left.
 """
 

@@ -1,6 +1,6 @@
 """A pool of worker processes with one request at a time each: a crash names its request.
 
-Processes start on demand and end after some idle time. The pool keeps some of them warm, so that a
+Processes start on demand and end after some idle time. The pool keeps some processes warm: then a
 request waits neither for a start nor for another request that never ends.
 """
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Errors of decoding a response that a corrupted process has written.
 UNDECODABLE = (InvalidFrame, ValueError, EOFError, TypeError)
-# A process that starts for this long may hang: a request that waits for it gets another one.
+# A process that takes longer to start may hang: a request that waits for it gets another process.
 LONG_START_S = 2.0
 RESTART_PAUSE_S = 1.0  # before a warm process that died while it was idle is replaced
 
@@ -36,7 +36,7 @@ class PoolSize:
     max_processes: int = 1
     warm: int = 0  # idle processes that do not end
     idle_s: float = 60.0  # other processes end after this time without a request
-    # After this time of a request, a pool with warm processes starts one more for the next request.
+    # If a request takes longer, a pool with warm processes starts one more for the next request.
     spare_after_s: float = 0.05
     # A request that takes longer than this is slow. `max_slow` slow requests run to their end. A
     # further one loses its process when another request needs it, and is sent again when another
@@ -92,8 +92,8 @@ class WorkerPool:
     async def wait_refilled(self, deadline_s: float) -> None:
         """Wait until all warm processes are idle again, at most `deadline_s` seconds.
 
-        A caller whose request has ended a process waits here before its next request. So it leaves
-        a warm process to other callers.
+        A caller whose request has ended a process waits here before its next request: it leaves the
+        warm processes to other callers.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
@@ -169,8 +169,8 @@ class WorkerPool:
                 return process
         waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
-        # A pool that has just been warmed up has a process for this request already: one more would
-        # take CPU from it.
+        # A pool that has just been warmed up has a process for this request already: a further process
+        # would take CPU from that one.
         if len(self._starting) < sum(not request.done() for request in self._waiting):
             self._grow()
         start_timer = asyncio.get_running_loop().call_later(LONG_START_S, self._grow)

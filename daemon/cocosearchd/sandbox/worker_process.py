@@ -27,7 +27,7 @@ STOP_S = 1.0  # grace time of a process that was stopped, or has hung up
 # kernel, when memory runs out.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
-# A failed allocation ends native code by one of these: tree-sitter's grammars do not check for it.
+# A failed allocation ends native code with one of these: tree-sitter's grammars do not check for it.
 _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
