@@ -1,1 +1,1 @@
-"""Forms of text that mean the same: of paths, and of Unicode. Pure."""
+"""Equivalent forms of texts: of paths, and of Unicode. Pure."""

@@ -19,15 +19,14 @@ def path_text(raw: bytes) -> str:
 
 
 def path_from_client(text: str) -> str:
-    """Return the text form of a path from a client, in which bytes that are not UTF-8 are lone
-    surrogates (PEP 383).
-    """
+    """Return the text form of a client's path, which has lone surrogates for bytes (PEP 383)."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def glob_from_client(text: str) -> str:
-    """Return the text form of a glob from a client. A byte that is not UTF-8 matches any such byte,
-    since no glob can express the backslash of its text form.
+    """Return the text form of a client's glob.
+
+    A byte that is not UTF-8 matches any such byte: no glob can express the backslash of its text form.
     """
     return _SURROGATE.sub("????", text)
 

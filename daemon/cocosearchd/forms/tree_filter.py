@@ -6,7 +6,7 @@ from typing import AnyStr, Generic
 
 
 class TreeFilter(Generic[AnyStr]):
-    """A set of directory trees. A test of a path takes a time that hardly grows with their number.
+    """A set of directory trees. The time of a test of a path hardly grows with their number.
 
     Paths are relative; an empty one is the root.
     """
@@ -20,8 +20,8 @@ class TreeFilter(Generic[AnyStr]):
                 self._tops.append(top)
 
     def covers(self, path: AnyStr) -> bool:
-        """Return whether a path is one of the trees or in one."""
+        """Return whether a path is one of the trees, or lies in one."""
         entry = path + self._slash
-        # In this order, the tree that covers a path is the last one that is not greater.
+        # In sorted order, only the last tree that is not greater than the path can cover it.
         index = bisect_right(self._tops, entry)
         return index > 0 and entry.startswith(self._tops[index - 1])

@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-# 30 combining marks before another one. Some runs of other signs are parted as well, which changes
-# no word. Those two letters become marks in the compatibility forms.
+# 30 combining marks before a further mark. Some runs of other signs are split as well, which changes
+# no word. The two letters of the pattern become marks in the compatibility forms.
 _MARK = r"[^\w\x00-\x7f]|[\uff9e\uff9f]"
 
 
@@ -15,9 +15,9 @@ _LONG_RUN = re.compile(rf"((?:{_MARK}){{{_RUN_LENGTH}}})(?={_MARK})")
 
 
 def spellings(phrase: str) -> tuple[str, ...]:
-    """Return a phrase as written, and in both normal forms of Unicode, which look the same.
+    """Return a phrase as written and in both normal forms of Unicode; all look the same.
 
-    For example, é is one character or two.
+    For example, é is one character or two characters.
     """
     if phrase.isascii():
         return (phrase,)
@@ -32,8 +32,7 @@ def spellings(phrase: str) -> tuple[str, ...]:
 def stream_safe(text: str) -> str:
     """Split long runs of combining marks by the Stream-Safe Text Format of Unicode (UAX #15, 13).
 
-    Normalisation sorts the marks of each letter, in quadratic time: 80,000 of them take twenty
-    seconds.
+    Normalisation sorts the marks of each letter in quadratic time: 80,000 marks take twenty seconds.
     """
     if len(text) <= _RUN_LENGTH:
         return text
