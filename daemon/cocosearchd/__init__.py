@@ -1,20 +1,19 @@
-"""The daemon: watch roots, keep their indexes equal to the disk, answer from a warm process.
+"""The daemon: watches roots, keeps their indexes equal to the disk, answers from a warm process.
 
-Two flows over shared knowledge: `indexing` writes files into an index, `search` reads answers out
-of it. They never call each other; they meet in PostgreSQL (`store`) and in one integer, the
-generation. Front ends (sockets, MCP, the command line) are not here: see the package
-`cocosearch_ipc`.
+There are two flows over shared knowledge: `indexing` writes files into an index, `search` reads
+answers from it. The flows never call each other. They meet in PostgreSQL (`store`) and in one integer,
+the generation. Front ends (sockets, MCP, the command line) are in the package `cocosearch_ipc`.
 """
 
 import gc
 import os
 
-# Products of some thousand rows, beside PostgreSQL: a second thread of OpenBLAS only spins. Measured
-# on 2 busy cores: 8.4 ms of CPU for a query, 1.5 ms with one thread. NumPy reads it once, when it is
-# loaded.
+# Matrix products have a few thousand rows, and PostgreSQL runs as well: a second thread of OpenBLAS
+# only spins. Measured on 2 busy cores: a query takes 8.4 ms of CPU, with one thread 1.5 ms. NumPy reads
+# this variable once, when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Modules are 94,000 objects that stay: collection while they are loaded took a fifteenth of the CPU
-# of the start with a threshold of 20,000 objects (measured). `interpreter.configure_interpreter`
-# lowers the threshold when they are loaded.
+# Modules make 94,000 objects that stay. With a threshold of 20,000 objects, collection during their
+# loading took a fifteenth of the CPU of the start (measured). `interpreter.configure_interpreter`
+# lowers the threshold after the loading.
 gc.set_threshold(200_000)

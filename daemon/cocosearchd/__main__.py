@@ -1,7 +1,7 @@
 """`cocosearchd`: flags → settings → `service.run` → exit code.
 
-The daemon's modules take most of a second of CPU to load: settings are read before, and a question
-about settings or a daemon that they do not let start loads few of them.
+The daemon's modules take most of a second of CPU to load. Settings are therefore read first: a
+question about settings, or a daemon with bad settings, loads few modules.
 
 Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad settings, 1 anything
 else (sysexits.h).
@@ -30,7 +30,7 @@ EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the daemon in the foreground; the exit code of the process."""
+    """Run the daemon in the foreground; return the exit code of the process."""
     flags = _parser().parse_args(arguments)
     if flags.version:
         return _print_version()

@@ -30,7 +30,7 @@ class Conflict(CocoSearchError):
 
 
 class Refused(CocoSearchError):
-    """A request that is understood and not allowed."""
+    """A request that is valid but not allowed."""
 
     code = error_codes.REFUSED
 
@@ -48,7 +48,7 @@ class BadSettings(CocoSearchError):
 
 
 class StoreUnavailable(CocoSearchError):
-    """PostgreSQL does not answer, or is not one that can be used."""
+    """PostgreSQL does not answer, or cannot be used."""
 
     code = error_codes.UNAVAILABLE
 
@@ -60,13 +60,13 @@ class EmbedderUnavailable(CocoSearchError):
 
 
 class NotStarted(CocoSearchError):
-    """One index could not be started; the others run, and it is tried again."""
+    """One index could not be started; the others run, and the start is tried again."""
 
     code = error_codes.UNAVAILABLE
 
 
 class StoreUnresponsive(StoreUnavailable):
-    """PostgreSQL runs but does not answer: it, its disk or the network is frozen."""
+    """PostgreSQL runs but does not answer: the server, its disk or the network is frozen."""
 
     unresponsive = True
 

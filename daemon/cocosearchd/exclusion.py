@@ -1,9 +1,8 @@
 """Exclusion reasons: why a file of a root is not searched, and the remedy for users.
 
-Two tables, from which `status`, `why_not`, `get_file`, the log and the front ends make their
-sentences: `EXCLUSIONS` for files in scope, which are *not searched*, `SCOPE_EXCLUSIONS` for rules of
-the scope, by which files are *left out*. A part of the daemon that excludes a file for a reason of
-its own adds a row here.
+`status`, `why_not`, `get_file`, the log and the front ends make their sentences from two tables.
+`EXCLUSIONS` is for files in scope that are *not searched*, `SCOPE_EXCLUSIONS` for rules of the scope
+that *leave out* files. A part of the daemon that excludes a file for a new reason adds a row here.
 """
 
 from collections.abc import Mapping
@@ -32,9 +31,7 @@ ScopeCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """One reason. `cause` is a clause whose subject is the file ("it is no text"); `remedy` is an
-    imperative clause.
-    """
+    """One reason. `cause` is a clause about the file ("it is no text"), `remedy` an imperative."""
 
     cause: str
     remedy: str
@@ -47,9 +44,9 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class ScopeExclusion:
-    """A rule of the scope, and what its files need to be indexed.
+    """A rule of the scope, and the remedy that lets its files be indexed.
 
-    `{detail}` in a text is the line that decides, or what the rule is about.
+    `{detail}` in a text stands for the deciding line, or for the content of the rule.
     """
 
     cause: str  # follows a number of files: "12 by .gitignore"
@@ -58,11 +55,11 @@ class ScopeExclusion:
     clause: str = ""  # replaces "it is left out by ...": "it matches none of indexing.include"
 
     def name_rule(self, detail: str) -> str:
-        """Return the name of the rule, or the clause where there is one."""
+        """Return the name of the rule, or the clause if there is one."""
         return self.clause or self.rule.format(detail=detail)
 
     def explain(self, detail: str) -> str:
-        """Return a clause whose subject is the file."""
+        """Return a clause about the file: why it is left out."""
         return self.clause or f"it is left out by {self.name_rule(detail)}"
 
 
@@ -150,7 +147,7 @@ def find_exclusion(code: str) -> Exclusion:
 
 
 def empty_index_sentence(counts: Mapping[str, int], *, is_complete: bool) -> str:
-    """Return one sentence on why nothing is searchable, from numbers of files by code.
+    """Return one sentence that says why nothing is searchable, from numbers of files by code.
 
     Unless `is_complete`, there are more files.
     """
@@ -177,9 +174,7 @@ def _cause_of_several(code: str) -> str:
 
 
 def unparsed_sentence(path: str, detail: str) -> str:
-    """Return one sentence about a file that is searched as plain text; `detail` is its parser's
-    end.
-    """
+    """Return one sentence about a quarantined file; `detail` says how its parser ended."""
     row = EXCLUSIONS["quarantined"]
     return f"{path} is searched as plain text, without definitions: {row.cause} ({detail}); {row.remedy}"
 
@@ -190,14 +185,12 @@ def embedder_failure(error: str) -> str:
 
 
 def embedder_error(failure: str) -> str | None:
-    """Return the embedder's error in the error of a file; None if the file failed for another
-    reason.
-    """
+    """Return the embedder's error in a file's error; None if the file failed for another reason."""
     prefix = embedder_failure("")
     return failure.removeprefix(prefix) if failure.startswith(prefix) else None
 
 
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
-    """Return one sentence: the path, the cause, made exact by `detail`, and the remedy."""
+    """Return one sentence: the path, the cause with its `detail`, and the remedy."""
     row = find_exclusion(code)
     return f"{path} is not searched: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"

@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from cocosearchd.model import Clock
 
-# Stable: clients decide by them. `stale_code` of a reply.
+# Values of `stale_code` in replies. They are stable: clients decide by them.
 StaleCode = Literal[
     "not_compared",
     "changes_pending",
@@ -72,8 +72,8 @@ STALE_REASONS: Mapping[StaleCode, str] = {
     "root_unresponsive": "the file system of the root does not answer",
     "root_replaced": "the root was replaced",
     "directories_unread": "directories cannot be read: {count}, the first is {path}/: {error}",
-    # The daemon's knowledge of changes. An event is a clause of `watching.hints`, or of
-    # `watching.watched_root`; its errors are those of the scan.
+    # The daemon's knowledge of changes. An event is a clause of `watching.hints` or of
+    # `watching.watched_root`; an error is one of the scan.
     "hints_lost": "{event}",
     "rules_unknown": "what is to be indexed is not known: {path}: {error}",
     "git_unresponsive": "git does not answer, so its rules of before hold: {path}: {error}",
@@ -94,7 +94,7 @@ STALE_REASONS: Mapping[StaleCode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StaleReason:
-    """A reason of the table, with its details filled in. Only this module makes one."""
+    """A reason of the table, with its details filled in. Only this module makes such reasons."""
 
     code: StaleCode
     sentence: str
@@ -105,13 +105,13 @@ class StaleReason:
 
 
 def stale_reason(code: StaleCode, **details: object) -> StaleReason:
-    """Fill the sentence of a row. `details` are the values that its template names."""
+    """Make the reason of a code. `details` are the values that its template names."""
     return StaleReason(code, STALE_REASONS[code].format(**details))
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """State of an index relative to the disk: fresh only if that is known, else with a reason."""
+    """The state of an index relative to the disk: known to be fresh, or stale with a reason."""
 
     as_of: Clock
     stale: StaleReason | None = None

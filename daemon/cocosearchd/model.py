@@ -24,20 +24,21 @@ def hash_content(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-# "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove
-# nothing yet.
+# The "racy git" problem: two writes within this time can leave the same timestamps, so equal
+# fingerprints do not prove equal content yet.
 RACY_NS = 2_000_000_000
-# Set in the mode of what is stored of a file that was read within that time; no mode that a kernel
-# knows has this bit.
+# Set in the stored mode of a file that was read within that time after its change; no mode of a kernel
+# has this bit.
 READ_YOUNG = 1 << 32
 
 
 class Fingerprint(NamedTuple):
-    """Fields of `lstat` of a file. Equal fingerprints that are old enough prove equal content;
-    unequal ones prove nothing.
+    """Fields of `lstat` of a file.
 
-    Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple for the reason of
-    `FileRecord`.
+    Equal fingerprints that are old enough prove equal content; unequal fingerprints prove nothing.
+
+    Times are nanoseconds since the epoch. ctime reveals a restored mtime. It is a tuple for the same
+    reason as `FileRecord`.
     """
 
     device: int
@@ -116,7 +117,7 @@ class ParseReport:
 
 
 class FileRecord(NamedTuple):
-    """One stored file of an index. A tuple, because a restart creates one for each file."""
+    """One stored file of an index. It is a tuple because a restart creates one for each file."""
 
     path: str
     content_hash: bytes  # blake2b, 16 bytes, of the file's bytes
@@ -129,7 +130,7 @@ class FileRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """Everything that shapes stored rows, besides the files. An index has rows of one identity."""
+    """The embedder, chunker and header version of rows. All rows of an index have one identity."""
 
     embedder: tuple[tuple[str, str], ...]  # sorted pairs of the embedder's fingerprint
     chunker: str  # name and version: "definitions-1", "recursive-1:1000/300"
@@ -156,12 +157,12 @@ class IndexRecord:
     generation: int
     # sorted pairs: further settings that shaped the rows, see `store.invalidation`
     shaping_settings: tuple[tuple[str, str], ...] = ()
-    # the schema of the daemon that owns it, of a followed index; "": this daemon's own index
+    # of a followed index: the schema of the daemon that owns it; "": this daemon's own index
     schema: str = ""
 
     @property
     def key(self) -> tuple[str, int]:
-        """Identify the index among own and followed ones, for ever: a number is never reused."""
+        """Schema and number: they identify the index for ever, as a number is never reused."""
         return self.schema, self.number
 
     @property
@@ -171,18 +172,18 @@ class IndexRecord:
 
     @property
     def location(self) -> bytes:
-        """The root among those of all daemons: roots of two may be equal, on two hosts."""
+        """The root, made unique among all daemons: two hosts may have roots of the same path."""
         return self.schema.encode() + b":" + self.root if self.schema else self.root
 
     @property
     def owner_name(self) -> str:
-        """The name that its owner gives it; `name` adds the schema to that of a followed index."""
+        """The owner's name for the index; `name` adds the schema if the index is followed."""
         return self.name.removesuffix(f"@{self.schema}") if self.schema else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A transaction that changed an index: paths without rows, which readers fetch themselves."""
+    """A transaction that changed an index. It has paths only: readers fetch the rows themselves."""
 
     index: str
     generation: int
@@ -194,9 +195,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A point in the life of a root: `seq` counts changes noticed within one `epoch`; epochs are
-    never compared.
-    """
+    """A point in the life of a root: `seq` counts the changes noticed within one `epoch`."""
 
     epoch: str
     seq: int
@@ -207,8 +206,8 @@ class Place:
     """Another place of a hit's file that answers. Lines are 1-based, inclusive; bytes half-open.
 
     `line` is the line to open, and `text` is that line. `similar_lines` are the first lines of
-    nearly equal places, for which this one stands. `content` are all lines of the place where a
-    budget has room for them, else "".
+    nearly equal places that this one represents. `content` has all lines of the place if a budget has
+    room for them, else "".
     """
 
     start_line: int
@@ -226,9 +225,9 @@ class Place:
 
 
 class RankedPlace(NamedTuple):
-    """A place of a file by its bytes. `score` compares it with all places of the answer.
+    """A place of a file by its bytes. All places of an answer can be compared by `score`.
 
-    A tuple, because an answer to a report has hundreds of them.
+    It is a tuple because an answer to a report has hundreds of places.
     """
 
     start_byte: int
@@ -239,11 +238,11 @@ class RankedPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """The best place of a file, and the other places of it that answer (`other_places`), best first.
+    """The best place of a file, and its other places that answer (`other_places`), best first.
 
     `relevance` is the estimated probability, 0 to 1, that the place answers the query. `line` is
-    the line to open. `compared_places` are all compared places of the file, best first, where the question
-    is long and the file is among the first: a budget is spent on them.
+    the line to open. `compared_places` are all compared places of the file, best first. They are set
+    for a long question if the file is among the first hits: a budget is spent on them.
     """
 
     index: str
@@ -273,6 +272,6 @@ class Hit:
     similar_paths: tuple[str, ...] = ()  # other files that are alike
     similar_lines: tuple[int, ...] = ()  # first lines of nearly equal places of the file
     symbol_parent: str | None = None  # of a listed symbol
-    # files that belong to it: the source of a header, the test of a file where tests are asked for
+    # related files: the source of a header; the test of a file, if the question asks for tests
     counterparts: tuple[str, ...] = ()
     compared_places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)

@@ -1,8 +1,8 @@
 """Wiring of the daemon: its parts, the order of start and stop, and signals.
 
-Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, indexer process, indexes,
-serve. Stop: the same in reverse; requests in flight are answered, then indexing is dropped (the
-next scan finds its files again), then PostgreSQL stops.
+The start locks the state, binds the sockets, and starts PostgreSQL, registry, embedder, indexer
+process and indexes; then the daemon serves. The stop runs in reverse: requests in flight are answered,
+then indexing is dropped (the next scan finds its files again), then PostgreSQL stops.
 """
 
 import asyncio
@@ -73,21 +73,21 @@ from cocosearchd.watching.hints.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
 
-# Intervals of checks of a PostgreSQL whose end is no event on this system, and of one whose end
-# is. A killed server is back after that and its own recovery.
+# Intervals of checks of PostgreSQL: on a system that does not report the end of its process, and on
+# one that does. A killed server is back after this interval and its own recovery.
 SERVER_POLL_S = 1.0
 SERVER_LOG_POLL_S = 5.0
 USED_WAL_POLL_S = 10.0
 EMBEDDER_RETRY_S = 5.0
 MCP_MARK = "mcp.used"  # in the state directory
-# Started on demand. A file server that hangs blocks a few threads for each of its roots, and other
-# roots need threads as well.
+# Threads are started on demand. A file server that hangs blocks a few threads for each of its roots,
+# and other roots need threads as well.
 THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonEnvironment:
-    """Paths, secrets, sockets and service manager of this daemon, and its settings of now.
+    """Paths, secrets, sockets and service manager of this daemon; `reload` reads its settings.
 
     All of it comes from the environment, which the caller reads.
     """
@@ -100,7 +100,7 @@ class DaemonEnvironment:
     home: str = "/nonexistent"
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
-    database_password: str = field(default="", repr=False)  # that libpq finds in the environment
+    database_password: str = field(default="", repr=False)  # libpq reads it from the environment
     reload: Callable[[], LoadedSettings] = lambda: LoadedSettings(Settings(), {})
     notifier: Notifier = field(default_factory=Notifier)
     sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
@@ -114,7 +114,7 @@ class DaemonEnvironment:
         pid: int,
         reload: Callable[[], LoadedSettings],
     ) -> "DaemonEnvironment":
-        """Return paths by `cocosearch_ipc.address`, on which both programs agree.
+        """Read the environment. Paths come from `cocosearch_ipc.address`, as for the command line.
 
         `reload` reads the settings again.
         """
@@ -144,7 +144,7 @@ class DaemonEnvironment:
 async def run(loaded: LoadedSettings, environment: DaemonEnvironment) -> None:
     """Serve until a signal or a request stops the daemon.
 
-    Raises `Failure` if it cannot start, maybe inside of an exception group.
+    Raises `Failure` if it cannot start, perhaps inside of an exception group.
     """
     started = time.monotonic()
     settings = loaded.settings
@@ -182,8 +182,8 @@ def _bind_sockets(
 ) -> sockets.BoundSockets:
     """Bind the listening sockets. Raises `BadSettings` if a configured port is in use.
 
-    If only the default port is in use, for example by another daemon of the same user, this one
-    answers without it, with a warning.
+    If the default port is in use, for example by another daemon of the same user, this daemon answers
+    without the port, with a warning.
     """
     server = loaded.settings.server
     origin = loaded.origins.get("server.port")
@@ -265,7 +265,7 @@ async def _start_and_serve(running: RunningParts) -> None:
     await migrate_registry(db)
     embedders = _make_embedders(running.settings, environment.api_key)
     embedder = embedders.configured
-    # search by words works without it
+    # search by words works without the embedder
     with anyio.move_on_after(query_timeout_s(running.settings.embedder)):
         await _try_embedder(embedder)
     started = await _create_engine(running, embedders, stop)
@@ -289,9 +289,9 @@ async def _secure_store(running: RunningParts) -> None:
     """Keep the embedded server running, or lock the schema of an external one for this daemon."""
     postgres = running.store.postgres
     if postgres is None:
-        # before any change of what another daemon may use
+        # locked before any change of tables that another daemon may use
         await running.tasks.start(hold_instance_lock, running.store.db)
-    else:  # the lock of the state directory protects it
+    else:  # the lock of the state directory protects an embedded server
         running.tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
         free_wal = partial(_free_used_wal, postgres)
         running.tasks.start_soon(supervise, "used log of PostgreSQL", free_wal)
@@ -392,7 +392,7 @@ def _start_index_tasks(
     dependencies: Dependencies,
     sources: DeclaredSources,
 ) -> None:
-    """Start the supervised tasks beside the indexes."""
+    """Start the supervised tasks that serve all indexes."""
     tasks.start_soon(supervise, "settings", indexes.watch_settings)
     mappings = partial(watch_mappings, lambda: [index.own_root for index in indexes.lookup.own()])
     tasks.start_soon(supervise, "mappings", mappings)
@@ -403,8 +403,9 @@ def _start_index_tasks(
 
 
 def _make_tls_context(server: ServerSettings, environment: DaemonEnvironment) -> SSLContext | None:
-    """Return TLS of the TCP listener, if any. For a socket of a service manager its address
-    decides.
+    """Return the TLS context of the TCP listener, if it needs one.
+
+    If a service manager provides the socket, the address of that socket decides.
     """
     inherited = environment.sockets.get("mcp")
     if inherited is None and not server.enabled:
@@ -439,7 +440,7 @@ def version() -> str:
 async def _open_store(
     settings: Settings, environment: DaemonEnvironment
 ) -> AsyncIterator[StoreConnection]:
-    """Open a pool to PostgreSQL, which is embedded unless a URL is set, and stopped at the end."""
+    """Open a pool to PostgreSQL. Without a URL, start an embedded server, and stop it at the end."""
     if settings.database.url:
         async with Database.open(settings.database.url, settings.database) as db:
             yield StoreConnection(db, settings.database.url, None)
@@ -457,7 +458,7 @@ async def _open_store(
 
 
 async def _keep_store(postgres: EmbeddedPostgres) -> None:
-    """Restart the server whenever it has ended; copy its log to ours, and keep its file short."""
+    """Restart the server whenever it has ended; copy its log to ours, and cut its log file."""
     server_log = ServerLog(postgres.log)
     while True:
         await _wait_for_end_or_log(postgres)
@@ -471,11 +472,11 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
 
 
 async def _free_used_wal(postgres: EmbeddedPostgres) -> None:
-    """Free the log that bulk work has left, soon after its end."""
+    """Free the used write-ahead log of bulk work, soon after the work has ended."""
     used_wal = UsedWal(postgres.data, postgres.superuser_dsn)
     while True:
         await anyio.sleep(seconds_to_tick(USED_WAL_POLL_S))
-        # a server that is stopped may never answer
+        # a stopped server may never answer
         freed = await anyio.to_thread.run_sync(used_wal.free, abandon_on_cancel=True)
         if freed:
             log.info("used_wal_freed", extra={"bytes": freed})
@@ -502,12 +503,12 @@ async def _try_embedder(embedder: LazyEmbedder) -> None:
 
 
 async def _await_embedder(embedder: LazyEmbedder, indexes: IndexRegistry) -> None:
-    """Retry until the embedder answers, then sleep: the supervisor takes an end for a failure."""
+    """Retry until the embedder answers, then sleep: the supervisor treats a return as a failure."""
     while embedder.error is not None:
         await anyio.sleep(EMBEDDER_RETRY_S)
         try:
             await _try_embedder(embedder)
-        except BadSettings as error:  # ends the daemon at its start, but not now that it answers
+        except BadSettings as error:  # would end a starting daemon, but not one that answers
             log.error("embedder_refused", extra={"error": error.message, "hint": error.hint})
     log.info("embedder_available", extra={"embedder": str(embedder.fingerprint)})
     await indexes.recheck()
@@ -515,10 +516,10 @@ async def _await_embedder(embedder: LazyEmbedder, indexes: IndexRegistry) -> Non
 
 
 async def _watchdog(notifier: Notifier, every_s: float, embedded_db: Database | None) -> None:
-    """Notify the service manager while the event loop turns and the embedded server answers.
+    """Notify the service manager while the event loop runs and the embedded server answers.
 
-    A frozen server is ended with the daemon, and both start again. A server that has ended does not
-    hang: the daemon goes on without it, and could not be started without it.
+    A frozen server makes the manager end and restart both. A server that has ended is no reason for
+    that: the daemon goes on without it, but could not start without it.
     """
     while True:
         if embedded_db is not None:
@@ -536,7 +537,7 @@ async def _handle_signals(
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                # as a task: it may wait for a model server, and must not delay a stop
+                # a separate task: a reload may wait for a model server, and must not delay a stop
                 if start.done():
                     running.tasks.start_soon(_reload, running, start.result())
             elif stop.is_set():
@@ -548,7 +549,7 @@ async def _handle_signals(
 
 
 async def _reload(running: RunningParts, started: StartedEngine) -> None:
-    """Apply changed settings of logs, queries and indexes; log which ones need a restart."""
+    """Apply changed settings of logs, queries and indexes; log the settings that need a restart."""
     running.environment.notifier.reloading()
     try:
         await _apply_settings(running, running.environment.reload(), started)
