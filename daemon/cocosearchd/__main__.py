@@ -61,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(
     loaded: LoadedSettings, env: Mapping[str, str], read: Callable[[], LoadedSettings]
 ) -> None:
-    """Load the daemon and serve, then end the process without threads that hang in a file server.
+    """Load the daemon and serve; then end the process, even if threads hang in a file server.
 
-    Such a thread cannot be ended.
+    Python cannot end such a thread.
     """
     import anyio
 

@@ -42,9 +42,9 @@ StaleCode = Literal[
     "owner_behind",
     "rows_unread",
 ]
-MAX_PENDING = 20  # paths that an answer names as not applied yet
+MAX_PENDING = 20  # maximum number of pending paths that an answer names
 
-# Templates of sentences. Words in braces are details, which the caller of `stale_reason` words.
+# Templates of sentences. Words in braces are details; the caller of `stale_reason` fills them in.
 # docs/design/freshness.md says for each code what makes answers fresh again.
 STALE_REASONS: Mapping[StaleCode, str] = {
     # Changes that are not searchable yet.
