@@ -28,7 +28,7 @@ def environment() -> Mapping[str, str]:
 
 
 def forget(prefix: str) -> None:
-    """Remove all variables with this prefix, so that no library and no child process sees them."""
+    """Remove all variables with this prefix: libraries and child processes must not see them."""
     for name in [name for name in os.environ if name.startswith(prefix)]:
         del os.environ[name]
 
@@ -50,7 +50,7 @@ def state_dir(env: Mapping[str, str]) -> str:
 
 
 def runtime_dir(env: Mapping[str, str]) -> str:
-    """Return the directory of the sockets: private to the user, and emptied at a reboot if it can be."""
+    """Return the directory of the sockets. It is private; on most systems a reboot empties it."""
     if configured := env.get("COCOSEARCH_RUNTIME_DIR"):
         return _absolute(configured)
     if env.get("COCOSEARCH_STATE_DIR"):

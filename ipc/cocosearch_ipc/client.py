@@ -123,7 +123,7 @@ def stream(
 
 
 def reachable(path: str) -> bool:
-    """Tell if a daemon of this user accepts connections at `path`."""
+    """Return True if a daemon of this user accepts connections at `path`."""
     try:
         _connected(path, 1.0).close()
     except CallFailed:
@@ -154,8 +154,9 @@ def _connected(path: str, timeout_s: float) -> _ClientConnection:
 
 
 def require_own_peer(s: _socket.socket, path: str) -> None:
-    """Close a connected Unix socket and raise `CallFailed` when another user than this one, or
-    root, answers it.
+    """Check that the process at the other end belongs to this user or to root.
+
+    Closes the socket and raises `CallFailed` if it belongs to another user.
     """
     if peer_uid(s) not in (os.geteuid(), 0):
         s.close()
@@ -229,7 +230,7 @@ def _send(
     try:
         s.sendall(request)
     except (BrokenPipeError, ConnectionResetError):
-        # if data is there, the daemon refused the request by its head, and its answer can be read
+        # if there is data, the daemon refused the request after its headers, and the answer can be read
         if not s.recv(1, _socket.MSG_PEEK):
             raise
 

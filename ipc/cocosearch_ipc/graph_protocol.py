@@ -1,4 +1,4 @@
-"""The port of the code graph: who defines a symbol, who uses it, what depends on it.
+"""The port of the code graph: definitions, uses, callers and callees of symbols.
 
 The rule of `protocol` holds: a new field always has a default. Standard library only.
 """
@@ -9,10 +9,10 @@ from typing import Literal, Protocol, get_args
 from cocosearch_ipc.protocol import AsOf
 
 Confidence = Literal["certain", "likely", "possible"]
-# Confidence that a use means a definition, best first.
+# How certain it is that a use means a definition, best first.
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 
-GRAPH_LIMIT = 100  # entries of a reply, unless the request says more
+GRAPH_LIMIT = 100  # default number of entries of a reply
 GRAPH_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop
 MAX_DEPTH = 1000
 
@@ -23,10 +23,10 @@ class GraphRequest:
 
     `target` is a name (`retry`, `Client.retry`, `net.client.Client.retry`; underscores before a
     name may be left out), a place (`path:line` or `path:line:column`, from 1), or a path. A path is
-    relative to the root, as in results, or to `cwd`, or absolute. One index is asked: the named
-    one, else that around `cwd` or the path, else the only one. `languages`, `paths` and `not_paths`
-    restrict the files of the answer. A reply has at most `limit` entries and about `budget_tokens`
-    tokens; `cursor` continues an earlier reply.
+    relative to the root, as in results, or to `cwd`, or absolute. The request uses one index: the
+    named index, else the index that contains `cwd` or the path, else the only index. `languages`,
+    `paths` and `not_paths` restrict the files of the answer. A reply has at most `limit` entries and
+    about `budget_tokens` tokens; `cursor` continues an earlier reply.
     """
 
     target: str = ""
@@ -35,7 +35,7 @@ class GraphRequest:
     languages: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     not_paths: tuple[str, ...] = ()
-    min_confidence: Confidence = "possible"  # leave out what is less sure
+    min_confidence: Confidence = "possible"  # uses of less confidence are left out
     limit: int = GRAPH_LIMIT  # at most `GRAPH_MAX_LIMIT`
     cursor: str | None = None
     budget_tokens: int | None = None
@@ -48,7 +48,7 @@ class GraphRequest:
 class GraphReply:
     """The fields that answers about the code graph share.
 
-    `complete` is False if the time, or a limit other than that of the request, was not enough;
+    `complete` is False if the time limit, or a limit that is not in the request, cut the answer;
     `notes` say what is missing. `cursor` continues the reply; it is None at the end.
     """
 
@@ -85,7 +85,7 @@ class Reference:
     """A use of a definition: line and column are from 1, in characters.
 
     `kind` is call, type, inherit, name or import. `symbol_name` is the innermost definition around
-    the use. `reason` is a code; `explanation` says in a sentence why the use is taken for one.
+    the use. `reason` is a code for why this counts as a use; `explanation` is the same as a sentence.
     """
 
     line: int
@@ -101,7 +101,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceFile:
-    """A file with `count` references, of which some may be on other pages."""
+    """A file with `count` references. Some of them may be on other pages."""
 
     path: str
     language: str
@@ -113,7 +113,7 @@ class ReferenceFile:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRequest(GraphRequest):
-    """Find the definition of a name, or of what is used at a place; re-exports are followed.
+    """Find the definition of a name, or of the name at a place; re-exports are followed.
 
     `target`, a name or a place, and the other parameters are those of all questions about the code
     graph. For a line without a column, every name that is used on it is resolved.
@@ -124,9 +124,10 @@ class DefinitionRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedName:
-    """A name and the definitions that it may mean, best first; none if it is of another project.
+    """A name and its possible definitions, best first.
 
-    For a place, `line` and `column` are those of the name, from 1; for a name they are 0.
+    There are no definitions if they belong to another project. If the target is a place, `line` and
+    `column` are the position of the name, from 1; if the target is a name, they are 0.
     """
 
     name: str
@@ -140,7 +141,7 @@ class ResolvedName:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionReply(GraphReply):
-    """The definitions of a name, or of each name at a place. `path` is that of the place."""
+    """The definitions of a name, or of each name at a place. `path` is the file of the place."""
 
     path: str = ""
     names: tuple[ResolvedName, ...] = ()
@@ -164,9 +165,9 @@ class ReferencesRequest(GraphRequest):
 class ReferencesReply(GraphReply):
     """The uses of `definitions`, by path and line, tests last.
 
-    The counts are those of all files up to the end of the page, and of some more: `counts` maps each
-    confidence to its number of uses. `unread_files` have the name, come later, and were not read:
-    there may be more uses in them. They are none if the page is the last one.
+    The counts include all files up to the end of the page, and some later ones. `counts` maps each
+    confidence to its number of uses. `unread_files` is the number of later files that contain the
+    name and were not read: they may have more uses. It is 0 on the last page.
     """
 
     definitions: tuple[GraphSymbol, ...] = ()
@@ -191,7 +192,7 @@ class CallsRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A place where a call is written, in the caller's file: from 1, column in characters."""
+    """The place of a call in the caller's file. Line and column are from 1, in characters."""
 
     path: str
     line: int
@@ -201,11 +202,12 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class CallEntry:
-    """A node of a tree of calls: a symbol that calls its parent, or is called by it.
+    """A node of a call tree: a symbol that calls its parent, or is called by it.
 
     Positions count the entries of all pages, from 0. `parent` is the position of the parent, -1
-    for the target. `site_count` is the number of call sites; the first of them are listed.
-    `repeats` is the position where this symbol was listed first, with its children; -1: it is here.
+    for the target. `site_count` is the number of call sites; `sites` has the first of them.
+    `repeats` is the position of the first entry of this symbol, which has its children; -1 means
+    that this is the first entry.
     """
 
     symbol: GraphSymbol
@@ -223,9 +225,9 @@ class CallEntry:
 
 @dataclass(frozen=True, slots=True)
 class CallsReply(GraphReply):
-    """A tree of calls as a list: each entry comes after its parent.
+    """A call tree as a list: each entry comes after its parent.
 
-    `external` are names that are called and defined outside of the index, at most 50.
+    `external` are called names that are defined outside of the index, at most 50.
     """
 
     definitions: tuple[GraphSymbol, ...] = ()
@@ -236,11 +238,11 @@ class CallsReply(GraphReply):
 
 @dataclass(frozen=True, slots=True)
 class ScipRequest:
-    """Import a SCIP index, which the language's own indexer made, or remove all that was imported.
+    """Import a SCIP index, made by the language's own indexer, or remove all imported uses.
 
-    `path` is the absolute path of the SCIP index. The index is the named one, else that around
-    `cwd`, else the only one. What the SCIP index says about a file holds until the file changes.
-    Files that it does not have keep what was imported before.
+    `path` is the absolute path of the SCIP index. The request uses the named index, else the index
+    that contains `cwd`, else the only index. The imported uses of a file are valid until the file
+    changes. A file that is not in this SCIP index keeps the uses of an earlier import.
     """
 
     path: str = ""
@@ -253,7 +255,7 @@ class ScipRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScipReply:
-    """The files whose uses are certain now, and the number of those uses.
+    """The number of files with imported uses, and the number of these uses, which are certain.
 
     `skipped` counts documents by reason: "not_indexed", or "changed" after the SCIP index was made.
     `removed` is the number of files whose precise uses were removed.
@@ -270,16 +272,16 @@ class GraphEngine(Protocol):
     """The daemon's methods about the code graph. Front ends offer those in `methods.METHODS`."""
 
     async def definition(self, request: DefinitionRequest) -> DefinitionReply:
-        """Return the definition of a name, or of what is used at a place."""
+        """Return the definition of a name, or of the name at a place."""
 
     async def references(self, request: ReferencesRequest) -> ReferencesReply:
         """Return all uses of a definition, as of this moment, with their number."""
 
     async def callers(self, request: CallsRequest) -> CallsReply:
-        """Return the functions that call a function, and their callers, to a depth."""
+        """Return the functions that call a function, and their callers, up to a depth."""
 
     async def callees(self, request: CallsRequest) -> CallsReply:
-        """Return the functions that a function calls, and what these call, to a depth."""
+        """Return the functions that a function calls, and the functions that these call, up to a depth."""
 
     async def scip(self, request: ScipRequest) -> ScipReply:
-        """Import a SCIP index: its answers are certain until a file changes; or remove it."""
+        """Import a SCIP index, or remove it. Its uses are certain until their file changes."""

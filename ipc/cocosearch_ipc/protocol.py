@@ -17,20 +17,20 @@ MAX_LINE_BYTES = 4 << 20  # limit of one MCP message through the stdio bridge
 class SearchRequest:
     """A search: the query, its scope and its filters.
 
-    Without words, a filter on symbols lists symbols: each once, with its own lines and signature.
-    With a name, symbols that have it as written come first; else the order is by path.
+    Without words, a filter on symbols lists each symbol once, with its own lines and signature. With
+    a name filter, symbols with exactly this name come first; otherwise the order is by path.
 
-    If no index, no topic and no `all_indexes` is given, `cwd` selects the index (the nearest root
-    wins). Names of indexes, topics, and `index:` and `topic:` inside the query narrow each other.
-    `all_indexes` counts only without them. A query has at most 200,000 characters and 200 filters
-    (languages, paths, symbol types and names, phrases) of at most 4,096 characters each; larger
-    queries are refused.
+    If neither an index, a topic nor `all_indexes` is given, `cwd` selects the index with the nearest
+    root around it. Names of indexes, topics, and `index:` and `topic:` inside the query narrow each
+    other; `all_indexes` has an effect only without them. A query has at most 200,000 characters and
+    200 filters (languages, paths, symbol types and names, phrases) of at most 4,096 characters each;
+    larger queries are refused.
 
-    A query of several lines, or of 300 characters and more, is read as a report: a bug report, a
-    log, a stack trace. Nothing inside of several lines is a filter, except for a first line of
-    nothing but filters. With `budget_tokens`, and without lines around results that are asked for,
-    its answer has much code of the first files, also of their other places, and names the rest:
-    their `content` is "". One budget is spent on the places of all indexes that are asked.
+    A query of several lines, or of at least 300 characters, is treated as a report: a bug report, a
+    log, a stack trace. In a query of several lines, only the first line may be filters, if it has
+    nothing else. With `budget_tokens`, and if the request asks for no lines around results, the
+    answer to a report has much code of the first files, including their other places. The rest has
+    only locations: `content` is "". All searched indexes share one budget.
     """
 
     query: str
@@ -64,11 +64,11 @@ class SearchRequest:
     linked: bool = True  # a query of one index also searches the indexes it links to
     # estimated, for a language model; includes one line of location per result
     budget_tokens: int | None = None
-    # 0 to 1: the least probability that a result answers the query
+    # 0 to 1: the minimum probability that a result answers the query
     min_relevance: float = 0.0
     # 0 to 1: 1 for a chunk with every word of the query, otherwise its cosine similarity
     min_evidence: float = 0.0
-    collapse: bool = True  # of files that are alike, show one
+    collapse: bool = True  # show only one of several similar files
     # from overlay.open: its unsaved text is searched instead of the content on disk
     session: str | None = None
     cursor: str | None = None  # of the previous page of a list of symbols
@@ -84,11 +84,11 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Another place of a result's file that answers, as indexed.
+    """Another matching place of a result's file, as indexed.
 
     `line` is the line to open, and `text` is that line. `similar_lines` are the first lines of
-    nearly equal places, for which this one stands. `content` are all lines of the place in an
-    answer to a report within `budget_tokens`; else "".
+    nearly equal places that are not listed. `content` has all lines of the place in an answer to a
+    report within `budget_tokens`; else it is "".
     """
 
     start_line: int
@@ -110,8 +110,8 @@ class SearchResult:
     """One result: the best place of a file. Lines are 1-based and inclusive, bytes half-open.
 
     `path` is relative to the root. `relevance`, 0 to 1, is the estimated probability that the place
-    answers the query: the same scale for all indexes and profiles. `line` is the line to open.
-    `also` are the other places of the file that answer, best first.
+    answers the query; the scale is the same for all indexes and profiles. `line` is the line to
+    open. `also` are the other matching places of the file, best first.
     """
 
     index: str
@@ -137,14 +137,14 @@ class SearchResult:
     relevance: float = 0.0
     line: int = 0
     also: tuple[Place, ...] = ()
-    # other files that are alike, for which this one stands: translations, copies, versions; at most 20
+    # similar files that are not listed themselves: translations, copies, versions; at most 20
     similar_paths: tuple[str, ...] = ()
     similar: int = 0  # the number of these files
-    # first lines of nearly equal places of this file, for which this one stands
+    # first lines of nearly equal places of this file that are not listed themselves
     similar_lines: tuple[int, ...] = ()
     symbol_parent: str | None = None  # of a listed symbol: the definition around it
-    # Files that belong to this one: the source of a header, the header of a source, the
-    # implementation of an interface; where the question asks for tests, the tests of the file.
+    # Files that belong to this file: the source of a header, the header of a source, the
+    # implementation of an interface; if the query asks for tests, also the tests of the file.
     counterparts: tuple[str, ...] = ()
 
 
@@ -152,7 +152,7 @@ class SearchResult:
 class SearchReply:
     """An answer and its freshness. Either `index` or `indexes` is set.
 
-    `stale_code` names the reason if the answer is not fresh (docs/design/freshness.md lists all).
+    If the answer is not fresh, `stale_code` is the reason (docs/design/freshness.md lists all).
     """
 
     query: str
@@ -231,11 +231,11 @@ IndexState = Literal[
     "failed",
     "refused",
 ]
-# Nothing changes by itself in these.
+# An index in one of these states changes only from outside.
 STATES_AT_REST = frozenset[IndexState]({"live", "degraded", "root_missing", "failed", "refused"})
 SCANNED_STATES = frozenset[IndexState]({"live", "degraded"})  # the files are known
 UNSCANNED_STATES = frozenset[IndexState]({"cold", "scanning"})
-# They need a person, with how bad it is.
+# In these states, a person must act. The value is the severity.
 TROUBLED_STATES: Mapping[IndexState, Literal["warn", "fail"]] = {
     "failed": "fail",
     "root_missing": "fail",
@@ -265,7 +265,7 @@ class IndexProgress:
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file that is not indexed yet. `retry_in_s` is None if only a change of it helps."""
+    """A file that is not indexed yet. `retry_in_s` is None if it is retried only after a change."""
 
     path: str
     error: str
@@ -315,11 +315,11 @@ class IndexStatus:
     # Examples of `files` that crashed or stalled their parser, at most 20: they are searched as
     # plain text.
     unparsed: tuple[ExcludedFile, ...] = ()
-    # Files with uses from a SCIP index, and those of them that have changed since: see `scip`.
+    # Files with uses from a SCIP index, and how many of them have changed since. See `scip`.
     precise_files: int = 0
     changed_precise_files: int = 0
-    # The schema and the host of the daemon that owns a followed index, whose `root` begins with the
-    # host and a colon; "" for an own index.
+    # The schema and the host of the daemon that owns a followed index; "" for an own index. The
+    # `root` of a followed index begins with the host and a colon.
     schema: str = ""
     host: str = ""
 
@@ -402,9 +402,9 @@ class ClearReply:
 class SyncReply:
     """The result of `sync`: `fresh` if the index equalled the disk when the request arrived.
 
-    For several indexes, `indexes` names all of them and `index` names one that is not fresh, if
-    any. `refused` maps each index that cannot be searched, regardless of the timeout, to the reason
-    and the fix.
+    For several indexes, `indexes` names all of them, and `index` names one that is not fresh, if
+    any. Some indexes cannot be searched, regardless of the timeout; `refused` maps each of them to
+    the reason and the fix.
     """
 
     index: str

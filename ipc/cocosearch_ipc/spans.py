@@ -2,8 +2,8 @@
 
     opentelemetry-instrument cocosearchd
 
-loads and configures the SDK. Other libraries may load the API alone, but without an SDK nobody
-exports a span.
+loads and configures the SDK. Other libraries may load only the API; without an SDK, no span is
+exported.
 """
 
 import sys

@@ -20,11 +20,11 @@ MAX_LEVEL = 20
 
 @dataclass(frozen=True, slots=True)
 class ImpactRequest(GraphRequest):
-    """Find what a change of `target` affects: all that uses it, directly or through others.
+    """Find the definitions that a change of `target` affects: its direct and indirect users.
 
     `target` is a name, a place or a file; a class counts with its members, a file with all its
-    definitions. Uses are followed backwards `depth` times, at most 1,000. The other parameters are
-    those of all questions about the code graph.
+    definitions. Uses are followed backwards `depth` times, at most 1,000. `GraphRequest` describes
+    the other parameters.
     """
 
     target: str
@@ -33,12 +33,12 @@ class ImpactRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class AffectedEntry:
-    """A definition that is affected, or the code of a file outside of all definitions.
+    """An affected definition, or the affected code of a file outside of all definitions.
 
-    It uses `via`, a qualified name or a path, at `line` and `column` of its file; with `broken`, that
-    is gone, and with the reason "overrides", it overrides that. `distance` is 1 for direct users.
-    `confidence` is the weakest on the way; `reason` and `explanation` say why the use is taken for
-    one.
+    The definition uses `via`, a qualified name or a path, at `line` and `column` of its file. With
+    `broken`, `via` no longer exists. With the reason "overrides", the definition overrides `via`.
+    `distance` is 1 for direct users. `confidence` is the lowest one of all uses from the target to
+    here. `reason` and `explanation` say why this counts as a use.
     """
 
     symbol: GraphSymbol
@@ -55,10 +55,10 @@ class AffectedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ImpactReply(GraphReply):
-    """All that a change of `definitions` affects, by distance, confidence and place, tests last.
+    """The code that a change of `definitions` affects, by distance, confidence and place, tests last.
 
-    `distances` counts all pages, by distance. `test_files` are the files with affected tests, at
-    most 200, the nearest first; `total_test_files` counts them all.
+    `distances` maps each distance to its number of entries on all pages. `test_files` are the files
+    with affected tests, at most 200, the nearest first; `total_test_files` counts all of them.
     """
 
     definitions: tuple[GraphSymbol, ...] = ()
@@ -74,9 +74,9 @@ class ImpactReply(GraphReply):
 class ChangesRequest(GraphRequest):
     """Find the definitions that a change touches, what it affects, and the tests to run.
 
-    `revisions` is a commit, which is compared with the files as they are now, or a range such as
-    `main..HEAD` or `main...topic`. The other parameters are those of `impact`; `target` restricts
-    the changes to a file or a directory.
+    `revisions` is a commit or a range such as `main..HEAD` or `main...topic`. A commit is compared
+    with the files as they are now. `target` restricts the changes to a file or a directory. The
+    other parameters are those of `impact`.
     """
 
     revisions: str = "HEAD"
@@ -85,10 +85,10 @@ class ChangesRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class RemovedSymbol:
-    """A definition that is gone from a changed file, as it was; of kind "file", the file itself.
+    """A definition that a changed file no longer has, as it was; with kind "file", a removed file.
 
-    `uses` counts the places that still use it. `moved_to` is what it is now: renamed in its file, or
-    with its name in another changed file.
+    `uses` counts the places that still use it. `moved_to` is the definition that replaces it: with
+    another name in the same file, or with the same name in another changed file.
     """
 
     symbol: GraphSymbol
@@ -98,7 +98,7 @@ class RemovedSymbol:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSignature:
-    """A definition with another signature than before: the uses of it may have to change."""
+    """A definition with a changed signature: its uses may have to change."""
 
     symbol: GraphSymbol
     earlier: str = ""
@@ -106,11 +106,11 @@ class ChangedSignature:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A changed file with its changed definitions, at most 100; the innermost ones are named.
+    """A changed file with its innermost changed definitions, at most 100.
 
-    A symbol of kind "file" stands for lines outside of all definitions. Files that are gone, or not
-    indexed, have none. `removed` and `signatures` are at most 100, of `removed_count` and
-    `signature_count`.
+    A symbol of kind "file" represents lines outside of all definitions. Files that no longer exist,
+    or are not indexed, have no symbols. `removed` and `signatures` have at most 100 entries;
+    `removed_count` and `signature_count` count all.
     """
 
     path: str
@@ -127,7 +127,7 @@ class ChangedFile:
 class ChangesReply(GraphReply):
     """Changed files by path, at most `limit` of `total_changed`, and what all of them affect.
 
-    `base` and `head` are ids of commits; without `head`, the files as they are now were compared.
+    `base` and `head` are ids of commits; if `head` is None, `base` is compared with the files now.
     The other fields are those of `ImpactReply`.
     """
 
@@ -147,9 +147,9 @@ class ChangesReply(GraphReply):
 class DependenciesRequest(GraphRequest):
     """Find what a file imports and what imports it, to a depth of at most 1,000, with cycles.
 
-    `target` is a file or a directory; none is the whole index. Of a directory, the modules in it
-    are compared: its files and directories, or with `level` 2 those one level deeper. The other
-    parameters are those of all questions about the code graph.
+    `target` is a file or a directory; "" means the whole index. For a directory, the answer is about
+    its modules: its files and directories, or with `level` 2 those one level deeper. `GraphRequest`
+    describes the other parameters.
     """
 
     direction: Direction = "both"
@@ -171,7 +171,7 @@ class DependencyNode:
 
 @dataclass(frozen=True, slots=True)
 class DependencyEdge:
-    """`source` imports `target`: at `line`, between files; in `count` pairs of files."""
+    """`source` imports `target`. `line` is set for files, `count` is the number of file pairs."""
 
     source: str
     target: str
@@ -191,9 +191,9 @@ class PackageUse:
 class DependenciesReply(GraphReply):
     """Imports of a file, or between modules. `kind` is "file" or "directory".
 
-    `imports` and `importers` are what the target reaches in that direction, by depth and path; of a
-    directory, `modules` are its own. `edges` connect them. `cycles` are sets of files or modules
-    that import each other in a circle, the largest first.
+    `imports` and `importers` are the nodes that are reachable from the target in that direction, by
+    depth and path. For a directory, `modules` are the modules in it. `edges` connect the nodes.
+    `cycles` are sets of files or modules that import each other in a circle, the largest first.
     """
 
     kind: str = "file"
@@ -212,7 +212,7 @@ class DependenciesReply(GraphReply):
 class OutlineRequest(GraphRequest):
     """Outline a file: its definitions; or a directory: its files with their outer definitions.
 
-    `target` is a file or a directory; none is the whole index. `depth` is the number of levels of
+    `target` is a file or a directory; "" means the whole index. `depth` is the number of levels of
     definitions, 0 for all. The answer has about `budget_tokens` tokens.
     """
 
@@ -221,7 +221,7 @@ class OutlineRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class OutlineSymbol:
-    """A definition: lines from 1, inclusive. `depth` counts the definitions around it."""
+    """A definition. Lines are from 1, inclusive. `depth` counts the definitions around it."""
 
     kind: str
     name: str  # qualified
@@ -243,7 +243,7 @@ class OutlineFile:
 
 @dataclass(frozen=True, slots=True)
 class OutlineReply(GraphReply):
-    """Files by path. `omitted_files` counts those that did not fit."""
+    """Files by path. `omitted_files` counts the files that did not fit into the budget."""
 
     files: tuple[OutlineFile, ...] = ()
     omitted_files: int = 0
@@ -253,8 +253,8 @@ class OutlineReply(GraphReply):
 class MapRequest(GraphRequest):
     """Map an index: its central definitions, by PageRank over uses, in `budget_tokens` tokens.
 
-    `target`, a file or a directory, or `query`, a question as for `search`, move the center of the
-    map there.
+    `target` (a file or a directory) or `query` (as for `search`) centers the map on that part of the
+    code.
     """
 
     query: str = ""
@@ -272,7 +272,7 @@ class MapFile:
 
 @dataclass(frozen=True, slots=True)
 class MapReply(GraphReply):
-    """Files with central definitions, the most central first, of `total_files` in the index."""
+    """Files with central definitions, the most central first. The index has `total_files` files."""
 
     files: tuple[MapFile, ...] = ()
     total_files: int = 0
@@ -283,7 +283,7 @@ class StructureEngine(Protocol):
     """The daemon's methods about the structure of code, offered as in `methods.METHODS`."""
 
     async def impact(self, request: ImpactRequest) -> ImpactReply:
-        """Return what a change of a definition or a file affects, with the tests among it."""
+        """Return the code that a change of a definition or a file affects, including tests."""
 
     async def changes(self, request: ChangesRequest) -> ChangesReply:
         """Return the definitions that a change touches, what it affects, and the tests to run."""
@@ -292,7 +292,7 @@ class StructureEngine(Protocol):
         """Return what files or modules import, what imports them, and cycles."""
 
     async def outline(self, request: OutlineRequest) -> OutlineReply:
-        """Return the definitions of a file, or the files of a directory with theirs."""
+        """Return the definitions of a file, or of each file of a directory."""
 
     async def map(self, request: MapRequest) -> MapReply:
         """Return the central definitions of an index within a budget of tokens."""

@@ -1,4 +1,4 @@
-"""The port beside search: files, languages, settings, models, changes and unsaved text.
+"""The port for everything except search: files, languages, settings, models, changes, unsaved text.
 
 The rule of `protocol` holds: a new field always has a default. Standard library only.
 """
@@ -20,8 +20,9 @@ class ListFilesRequest:
     """List indexed files below `under` that match the glob `pattern`, sorted by index and path.
 
     The files belong to one index, or to all indexes of a topic; both narrow each other. `under` is
-    relative to the root; "" means all files. If no file is there, `under` may also be absolute or
-    relative to `cwd`. A page has at most `limit` files and about `budget_tokens` tokens.
+    relative to the root; "" means all files. If the root has no such files, `under` is read as an
+    absolute path or relative to `cwd`. A page has at most `limit` files and about `budget_tokens`
+    tokens.
     """
 
     index: str | None = None
@@ -86,7 +87,7 @@ class GetFileRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetFileReply:
-    """The content of a file: from disk if `fresh`, else as indexed, unknown lines as `…`."""
+    """The content of a file: from disk if `fresh`, else as indexed, with `…` for unknown lines."""
 
     index: str
     path: str
@@ -137,7 +138,7 @@ class GrepRequest:
     languages: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     not_paths: tuple[str, ...] = ()
-    fixed: bool = False  # the pattern is a text, no expression
+    fixed: bool = False  # the pattern is plain text, not an expression
     ignore_case: bool = False
     whole_words: bool = False
     mode: str = "lines"
@@ -152,7 +153,7 @@ class GrepRequest:
 
 @dataclass(frozen=True, slots=True)
 class GrepLine:
-    """A matching line from 1, and the character of the match from 1.
+    """A matching line. Its number, and the column of the match in characters, are from 1.
 
     `symbol_name` is the innermost definition around it. A line of more than 400 characters is cut
     around the match. The lines before and after it match nothing.
@@ -169,14 +170,14 @@ class GrepLine:
 
 @dataclass(frozen=True, slots=True)
 class GrepFile:
-    """A file with `count` matching lines, in mode files at least one."""
+    """A file with `count` matching lines. In mode files, counting ends at the first match."""
 
     index: str
     path: str
     language: str
     count: int
     lines: tuple[GrepLine, ...] = ()
-    # the file has changed since it was indexed: this is its content now, its symbols are not known
+    # the file has changed since it was indexed: this is the content now, and its symbols are unknown
     changed: bool = False
     overlay: bool = False  # this is the session's unsaved text
 
@@ -207,7 +208,7 @@ class GrepReply:
 
 @dataclass(frozen=True, slots=True)
 class LanguageEntry:
-    """A language: how files of it are recognised, and if symbols and context are extracted.
+    """A language: how its files are recognised, and whether symbols and context are extracted.
 
     Files of a dialect (`kind_of` is not empty) are recognised by path and content. A filter by a
     language includes its dialects.
@@ -255,14 +256,15 @@ class WatchRequest:
 
     With `lifecycle`, events other than commits are sent too.
 
-    With `query`, an event carries only results of this query in changed files that were not shown
-    before. Filters are written inside the query; `limit` is the number of results that are
-    compared. Results that exist at the start count as shown.
+    With `query`, an event has only new results of this query in changed files. Filters are written
+    inside the query; `limit` is the number of results that are compared. Results that exist at the
+    start are not new.
 
-    With `since`, the changes after this clock, taken from an answer or an event, are sent first:
-    for the index that is named or contains `cwd`, else for every index. An index that does not know
-    the clock (too old, of another index, of another run of the daemon) sends an event `missed`: the
-    client must then check everything. An index that was deleted and created again sends it too.
+    `since` is a clock from an answer or an event. With it, the changes after this clock are sent
+    first, for the index that is named or contains `cwd`, else for every index. An index may not know
+    the clock: the clock is too old, or of another index, or of another run of the daemon. Then the
+    daemon sends an event `missed`, and the client must check everything. It sends this event also
+    for an index that was deleted and created again.
     """
 
     index: str | None = None
@@ -297,7 +299,7 @@ class WatchEvent:
 
 @dataclass(frozen=True, slots=True)
 class OverlaySession:
-    """The name of a session for other calls. It is secret: it gives access to the unsaved text."""
+    """The name of a session, for other calls. The name is secret: it gives access to the text."""
 
     session: str
 
@@ -351,7 +353,7 @@ class ConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """A setting: its value, its layer, and its place there (file and line, variable or option)."""
+    """A setting: its value, its layer, and its place (file and line, variable or option)."""
 
     key: str
     value: Any
@@ -370,7 +372,7 @@ class ConfigReply:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """An available model, or a provider without models. `detail` is its address, or the fix."""
+    """An available model, or a provider without models. `detail` is the address or the fix."""
 
     provider: str
     model: str
@@ -380,7 +382,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """The model that built an index. `following`: that of the replacement that is being filled."""
+    """The model that built an index. `following` is the model of a replacement in progress."""
 
     index: str
     provider: str
@@ -404,7 +406,7 @@ class ModelsReply:
 
 
 class WorkspaceEngine(Protocol):
-    """Further methods of the daemon. Front ends offer those with a row in `methods.METHODS`."""
+    """Further methods of the daemon. Front ends offer the methods in `methods.METHODS`."""
 
     async def list_files(self, request: ListFilesRequest) -> ListFilesReply:
         """Return a page of indexed files."""
@@ -436,15 +438,15 @@ class WorkspaceEngine(Protocol):
     def overlay_open(self, request: Empty) -> AsyncGenerator[OverlaySession, None]:
         """Open a session for unsaved text; the first value names it.
 
-        The session, with all its text, ends with this call, so stream it. Only calls that name the
-        session see the text as if it were saved.
+        The session and all its text end with this call, so stream the call. Only calls that name
+        the session treat the text as if it were saved.
         """
 
     async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
-        """Store the unsaved text of a file. It is searchable when this returns.
+        """Store the unsaved text of a file. The text is searchable when the call returns.
 
-        A session holds at most 200 files and 32 MiB. Text of a file that would not be indexed if it
-        were saved is refused, with the rule; the previous text stays.
+        A session holds at most 200 files and 32 MiB. If a rule excludes the saved file from the
+        index, the text is refused with this rule, and the previous text stays.
         """
 
     async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:

@@ -67,7 +67,7 @@ def _report(error: OSError, *, as_json: bool) -> None:
 
 
 def _nowhere() -> bool:
-    """Tell if the current directory has been removed."""
+    """Return True if the current directory has been removed."""
     try:
         os.getcwd()
     except FileNotFoundError:

@@ -40,9 +40,9 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(exits.USAGE)
 
     def add_late_values(self, args: argparse.Namespace, arguments: Sequence[str]) -> Sequence[str]:
-        """Add values that stand behind an option to the arguments they belong to; return the others.
+        """Assign values that follow an option to their positional arguments; return the others.
 
-        argparse itself ends an optional argument at the first option after it.
+        argparse itself stops to collect values of a positional argument at the next option.
         """
         if any(argument.startswith("-") for argument in arguments):
             return arguments
@@ -107,7 +107,10 @@ def run(arguments: list[str], env: Env) -> int:
 
 
 def parser(verb_name: str = "") -> argparse.ArgumentParser:
-    """Build the parser of one verb, or the complete one: the other verbs would cost each 10 ms."""
+    """Build the parser of one verb, or of all verbs.
+
+    The parsers of all verbs would cost each call 10 ms.
+    """
     top = _Parser(
         prog="cocosearchctl",
         usage="cocosearchctl VERB ... [--json]",
@@ -192,7 +195,7 @@ def _add_output_options(output_group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _patience(p: argparse.ArgumentParser) -> None:
+def _add_sync_options(p: argparse.ArgumentParser) -> None:
     for option in search_options.SYNC_OPTIONS:
         option.add_to(p)
 
@@ -238,7 +241,7 @@ def _stats(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also list files that did not parse or were skipped",
     )
-    _patience(p)
+    _add_sync_options(p)
 
 
 def _sync(p: argparse.ArgumentParser) -> None:
@@ -359,7 +362,7 @@ def _files(p: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum number of files; default: 1000",
     )
-    _patience(p)
+    _add_sync_options(p)
 
 
 def _place(p: argparse.ArgumentParser) -> None:

@@ -52,14 +52,14 @@ OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
 if TYPE_CHECKING:
     from cocosearch_ipc.mcp.server import McpServer
 
-# Delay before MCP is loaded where an assistant has used it before. It is long enough for the daemon
-# to become ready and to scan small indexes, which a second of CPU would delay, and short enough for
-# most assistants to find MCP loaded. Earlier clients wait as long as the daemon would. Where no
-# assistant ever came, its second of CPU and its memory would be for nobody.
+# Delay before the daemon loads MCP, if an assistant has used MCP before. Loading takes a second of
+# CPU. The delay is long enough for the daemon to become ready and to scan small indexes first, and
+# short enough that most assistants find MCP loaded. A client that comes earlier waits for the load.
+# If no assistant has ever used MCP, the daemon does not load it, to save the CPU time and memory.
 MCP_AFTER_S = 10.0
-# Turns of the event loop before a request is answered. If its client had already disconnected when
-# the connection was accepted, the loop sees that in these turns and saves the answer. 1,500 such
-# requests took 4.9 s of CPU without this, and 0.5 s with it (measured).
+# Iterations of the event loop before a request is answered. If the client has already disconnected
+# when the connection is accepted, the loop notices it in these iterations, and no answer is computed.
+# 1,500 such requests took 4.9 s of CPU without this pause, and 0.5 s with it (measured).
 HANGING_UP = 3
 MAX_DIGITS = 20  # of a deadline: Python cannot divide an integer of 400 digits
 
@@ -69,9 +69,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 class FrontEnd:
     """JSON-RPC and MCP over one engine. Serve it with `serve.serve`.
 
-    `roots` limits the directories that assistants may index. `hosts` are its names in addition to
-    the loopback names. `answer_tokens` is the usual size of an answer over MCP. `mcp_mark` is a file
-    that exists once MCP has been used; None: nothing is remembered.
+    `roots` limits the directories that assistants may index. `hosts` are host names of the daemon in
+    addition to the loopback names. `answer_tokens` is the usual size of an answer over MCP.
+    `mcp_mark` is a file that is created when MCP is used first; None: this is not recorded.
     """
 
     def __init__(
@@ -216,10 +216,10 @@ class _Mcp:
 
 
 class _LateMcp:
-    """Loads MCP for its first client, or a moment after the start where there was one before.
+    """Loads MCP for its first client, or soon after the start if MCP has been used before.
 
-    Its libraries cost 1.1 s of CPU, more than the rest of a start, and must not delay the first
-    answer.
+    The libraries of MCP cost 1.1 s of CPU. That is more than the rest of a start, and must not delay
+    the first answer.
     """
 
     def __init__(self, load: Callable[[], "McpServer"], mark: Path | None) -> None:
@@ -231,7 +231,7 @@ class _LateMcp:
         self._mcp: _Mcp | None = None
 
     async def run(self) -> None:
-        """Load MCP in time, and keep its apps running until `stop`."""
+        """Load MCP after the delay or for the first client; run its apps until `stop`."""
         used_before = self._mark is not None and self._mark.exists()
         with anyio.move_on_after(MCP_AFTER_S if used_before else math.inf):
             await self._wanted.wait()
@@ -264,7 +264,9 @@ class _LateMcp:
     async def loaded(self) -> _Mcp:
         """Wait until MCP is loaded and return it. The next start loads it without a client."""
         if not self._wanted.is_set() and self._mark is not None:
-            with suppress(OSError):  # a full disk: the next first client waits again
+            with suppress(
+                OSError
+            ):  # e.g. a full disk: the first client after a restart waits again
                 self._mark.touch()
         self._wanted.set()
         await self._ready.wait()

@@ -1,7 +1,7 @@
 """Chooses a connection to close if there are too many, so that no client blocks others.
 
-Clients without a token are closed first, then a connection of the client that holds most: the one
-that has been idle longest. Pure, except `PeerFinder`.
+Connections without a token are closed first. After them, the client with most connections loses the
+one that has been idle longest. Pure, except `PeerFinder`.
 """
 
 import threading
@@ -23,7 +23,7 @@ class PendingPeer:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A connection. `since` is the end of its last answer, or its start."""
+    """A connection. `since` is the time of its last answer, else of its start."""
 
     peer: Hashable
     is_idle: bool
@@ -32,7 +32,7 @@ class Slot:
 
 
 def choose_victim(slots: Sequence[Slot], newest: int) -> int:
-    """Return the position of the slot to close for the connection at `newest`, possibly itself."""
+    """Return the position of the slot to close to make room for `newest`; it may be `newest`."""
     earlier = [n for n in range(len(slots)) if n != newest]
     strangers = [n for n in earlier if slots[n].is_idle and not slots[n].has_token]
     if strangers:
@@ -41,20 +41,20 @@ def choose_victim(slots: Sequence[Slot], newest: int) -> int:
 
 
 def _choose_by_share(slots: Sequence[Slot], newest: int, earlier: Sequence[int]) -> int:
-    """Return a slot of the peer with most slots, or `newest` if it is that peer's."""
+    """Return a slot of the peer with most slots, or `newest` if it belongs to that peer."""
     counts = Counter(slot.peer for slot in slots)
     largest = max(counts.values())
-    greedy = [n for n in earlier if counts[slots[n].peer] == largest]
-    idle = [n for n in greedy if slots[n].is_idle]
+    of_largest = [n for n in earlier if counts[slots[n].peer] == largest]
+    idle = [n for n in of_largest if slots[n].is_idle]
     if not idle and counts[slots[newest].peer] >= largest - 1:
-        return newest  # nobody holds more, and all are busy
-    return _choose_of_greedy(slots, idle or greedy)
+        return newest  # no other peer has more slots, and all of those are busy
+    return _choose_of_largest(slots, idle or of_largest)
 
 
-def _choose_of_greedy(slots: Sequence[Slot], numbers: Sequence[int]) -> int:
-    """Return the busy slot, or the slot of an unknown process, that is newest; else the oldest.
+def _choose_of_largest(slots: Sequence[Slot], numbers: Sequence[int]) -> int:
+    """Return the newest slot if the slots are busy or their process is unknown, else the oldest.
 
-    While processes are not known yet, a flood has the newest connections.
+    While the processes are not known yet, a flood of connections is among the newest ones.
     """
     first = slots[numbers[0]]
     if first.is_idle and not isinstance(first.peer, PendingPeer):
@@ -68,26 +68,26 @@ def _oldest(slots: Sequence[Slot], numbers: Sequence[int]) -> int:
 
 @dataclass(slots=True)
 class PeerFinder:
-    """Maps TCP connections of this machine to processes. Scans in its own thread and caches."""
+    """Maps TCP connections of this machine to processes. Scans in a thread of its own and caches."""
 
     now: Callable[[], float]
     find: Callable[[], Mapping[tuple[str, int], int]] = client_pids
     _pids: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    _looked: float = float("-inf")
-    _is_looking: bool = False
+    _scanned_at: float = float("-inf")
+    _is_scanning: bool = False
 
     def peer_of(self, address: tuple[str, int]) -> Hashable:
         """Return the process id of a client's address, or its host if that is unknown or hidden."""
-        if address not in self._pids and self.now() - self._looked >= LOOKUP_S:
-            self._looked = self.now()
-            self._is_looking = True
-            threading.Thread(target=self._look, name="peers", daemon=True).start()
+        if address not in self._pids and self.now() - self._scanned_at >= LOOKUP_S:
+            self._scanned_at = self.now()
+            self._is_scanning = True
+            threading.Thread(target=self._scan, name="peers", daemon=True).start()
         if address in self._pids:
             return self._pids[address]
-        return PendingPeer(address[0]) if self._is_looking else address[0]
+        return PendingPeer(address[0]) if self._is_scanning else address[0]
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         try:
             self._pids = self.find()
         finally:
-            self._is_looking = False
+            self._is_scanning = False

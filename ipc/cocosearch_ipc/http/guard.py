@@ -153,7 +153,7 @@ class Drainable:
         self._ended = anyio.Event()
 
     async def drain(self) -> None:
-        """Refuse new requests, end streams, give calls a moment, then cancel them."""
+        """Refuse new requests, end streams, wait `DRAIN_S` for calls, then cancel them."""
         self.draining = True
         for scope in tuple(self._streams):
             scope.cancel()
@@ -214,7 +214,7 @@ class Drainable:
 
 
 def _is_stream(scope: Scope, start: Message) -> bool:
-    """Tell if a response lasts until its reader disconnects: MCP listening streams, progress."""
+    """Return True if a response lasts until its client disconnects: MCP streams and progress."""
     kind = next(
         (value for key, value in start.get("headers", ()) if key.lower() == b"content-type"), b""
     )
@@ -226,6 +226,6 @@ def _is_stream(scope: Scope, start: Message) -> bool:
 async def _finish(send: Send) -> None:
     try:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-    # from uvicorn: the body is shorter than announced, because the drain cut it
+    # uvicorn raises this if the body is shorter than announced: the drain has cut it
     except RuntimeError as error:
         log.info("answer_cut", extra={"reason": str(error)})

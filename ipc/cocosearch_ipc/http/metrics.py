@@ -6,8 +6,8 @@ from typing import Any
 from cocosearch_ipc.protocol import IndexStatus, StatusReply
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Metric, help text, attribute of `IndexStatus`.
-_OF_INDEX: tuple[tuple[str, str, str], ...] = (
+# Name, help text, and the attribute of `IndexStatus` with the value.
+_INDEX_METRICS: tuple[tuple[str, str, str], ...] = (
     ("files", "Searchable files.", "files"),
     ("chunks", "Chunks in the index.", "chunks"),
     ("pending_files", "Changes that are not searchable yet.", "pending"),
@@ -18,7 +18,7 @@ _EMBEDDINGS = ("computed", "reused")
 
 
 def exposition(status: StatusReply) -> str:
-    """Return all numbers of `status` as metrics with stable names."""
+    """Format all numbers of `status` as metrics. The names of the metrics are stable."""
     lines = [
         *_gauge("info", "The daemon's version.", [({"version": status.version}, 1)]),
         *_gauge("uptime_seconds", "Time since the daemon started.", [({}, status.uptime_s)]),
@@ -49,7 +49,7 @@ def exposition(status: StatusReply) -> str:
         ),
         *_gauge("warnings", "Number of warnings.", [({}, len(status.warnings))]),
     ]
-    for name, help_text, attribute in _OF_INDEX:
+    for name, help_text, attribute in _INDEX_METRICS:
         lines += _gauge(
             f"index_{name}",
             help_text,

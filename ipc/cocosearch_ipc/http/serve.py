@@ -40,16 +40,17 @@ HEADER_TIMEOUT_S = 15.0
 # like uvicorn. With 5 s, 7 % of requests within 12 ms of the timeout used a connection that was
 # being closed (measured).
 KEEP_ALIVE_S = 75
-# Limit for the Unix socket and for TCP each. Together they stay below the usual 1,024 descriptors,
-# with room for the database pool and files. The connection that has been idle longest is closed.
+# The limit applies to the Unix socket and to TCP separately. Both together stay below the usual
+# limit of 1,024 descriptors and leave room for the database pool and files. Above the limit, the
+# connection that has been idle longest is closed.
 MAX_CONNECTIONS = 256
 PEER_LOOKUP_FROM = 128
 MAX_BRIDGES = 64
 ACCEPT_RETRY_S = 1.0  # asyncio uses the same pause for the other listeners
-# Interval of checks of the socket files, which cleanup programs may remove. The listener gets no
-# event for a removed path. Shorter than a person waits for `up`.
+# Interval between checks of the socket files. Cleanup programs may remove these files, and the
+# listener gets no event for a removed path. The interval is shorter than a person waits for `up`.
 SOCKET_CHECK_S = 10.0
-# A second more than guard.DRAIN_S, for code that ignores cancellation.
+# One second longer than guard.DRAIN_S, for code that ignores cancellation.
 GRACE_S = 3
 
 
@@ -94,7 +95,7 @@ async def serve(
 
 
 class _Listening:
-    """The Unix sockets of one server, whose files may be removed while it runs."""
+    """The Unix sockets of one server. Other programs may remove their files while it runs."""
 
     def __init__(
         self, front: FrontEnd, bound: BoundSockets, server: "_Server", group: anyio.abc.TaskGroup
@@ -116,7 +117,7 @@ class _Listening:
         self.bound.close()
 
     async def keep(self) -> None:
-        """Accept on the sockets; replace sockets whose files have been removed."""
+        """Accept connections; replace each socket if its file has been removed."""
         await self._server.ready.wait()
         self._group.start_soon(self._bridges, self.bound.bridge, self._accepting)
         last_error = ""
@@ -191,9 +192,9 @@ class _Listening:
             await anyio.aclose_forcefully(stream)
 
     def _has_room(self, peer: int) -> bool:
-        """Make room for a session of `peer`; return False if there is none.
+        """Make room for a session of `peer`; return False if that is not possible.
 
-        If necessary, the newest session of the client with most sessions ends.
+        If necessary, end the newest session of the client that has most sessions.
         """
         live = [session for session in self._sessions if not session.scope.cancel_called]
         if len(live) < MAX_BRIDGES:
@@ -321,7 +322,7 @@ class _Connection(H11Protocol):
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Limit the time for half a request on a connection that has served others."""
+        """Limit the time for an incomplete request, also on a connection that is in use already."""
         super().data_received(data)
         if (
             self._waiting is not None
@@ -331,7 +332,7 @@ class _Connection(H11Protocol):
             self._waiting = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        """Close a connection that has sent no request or half of one.
+        """Close the connection if it has sent no request, or an incomplete one.
 
         A connection that waits for its next request has the keep-alive timeout instead.
         """
@@ -342,13 +343,13 @@ class _Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _idle_since(self) -> float:
-        """Return the end of its last answer, or its start, by the clock of the loop."""
+        """Return when the last answer ended, else when the connection began (loop time)."""
         if self.timeout_keep_alive_task is not None:
             return self.timeout_keep_alive_task.when() - KEEP_ALIVE_S
         return self._waiting.when() - HEADER_TIMEOUT_S if self._waiting else 0.0
 
     def _make_room(self) -> None:
-        """Close the connection that `choose_victim` returns if there are too many of this kind."""
+        """Close one connection if there are too many; `choose_victim` chooses it."""
         is_tcp = self._is_tcp()
         open_connections = [
             c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == is_tcp

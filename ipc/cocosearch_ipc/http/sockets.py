@@ -46,7 +46,7 @@ class BoundSockets:
     bridge: socket.socket
     tcp: socket.socket | None
     lock: io.FileIO
-    # the lock file first, then the socket files; None: the file was missing
+    # the lock file is first, then come the socket files; None: the file was missing
     files: Mapping[Path, Identity | None]
     # socket files that `close` removes; a service manager keeps its own
     owned: tuple[Path, ...]
@@ -72,7 +72,10 @@ class BoundSockets:
         return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
 
     def close(self) -> None:
-        """Close the sockets, remove their files if still ours, and release the lock. Idempotent."""
+        """Close the sockets, remove their files, and release the lock. Idempotent.
+
+        A file that another process has replaced stays.
+        """
         for s in (self.rpc, self.bridge, self.tcp):
             if s is not None:
                 s.close()
@@ -94,9 +97,10 @@ def bind(
 ) -> BoundSockets:
     """Bind both Unix sockets (0600 in a private directory) and the TCP listener.
 
-    `port` None leaves TCP out. If another program holds the port, no other port is used: clients
-    would still send their token to that program. Without `port_needed`, the TCP listener is then
-    left out and `BoundSockets.tcp_error` says so, because a second instance must be able to start.
+    `port` None leaves TCP out. If another program holds the port, no other port is tried, because
+    clients would still send their token to that program. With `port_needed`, this is an error.
+    Otherwise the TCP listener is left out and `BoundSockets.tcp_error` has the reason, because a
+    second instance must be able to start.
     Raises `Failure`: `PortTaken`, CONFLICT if another daemon holds the lock, REFUSED for a
     directory that others can write to.
     """
@@ -146,9 +150,9 @@ def _listener(host: str, port: int | None, *, is_needed: bool) -> tuple[socket.s
 def renew(bound: BoundSockets) -> BoundSockets:
     """Return `bound` if its files still exist, else a copy with new sockets and a new lock.
 
-    Only missing files are created again. The directory is created again too, but none above it,
-    because those are not the daemon's. Replaced sockets stay open. Raises `Failure` if another
-    daemon has taken over, and as `bind` does; `OSError` if nothing can be created.
+    Only missing files are created again. A missing directory is created again too, but not its
+    parents, because they do not belong to the daemon. Replaced sockets stay open. Raises `Failure`
+    as `bind` does, and if another daemon has taken over. Raises `OSError` if nothing can be created.
     """
     missing = {
         path

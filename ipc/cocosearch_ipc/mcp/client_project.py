@@ -1,8 +1,8 @@
 """Detects the project of a client from its MCP roots or its bridge.
 
-The order is: an explicit argument, the client's roots, the directory that the stdio bridge received
-(by a flag or the environment), the directory where the bridge was started. The bridge's first line
-tells these two apart. The first directory that is in an index counts.
+The order is: an explicit argument; the client's roots; the directory that a flag or the environment
+gave the stdio bridge; the directory where the bridge was started. The bridge's first line tells the
+last two apart. The first directory that is in an index counts.
 """
 
 import math
@@ -29,7 +29,7 @@ _CHANGES = "cocosearch changes of roots"
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The directory of a stdio bridge, "" for none. `is_chosen`: by the user.
+    """The directory of a stdio bridge, "" for none. `is_chosen`: the user chose the directory.
 
     `connected` is False for clients that use HTTP.
     """

@@ -1,7 +1,7 @@
 """Replies as compact text for assistants, with the next call where something is left out. Pure.
 
-Authors of files may write text for assistants. So content and names follow a notice, stand in
-blocks that they cannot close, and have their hidden characters escaped.
+Authors of files may write text that addresses assistants. So a notice precedes content and names,
+they are in code blocks that they cannot close, and their hidden characters are escaped.
 """
 
 import json
@@ -42,7 +42,7 @@ from cocosearch_ipc.workspace_protocol import (
 LINE = 120  # maximum characters of a failure: there may be a hundred failures
 FAILURES = 25  # maximum number of listed failures
 PENDING = 5  # maximum number of pending paths: an assistant can read these files itself
-CHARS_PER_TOKEN = 2  # of an explanation, which is mostly numbers; at least
+CHARS_PER_TOKEN = 2  # at least, in an explanation: it consists mostly of numbers
 
 
 def tool_call(tool: str, **arguments: object) -> str:
@@ -144,7 +144,7 @@ def explained(reply: SearchReply, budget_tokens: int) -> str:
 
 
 def _first_lines(lines: Iterable[str], room: int) -> list[str]:
-    """Return the first lines that fit into `room` characters; the first one is cut if need be."""
+    """Return the first lines that fit into `room` characters; a too long first line is cut."""
     fitting = list[str]()
     for line in lines:
         if fitting and len(line) >= room:
@@ -164,7 +164,7 @@ def _explanation(reply: SearchReply) -> Iterator[str]:
 
 
 def _stage(name: str, details: Any) -> Iterator[str]:
-    """Yield the single values of a stage on one line, and each object of a list on its own."""
+    """Yield the scalar values of a stage on one line, and each object of a list on its own line."""
     if not isinstance(details, dict):
         yield f"{name}: {json_text(details)}"
         return
@@ -180,7 +180,7 @@ def _stage(name: str, details: Any) -> Iterator[str]:
 
 
 def _significant(value: Any) -> Any:
-    """Return JSON values with four significant digits, without those that are 0 or empty."""
+    """Round numbers to four significant digits, and leave out values that are 0 or empty."""
     return json.loads(
         json.dumps(value, default=str),
         parse_float=lambda number: float(f"{float(number):.4g}"),
@@ -259,8 +259,8 @@ def files(reply: ListFilesReply) -> str:
 def file(reply: GetFileReply, last: int | None = None, *, has_index_name: bool = False) -> str:
     """Format the lines in a block, with their numbers, and the call for the next lines.
 
-    `last` is the last line that the client requested; with `has_index_name`, it named the index or
-    a topic.
+    `last` is the last line that the client requested. `has_index_name` means that the client named
+    the index or a topic.
     """
     state = "" if reply.fresh else f", as indexed: {_line(reply.stale_reason)}"
     if reply.start_line > reply.total_lines:
@@ -307,7 +307,7 @@ def stats(reply: StatsReply) -> str:
 
 
 def _failures(reply: StatsReply) -> Iterator[str]:
-    """Format the listed files, and the number of those that are not listed."""
+    """Format the listed files, and the number of the files that are not listed."""
     for failure in reply.failures[:FAILURES]:
         yield visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
     rest = reply.failure_count - len(reply.failures[:FAILURES])
@@ -414,7 +414,7 @@ def _also(result: SearchResult) -> str:
 
 
 def _similar(result: SearchResult) -> str:
-    """Format what a result stands for, lines of its file and files, and what belongs to it."""
+    """Format the similar lines and files that a result represents, and its counterparts."""
     lines = ", ".join(map(str, result.similar_lines))
     parts = [f"alike in this file: {lines}"] if lines else []
     if result.similar:
@@ -426,7 +426,7 @@ def _similar(result: SearchResult) -> str:
 
 
 def freshness(reply: SearchReply | ListFilesReply | StatsReply | GrepReply | GraphReply) -> str:
-    """Format if an answer is fresh, with its clock and the first pending paths."""
+    """Format whether an answer is fresh, with its clock and the first pending paths."""
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
     pending = (
         f" Pending: {visible_name(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""

@@ -49,9 +49,9 @@ async def require_consent(
 
 
 def _can_ask(ctx: Context) -> bool:
-    """Tell if the client supports forms.
+    """Return True if the client supports forms.
 
-    Clients that announce no mode do; those that announce only URLs do not.
+    A client that announces no mode supports forms; a client that announces only URLs does not.
     """
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None

@@ -9,8 +9,8 @@ from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render.line_range import in_results, parse_location
 from cocosearch_ipc.workspace_protocol import FindRelatedRequest, GetFileReply, GetFileRequest
 
-# Of lines that the client names: clients refuse or truncate answers of 25,000 tokens, and an
-# assistant often reads several files.
+# The limit for lines that the client names. Clients refuse or truncate answers of 25,000 tokens, and
+# an assistant often reads several files.
 MAX_RANGE_TOKENS = 12_000
 
 
@@ -44,7 +44,10 @@ def _with_budget(request: GetFileRequest, page_tokens: int) -> GetFileRequest:
 
 
 async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Request) -> Reply:
-    """Look up a path in the notation of results, else of an answer's text. Raises `Failure`."""
+    """Call `ask` with the path as given; if it is not found, with its escapes converted.
+
+    Results and the text of answers escape paths in different ways. Raises `Failure`.
+    """
     try:
         return await ask(request)
     except Failure as failure:

@@ -1,6 +1,7 @@
 """Answers about the code graph as compact text for assistants, with the next call. Pure.
 
-As in `compact_text`, all text of files stands in blocks that it cannot close, below a notice.
+As in `compact_text`, a notice precedes all text of files, and this text is in code blocks that it
+cannot close.
 """
 
 from collections.abc import Iterator, Sequence

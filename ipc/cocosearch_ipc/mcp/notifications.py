@@ -1,8 +1,9 @@
-"""Notifies clients of changed resources: indexes that come and go, files, states.
+"""Notifies clients of changed resources: added and removed indexes, files, states.
 
-Up to protocol version 2025-11-25, a client subscribes to resources and hears of a changed list
-unasked; from 2026-07-28 on, it opens a `subscriptions/listen` stream. The engine is watched only
-while a client listens. Bursts become one notification.
+Up to protocol version 2025-11-25, a client subscribes to resources, and receives notifications of a
+changed list without a subscription. From 2026-07-28 on, a client opens a `subscriptions/listen`
+stream. The engine is watched only while a client listens. A burst of changes becomes one
+notification.
 """
 
 import logging
@@ -65,7 +66,7 @@ class Notifications:
                     await self._watch()
 
     def close(self) -> None:
-        """End the listening streams in the protocol's way."""
+        """End the listening streams as the protocol prescribes."""
         self._listen.close()
 
     async def initialized(self, context: Context, params: mcp_types.NotificationParams) -> None:  # noqa: ARG002

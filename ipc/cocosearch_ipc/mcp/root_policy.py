@@ -1,7 +1,7 @@
-"""Decides which directories assistants may have indexed. The command line is not limited by it.
+"""Decides which directories assistants may index. It does not limit the command line.
 
-An assistant reads file content, whose authors may tell it to index a directory with secrets and to
-search there.
+An assistant reads file content. The author of that content may tell it to index a directory with
+secrets and to search there.
 """
 
 import os
@@ -56,7 +56,7 @@ SECRETS = (
     "snap/chromium",
     "snap/firefox",
     "snap/thunderbird",
-    # elsewhere it is a name like any other, also in lower case
+    # on other systems, this is an ordinary name, also in lower case
     *(("Library",) if sys.platform == "darwin" else ()),
 )
 
@@ -65,8 +65,8 @@ SECRETS = (
 class RootPolicy:
     """Allows directories below `allowed`, unless they contain or lie in a forbidden directory.
 
-    Programs keep secrets in hidden directories under names that no list has all of. So a hidden
-    directory, and all below it, must be allowed itself: `~` does not allow `~/.config/nvim`.
+    Programs keep secrets in hidden directories, and no list of their names can be complete. So a
+    hidden directory must be in `allowed` itself: `~` does not allow `~/.config/nvim`.
 
     `allowed` are absolute or begin with `~`; `home` is the user's home; `own` are directories of
     the daemon.
@@ -79,8 +79,8 @@ class RootPolicy:
     def resolve(self, path: str, near: Iterable[str] = ()) -> str:
         """Return the real path of an allowed directory. Raises `Failure` (REFUSED) with a fix.
 
-        `near` are directories where the user has started the client's program, which allows them
-        too. Reads the disk, which may hang.
+        `near` are directories where the user has started the client's program. They are allowed
+        too. This reads the disk, which may hang.
         """
         real = real_path(path)
         reason = self._never(real)
@@ -128,7 +128,7 @@ def real_path(path: str) -> str:
 
 
 def _is_within(path: str, directory: str) -> bool:
-    """Return whether `path` is `directory` or below it, ignoring case, as some file systems do."""
+    """Return True if `path` is `directory` or below it. Ignores case, as some file systems do."""
     return PurePosixPath(path.casefold()).is_relative_to(directory.casefold())
 
 

@@ -29,8 +29,8 @@ DESTROYS = mcp_types.ToolAnnotations(
 )
 # A call with this key in its `_meta` gets structured content beside the text.
 STRUCTURED = "cocosearch/structured"
-# Tokens of an answer beside content and headings: the notice, freshness, and the next call with
-# its cursor.
+# Tokens of an answer in addition to content and headings: for the notice, freshness, and the next
+# call with its cursor.
 FRAME_TOKENS = 150
 
 # Commands in hints for people -> the tools that do the same.
@@ -121,13 +121,15 @@ async def await_result(
     text = as_text(reply)
     if directory:
         # Begin with the warning that the results belong to another project.
-        head = f"{visible_name(directory)} is in no index: these results are from {_said_index(reply)}."
+        head = (
+            f"{visible_name(directory)} is in no index: these results are from {_searched(reply)}."
+        )
         text = f"{head} {offer(directory)}\n\n{text}"
     return result(reply, text)
 
 
-def _said_index(reply: object) -> str:
-    """Return the index of a reply. A list of files has none: it is from the only index."""
+def _searched(reply: object) -> str:
+    """Return the names of the searched indexes. A list of files has none: there is only one index."""
     names = getattr(reply, "indexes", None) or filter(None, [getattr(reply, "index", None)])
     return ", ".join(names) or "the only index"
 
@@ -135,7 +137,7 @@ def _said_index(reply: object) -> str:
 def result(reply: object, text: str) -> ToolResult:
     """Return a reply as text, and on request as structured content in the shape of JSON-RPC.
 
-    Most assistants show their model the structured content in place of the text, if there is any:
+    If there is structured content, most assistants show it to their model in place of the text. But
     it is longer, and it has the content of files without notice, code blocks and escapes.
     """
     return ToolResult(
@@ -157,7 +159,7 @@ def structured(reply: object) -> Any:
     """
     encoded = shapes.to_json(reply)
     values = json.loads(encoded)
-    return _spelled_all(values) if rb"\ud" in encoded else values
+    return _escape_all(values) if rb"\ud" in encoded else values
 
 
 def escape_names(text: str) -> str:
@@ -169,24 +171,24 @@ def escape_names(text: str) -> str:
     )
 
 
-def _spelled_all(value: Any) -> Any:
+def _escape_all(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _spelled_all(item) for name, item in value.items()}
+        return {name: _escape_all(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_spelled_all(item) for item in value]
+        return [_escape_all(inner) for inner in value]
     return escape_names(value) if isinstance(value, str) else value
 
 
 def tool_error(failure: Failure, directory: str | None = None) -> ToolError:
-    """Return the failure with its hint, and for an unindexed directory the call that helps."""
+    """Convert a failure with its hint; for an unindexed directory, add the call that indexes it."""
     change = f"\n{offer(directory)}" if directory and failure.code == error_codes.NOT_FOUND else ""
-    hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
+    hint = f"\nHint: {_name_tools(failure.hint)}" if failure.hint else ""
     text = visible(escape_names(f"{failure.message}{hint}{change}"))
     return ToolError(text, log_level=logging.DEBUG)  # an error of the caller, not of the daemon
 
 
-def _of_tools(hint: str) -> str:
-    """Replace commands in a hint by the tools that do the same."""
+def _name_tools(hint: str) -> str:
+    """Replace the commands in a hint by the tools that do the same."""
     for command, tool in TOOL_OF.items():
         hint = hint.replace(command, tool)
     return hint

@@ -8,22 +8,22 @@ FILE = "cocosearch://index/{name}/file/{path*}"
 
 
 def stats(index: str) -> str:
-    """Return the URI of an index's numbers."""
+    """Return the URI of the statistics of an index."""
     return STATS.replace("{name}", urllib.parse.quote(index, safe=""))
 
 
 def file(index: str, path: str) -> str:
-    """Return the URI of a file. A name that is not UTF-8 keeps its bytes."""
+    """Return the URI of a file. Bytes of its name that are not UTF-8 are kept."""
     quoted = urllib.parse.quote(path.encode("utf-8", "surrogateescape"))
     return f"cocosearch://index/{urllib.parse.quote(index, safe='')}/file/{quoted}"
 
 
 def normal(uri: str) -> str:
-    """Normalise a URI to the quoting of `file`: clients may quote other characters."""
+    """Quote a URI as `file` does: clients may quote other characters."""
     scheme, mark, rest = uri.partition("://")
     return scheme + mark + urllib.parse.quote(urllib.parse.unquote_to_bytes(rest))
 
 
 def is_file(uri: str) -> bool:
-    """Tell if a URI names a file."""
+    """Return True if a URI names a file."""
     return uri.startswith("cocosearch://index/") and "/file/" in uri

@@ -5,7 +5,7 @@ from pathlib import Path
 
 PREFIX = "/status"
 RPC = f"{PREFIX}/rpc"
-# Methods that the page may call: all of them only read.
+# Methods that the page may call. None of them changes anything.
 METHODS = frozenset({"status", "index_stats", "search", "callers", "callees", "dependencies"})
 
 _KINDS = {
@@ -27,7 +27,7 @@ _NAMES = (
 )
 PATHS = frozenset({PREFIX, *(f"{PREFIX}/{name}" for name in _NAMES if name != _PAGE)})
 
-# Load only our own files, and forbid framing.
+# The headers let a browser load only our own files, and forbid framing.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "

@@ -136,7 +136,7 @@ def _compact_code(hit: dict[str, Any], code: str) -> Iterator[str]:
 
 
 def format_place(path: str, entry: Mapping[str, Any]) -> str:
-    """Return the heading of another place of a file whose code is shown."""
+    """Return the heading of another place of a file. The code of the place is shown below."""
     name = entry["symbol_name"] or entry["symbol_signature"] or ""
     return f"{path}:{entry['start_line']}-{entry['end_line']} {visible_name(name)}".rstrip()
 
@@ -170,7 +170,7 @@ def describe_staleness(reason: str, pending: Sequence[str]) -> str:
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
     """Yield `path:line:text` per place, relative to `cwd`, for the quickfix lists of editors.
 
-    The line is the one of the place that matches the query best.
+    The line is the line of the place that matches the query best.
     """
     for hit in reply["results"]:
         path = hit["path"]
@@ -186,8 +186,8 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
 def line_to_open(hit: Mapping[str, Any], query: str) -> int:
     """Return the line of a result to open.
 
-    A daemon of an earlier version does not say it. Then it is the first line with text, unless only
-    a later line contains the name in the query.
+    A daemon of an earlier version does not send this line. Then it is the first line with text, but
+    if only a later line contains the name in the query, it is that line.
     """
     lines = hit["content"].split("\n")
     if hit["start_line"] <= (hit.get("line") or 0) < hit["start_line"] + len(lines):
@@ -249,10 +249,10 @@ def _other_places(hit: Mapping[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def format_similar(hit: Mapping[str, Any]) -> str:
-    """Return what this result stands for, and what belongs to it; "" for nothing.
+    """Return the similar lines and files that this result represents, and its counterparts.
 
-    That is where nearly equal code of its file begins, the number of files that are alike with the
-    first of their paths, and the counterparts of its file.
+    These are the lines where nearly equal code of its file begins, the number of similar files with
+    their first paths, and the counterparts of its file. The text is "" if there are none.
     """
     lines = hit.get("similar_lines") or ()
     parts = [f"alike in this file: {', '.join(map(str, lines))}"] if lines else []
@@ -277,9 +277,9 @@ def _snippet(
     lex: Lex,
     max_rows: int | None,
 ) -> Iterator[str]:
-    """Yield at most `max_rows` lines of the result with the line to open among them.
+    """Yield at most `max_rows` lines of the result, including the line to open.
 
-    The first line of the definition around them stands above.
+    The first line of the enclosing definition comes first.
 
     If `max_rows` is None, yield the complete result with its context.
     """
@@ -370,7 +370,7 @@ def _painted(
 def _window(count: int, line_row: int, max_rows: int) -> tuple[int, int]:
     """Return the range of `count` lines to show: the first ones, or a range around `line_row`.
 
-    The range moves only if the first lines are without that line.
+    The range starts later only if `line_row` is not among the first lines.
     """
     if count <= max_rows + 1:
         return 0, count
@@ -379,7 +379,7 @@ def _window(count: int, line_row: int, max_rows: int) -> tuple[int, int]:
 
 
 def join_indexes(names: Sequence[str]) -> str:
-    """Return the names of a few indexes, the number of many."""
+    """Return the names of up to `MAX_NAMED_INDEXES` indexes, else their number."""
     return ", ".join(names) if len(names) <= MAX_NAMED_INDEXES else f"{len(names)} indexes"
 
 

@@ -1,4 +1,4 @@
-"""The explanation of an answer as text: stages with times, tables of like objects, outlines.
+"""The explanation of an answer as text: stages with times, tables of objects, outlines.
 
 The module knows only the field of times: the daemon decides what a trace contains.
 """
@@ -25,7 +25,7 @@ def explanation(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
 def outline(value: object, depth: int, style: output.Style) -> Iterator[str]:
     """Yield nested values as indented lines.
 
-    Short values take one line each; a list of like objects becomes a table.
+    A short value takes one line; a list of objects becomes a table.
     """
     pad = "  " * depth
     for name, inner in _pairs(value):
@@ -43,7 +43,7 @@ def outline(value: object, depth: int, style: output.Style) -> Iterator[str]:
 
 
 def _pairs(value: object) -> Iterable[tuple[object, Any]]:
-    """Return the items of a dictionary, or those of a list with their numbers."""
+    """Return the items of a dictionary, or the elements of a list with their numbers."""
     if isinstance(value, dict):
         return value.items()
     return enumerate(value, 1) if isinstance(value, list) else ()
@@ -60,7 +60,7 @@ def _stages(timings_ms: Mapping[str, float], style: output.Style) -> Iterator[st
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield one row per object; nested objects become tables with one column per row.
 
-    So results can be compared side by side.
+    The reader can then compare results side by side.
     """
     names = _field_names(rows)
     nested = [name for name in names if any(isinstance(row.get(name), dict) for row in rows)]

@@ -47,7 +47,7 @@ def plain(reply: dict[str, Any], mode: str, roots: Mapping[str, str], cwd: str) 
 
 
 def warnings(reply: dict[str, Any]) -> Iterator[str]:
-    """Yield what an answer lacks: further matches, files that were not searched, freshness."""
+    """Yield a line for everything that an answer lacks: matches, searched files, freshness."""
     if reply["cursor"]:
         yield "there are more: raise --limit, or narrow the search by a path or --lang"
     for sentence in reply["notes"]:
@@ -101,7 +101,7 @@ def _context_row(number: int, text: str, style: output.Style) -> str:
 
 
 def _plain_rows(path: str, line: dict[str, Any]) -> Iterator[str]:
-    """Yield a match with the lines around it, which have a `-` after their number, as in grep(1)."""
+    """Yield a match with the lines around it. These have a `-` after their number, as in grep(1)."""
     number = line["line"]
     for offset, text in enumerate(line["lines_before"], number - len(line["lines_before"])):
         yield f"{path}-{offset}-{output.printable(text, keep=TAB)}"

@@ -1,8 +1,8 @@
 """Highlights code with a small lexer: comments, strings, numbers, keywords and matched words.
 
-It is on the hot path of `query`, so it uses no library and no grammar. It does not know about
-constructs that begin before the snippet (a block comment, a long string), and paints only
-constructs that are closed or clearly open.
+The module is on the hot path of `query`, so it uses no library and no grammar. The lexer does not see
+constructs that begin before the snippet (a block comment, a long string). It paints only constructs
+that are complete in the snippet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEYWORD = "35"
 
 # Text and data, in which quotes and numbers mean nothing.
 _NONE = "markdown mdx text json html xml rst css dtd"
-# Languages whose strings between three quotes span lines; in others, these are docstrings.
+# In these languages, strings between three quotes span lines. In others, they are docstrings.
 _LONG_STRINGS = "csharp java kotlin nim scala swift"
 _C_LIKE = (("//",), (), (("/*", "*/"),))  # marks of a language that is not known here
 # In these languages `'` begins a character, a lifetime or the end of a name, not a string.
@@ -106,7 +106,7 @@ def term_pattern(query: str) -> re.Pattern[str] | None:
 
 
 def name_pattern(query: str) -> re.Pattern[str] | None:
-    """Compile a pattern for the names in `query`: its only word, else words of no sentence."""
+    """Compile a pattern for the names in `query`: its only word, else words that look like names."""
     words = _WORD.findall(_asked(query))
     names = (
         words

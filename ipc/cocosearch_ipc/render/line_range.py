@@ -11,9 +11,9 @@ _PLACE = re.compile(r"(.+?):(\d{1,15})(?:-(\d{1,15}))?")
 def extent(
     context_before: str, start_line: int, end_line: int, context_after: str
 ) -> tuple[int, int]:
-    """Return the first and last line (1-based) shown in one piece around a result.
+    """Return the first and last line (1-based) that are shown around a result without a gap.
 
-    Lines above a gap, which belong to the head of the definition, do not count.
+    Lines above a gap do not count: they are the head of the definition.
     """
     above = context_before.split("\n") if context_before else []
     near = above[::-1].index(GAP) if GAP in above else len(above)

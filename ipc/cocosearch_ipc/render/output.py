@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TextIO
 
-# columns of a line of code
 # Columns of a line of code.
 WIDEST = 160
 NARROWEST = 60
@@ -114,7 +113,7 @@ def flush() -> None:
 def replace_closed_streams() -> None:
     """Replace closed standard streams by streams to the null device.
 
-    Otherwise the next opened file would take the number of the closed stream.
+    Otherwise the next opened file would get the descriptor number of the closed stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -132,7 +131,7 @@ def _encodable(text: str, stream: TextIO) -> str:
 
 
 def format_number(number: int) -> str:
-    """Return a number with separators of thousands; "?" for -1: PostgreSQL does not answer."""
+    """Return a number with thousands separators; "?" for -1: PostgreSQL does not answer."""
     return "?" if number < 0 else f"{number:,}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from cocosearch_ipc.render import output
 
-# Fields for people; `--json` prints all of them.
+# Fields that people see; `--json` prints all fields.
 _OF_STORE = ("kind", "state", "since", "server", "pgvector", "reason", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "since", "reason", "hint")
 BAR = 24  # characters

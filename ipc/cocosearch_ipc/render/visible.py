@@ -1,8 +1,8 @@
-r"""Escapes, fences and marks text of strangers: `\x1b`, `\u202e`, `\U000e0041`. Pure; standard library only.
+r"""Escapes, fences and marks untrusted text: `\x1b`, `\u202e`, `\U000e0041`. Pure; standard library only.
 
 The author of a file controls the text that a terminal or an assistant receives. Control characters
-drive a terminal, bidirectional overrides show code in another order than it runs in
-(CVE-2021-42574), and characters without a glyph carry text that a language model reads and a person
+can control a terminal. Bidirectional overrides display code in another order than it runs
+(CVE-2021-42574). Characters without a glyph can carry text that a language model reads and a person
 does not see.
 """
 
@@ -74,7 +74,7 @@ def visible_name(text: str) -> str:
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """Escape `text` for a terminal: as `visible`, and all that Python does not print."""
+    """Escape `text` for a terminal: as `visible`, and all characters that are not printable."""
     text = visible(text, keep=keep)
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text

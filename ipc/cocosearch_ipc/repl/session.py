@@ -22,8 +22,8 @@ from cocosearch_ipc.repl.code_colours import lines as coloured
 
 Env = Mapping[str, str]
 
-# Seconds to wait for a daemon that starts or stops, and for one that answered before and is gone;
-# seconds between attempts.
+# Seconds to wait for a daemon that starts or stops; seconds to wait for a daemon that answered before
+# and no longer runs; seconds between attempts.
 PATIENCE_S = 20.0
 GAP_S = 2.0
 PAUSE_S = 0.1

@@ -1,4 +1,4 @@
-"""Completions for the REPL: commands with their values, filters with theirs."""
+"""Completions for the REPL: commands and their values, filters and their values."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ CACHE_TTL_S = 5.0  # lifetime of cached names
 
 
 class KnownNames:
-    """Names that the daemon knows, cached, as each key may need them. Empty without a daemon."""
+    """Cached names of the daemon's indexes, topics and languages. Empty without a daemon."""
 
     def __init__(self, session: ReplSession) -> None:
         self._session = session

@@ -35,8 +35,8 @@ from cocosearch_ipc.rpc.methods import METHODS
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 100
-# A deadline that no caller reaches by accident: the longest wait is that of `follow`, which is
-# streamed.
+# No caller reaches this deadline by accident. The longest call is `follow`, which is streamed and has
+# no deadline.
 DEFAULT_DEADLINE_S = 600.0
 DISCOVER = "rpc.discover"
 
@@ -194,7 +194,7 @@ def _id_of(message: Any) -> Id:
 
 
 def _is_id(rid: Any) -> TypeGuard[Id]:
-    # Python reads 1e999 as infinity, which JSON cannot express
+    # Python reads 1e999 as infinity, and JSON has no infinity
     finite = not isinstance(rid, float) or math.isfinite(rid)
     return isinstance(rid, str | int | float | None) and not isinstance(rid, bool) and finite
 

@@ -1,7 +1,7 @@
 """The table of JSON-RPC methods: method -> (engine method, request type).
 
 A method of `WorkspaceEngine` gets a row when the daemon implements it. The dispatcher, the OpenRPC
-document and docs/rpc.md follow from the rows; MCP tools call the engine themselves.
+document and docs/rpc.md are derived from the rows. MCP tools call the engine directly.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Describes the JSON-RPC methods: the OpenRPC document of `rpc.discover`, and docs/rpc.md.
 
-Texts come from the docstrings of `Engine`, shapes from the dataclasses, so nothing is written
+The texts come from the docstrings of `Engine`, the types from the dataclasses. So nothing is written
 twice.
 """
 
@@ -93,7 +93,7 @@ def result_type(method: str) -> Any:
 
 
 def streams(method: str) -> bool:
-    """Tell if a method yields progress."""
+    """Return True if a method yields progress."""
     return bool(typing.get_args(typing.get_type_hints(verb(method))["return"]))
 
 

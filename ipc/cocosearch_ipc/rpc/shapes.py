@@ -1,8 +1,8 @@
 """Decode requests from JSON, encode replies, and derive the JSON Schema of both.
 
-All shapes come from the dataclasses of `protocol`. Everything from outside passes `decode`, which
-checks types, names, NUL characters and Unicode and names the wrong parameter, so that engine
-methods need no checks.
+All shapes come from the dataclasses of `protocol`. Everything from outside passes through `decode`.
+It checks types, names, NUL characters and Unicode, and its error names the wrong parameter. So the
+engine's methods need no such checks.
 """
 
 import difflib

@@ -1,1 +1,1 @@
-"""Trust: token, owners of directories and ports, TLS. Standard library only."""
+"""Access control: token, owners of directories and ports, TLS. Standard library only."""

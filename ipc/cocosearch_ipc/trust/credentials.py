@@ -1,7 +1,7 @@
 """The bearer token of the TCP listener: one random text in a file that only its owner can read.
 
-The file is read again after a change, so a rotation needs no restart. Before a client sends the
-token to a port, it asks for a `PortProof`: another program on that port would receive the token.
+The file is read again after a change, so a rotation needs no restart. Before a client sends the token
+to a port, it asks for a `PortProof`. Otherwise another program on that port could receive the token.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Finds the program that listens on a TCP port, through /proc (proc(5)). Standard library only.
 
-Other systems than Linux do not tell: there `find_holder` returns None. For a program of another
-user, only the user is known, unless this process may inspect it.
+On other systems than Linux, `find_holder` returns None. For a program of another user, only the user
+is known, unless this process has permission to inspect it.
 """
 
 import contextlib
@@ -119,7 +119,7 @@ def _address_of(host: str) -> IPAddress:
 
 
 def _overlap(first: IPAddress, second: IPAddress) -> bool:
-    """Tell if a listener on one address blocks a listener on the other; `[::]` includes IPv4."""
+    """Return True if a listener on one address blocks one on the other; `[::]` includes IPv4."""
     return first == second or first.is_unspecified or second.is_unspecified
 
 
@@ -143,7 +143,7 @@ def _open_files(folder: Path) -> Iterator[str]:
 def _uid_of(pid: int, proc: Path, default: int) -> int:
     """Return the effective user id of a process.
 
-    The id of the socket is that of its creator, which may have changed its user since.
+    A socket has the user id of the process that created it. That process may have changed its user.
     """
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = (proc / str(pid) / "status").read_text("utf-8", "replace").splitlines()

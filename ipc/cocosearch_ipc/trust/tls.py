@@ -1,4 +1,4 @@
-"""TLS of the TCP listener: plain text for this machine, TLS and `server.remote` for others."""
+"""TLS of the TCP listener: plain text on loopback; other addresses need TLS and `server.remote`."""
 
 import ipaddress
 import ssl
@@ -44,7 +44,7 @@ def context(exposure: Exposure) -> ssl.SSLContext | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell if only this machine can reach `host`. Names other than localhost count as remote."""
+    """Return True if only this machine can reach `host`. Names except localhost count as remote."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -70,7 +70,7 @@ def _loaded(exposure: Exposure) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Return no password, because a daemon has no terminal to ask for one."""
+    """Return an empty password: a daemon has no terminal to ask for one."""
     return ""
 
 

@@ -1,1 +1,1 @@
-"""Verbs about the code graph: who defines, uses, calls and needs what."""
+"""Verbs about the code graph: definitions, uses, calls, imports and the impact of changes."""

@@ -12,7 +12,7 @@ from cocosearch_ipc.render.graph import reference_answers
 
 
 def definition(args: argparse.Namespace, env: Env) -> int:
-    """Print the definitions of a name, or of what is used at a place."""
+    """Print the definitions of a name, or of the name at a place."""
     reply = query.call_and_wait(env, "definition", graph_options.read_parameters(args))
     return print_answer(args, env, reply, reference_answers.definition)
 
@@ -41,7 +41,7 @@ def callers(args: argparse.Namespace, env: Env) -> int:
 
 
 def callees(args: argparse.Namespace, env: Env) -> int:
-    """Print the tree of what is called."""
+    """Print the tree of the called definitions."""
     return _print_calls(args, env, "callees", reference_answers.callees)
 
 

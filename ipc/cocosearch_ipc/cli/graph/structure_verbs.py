@@ -1,4 +1,4 @@
-"""`impact`, `changes`, `dependencies`, `outline` and `map`: what depends on what, and the layout."""
+"""The verbs `impact`, `changes`, `dependencies`, `outline` and `map`."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ def dependencies(args: argparse.Namespace, env: Env) -> int:
 
 
 def outline(args: argparse.Namespace, env: Env) -> int:
-    """Print the definitions of a file, or the files of a directory with theirs."""
+    """Print the definitions of a file, or of each file of a directory."""
     return _run(args, env, "outline", structure_options.OUTLINE_OPTIONS, structure_text.outline)
 
 

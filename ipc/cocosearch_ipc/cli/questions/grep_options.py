@@ -8,7 +8,8 @@ from cocosearch_ipc.cli.questions.search_options import (
     SearchOption,
 )
 
-MAX_PAGE = 1000  # lines of one call: workspace_protocol.GREP_MAX_LIMIT, which a start would pay for
+# Lines of one call: workspace_protocol.GREP_MAX_LIMIT. Importing that module would slow each start.
+MAX_PAGE = 1000
 DEFAULT_LIMIT = MAX_PAGE  # lines, or files: one page
 
 PATTERN_OPTIONS = (

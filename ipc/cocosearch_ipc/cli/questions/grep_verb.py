@@ -62,7 +62,7 @@ def _size(reply: dict[str, Any], mode: str) -> int:
 
 
 def merge_pages(merged: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
-    """Return a reply with the next page of the same answer: stale as soon as one of both is."""
+    """Return a reply with the next page added. It is stale if one of both is stale."""
     files = list(merged["files"])
     for file in page["files"]:
         last = files[-1] if files else None

@@ -1,6 +1,6 @@
-"""The table of search options: one row a flag of `query`, with all that follows from it.
+"""The table of search options: one row for each option of `query`.
 
-Flags and their help, parameters of `search`, inline filters and completion come from the rows.
+Flags with their help, parameters of `search`, inline filters and completion are derived from it.
 """
 
 import argparse
@@ -23,13 +23,13 @@ def split_values(values: list[str]) -> list[str]:
     return [part for value in values for part in value.split(",") if part]
 
 
-class SearchOption(NamedTuple):  # no dataclass, whose module would cost each verb 8 ms
+class SearchOption(NamedTuple):  # no dataclass: its module would cost each verb 8 ms
     """An option of `search`: its flags, and the parameters that get its value.
 
-    A parameter that another option has set already stays. With `const` the flag takes no value.
-    `convert` makes the parameter of the parsed value. `inline_keys` write the option into a
-    question, `command` into a session of the REPL, which completes the `choices` or the names that
-    the daemon has of `names`.
+    If another option has set a parameter already, that value stays. With `const`, the flag takes no
+    value. `convert` converts the parsed value to the parameter. `inline_keys` are the keys of the
+    filter inside a query, and `command` is the command of the REPL. The REPL completes the `choices`,
+    or the daemon's names of the kind `names`.
     """
 
     flags: tuple[str, ...]

@@ -49,7 +49,7 @@ def _from_here(params: dict[str, Any], clock: dict[str, Any]) -> dict[str, Any]:
 
 
 def _passes(failed: client.CallFailed, *, gone: bool) -> bool:
-    """Tell if a failure is temporary: the daemon stopped, or a new one does not answer yet."""
+    """Return True if a failure is temporary: the daemon stopped, or a new one does not answer yet."""
     if failed.reason:
         return failed.reason == client.NOT_RUNNING
     return gone and failed.code in (client.UNAVAILABLE, client.TIMED_OUT)

@@ -1,11 +1,12 @@
 """`mcp`: relays MCP between standard input and output and the daemon, line by line.
 
-It knows the framing (one JSON message per line) and just enough of MCP to keep a session across a
-restart of the daemon: it sends the messages that begin the session again, answers open requests
-with an error, and passes everything else unread. It starts and connects nothing before the client's
-first message. After a daemon has stopped, the next message starts another one; a client that only
-listens to resources is connected as soon as a daemon runs. The first line to the daemon is not an
-MCP message: it names the client's directory, and tells if the user chose it.
+The bridge knows the framing (one JSON message per line) and the part of MCP that it needs to keep a
+session across a restart of the daemon. After a restart it sends the first messages of the session
+again and answers open requests with an error. It relays all other messages unchanged. Before the
+client's first message it neither starts a daemon nor connects to one. After a daemon has stopped, the
+client's next message starts another one; a client that only listens to resources is connected again
+as soon as a daemon runs. The first line to the daemon is not an MCP message: it has the client's
+directory, and whether the user chose it.
 """
 
 import argparse
@@ -127,7 +128,7 @@ class SessionRelay:
         self._refuse(request, LOST)
 
     def _send(self, message: dict[str, Any], line: bytes, request: dict[str, Any]) -> bool:
-        """Send a message; False if a daemon has just stopped, which only a write shows.
+        """Send a message; return False if the write shows that the daemon has just stopped.
 
         `request` maps the JSON text of the message's id to the id; it is empty for a notification.
         Raises `client.CallFailed`.
@@ -272,7 +273,7 @@ def _with_id(line: bytes) -> bytes:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """Return the message of a line, or {} for an invalid one, which the daemon will report."""
+    """Return the message of a line, or {} for an invalid line: the daemon will report it."""
     try:
         message = json.loads(line)
     except ValueError:

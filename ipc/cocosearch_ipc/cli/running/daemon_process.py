@@ -98,8 +98,8 @@ def _unresponsive(reason: client.CallFailed) -> client.CallFailed:
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
     """Stop the daemon and wait for the end of its process; return its pid, or None if none runs.
 
-    Report long waits through `say`. A daemon that does not answer is ended at once, one that
-    answers and does not end after `STOP_S`: see `termination.force_stop`.
+    Report long waits through `say`. A daemon that does not answer is killed at once; a daemon that
+    answers but does not end is killed after `STOP_S`. See `termination.force_stop`.
     """
     path = address.rpc_socket(env)
     # first, because a connection makes the service manager start the daemon
@@ -188,8 +188,8 @@ def _wait_until_reachable(env: Env, say: Callable[[str], object]) -> None:
 def _require_own_socket(env: Env, since: float) -> None:
     """Raise `client.CallFailed` if the daemon of this state listens elsewhere, or nowhere.
 
-    It listens nowhere if its socket has been missing `since` for longer than a stop takes: somebody
-    has removed it.
+    If its socket has been missing `since` for longer than a stop takes, it listens nowhere: another
+    program has removed the socket.
     """
     holder = termination.holder(env)
     if holder is None:

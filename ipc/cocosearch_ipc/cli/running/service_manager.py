@@ -19,11 +19,11 @@ from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
 
-STOP_S = 40.0  # for all that a stop takes: tests/service_files/test_units.py adds it up
+STOP_S = 40.0  # for all steps of a stop: tests/service_files/test_units.py adds them up
 MAY_FAIL = "-"  # prefix of a command that fails if there is nothing to do
 LABEL = "org.cocosearch.cocosearchd"
 _PROPERTIES = ("ActiveState", "SubState", "Result", "ExecMainStatus")
-# Program paths in the unit files, which `install` replaces by the installed program.
+# Program paths in the unit files. `install` replaces them by the path of the installed program.
 PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
 
 
@@ -37,12 +37,12 @@ class ServiceManager:
     units: tuple[str, ...] = ()  # the unit of each file
 
     def installed(self) -> bool:
-        """Tell if all files exist, of any version."""
+        """Return True if all files exist, of any version."""
         return all(path.exists() for path in self.files)
 
 
 def is_installed(env: Env) -> bool:
-    """Tell if a service would start the daemon of `env`; never if `env` sets its directories."""
+    """Return True if a service starts the daemon of `env`; never if `env` sets its directories."""
     if env.get("COCOSEARCH_STATE_DIR") or env.get("COCOSEARCH_RUNTIME_DIR"):
         return False
     try:
@@ -101,7 +101,7 @@ def _unit_properties(env: Env, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def announce_stop(env: Env) -> None:
-    """Stop the installed service, so that its manager does not start another daemon."""
+    """Stop the installed service: its manager must not start another daemon."""
     if sys.platform != "darwin" and is_installed(env):
         _run_silently(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
 
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         changed = _uninstall(service, env)
     else:
         if args.what == "install":
-            # first, so that an unreachable manager changes no file and stops no daemon
+            # first: if the manager is unreachable, no file changes and no daemon stops
             _run_commands(service, "reload")
             changed = _install(service, env)
             _stop_unmanaged_daemon(env)
@@ -339,7 +339,7 @@ def _install(service: ServiceManager, env: Env) -> bool:
 
 
 def _environment(service: ServiceManager, env: Env) -> bool:
-    """Write down the variables for the daemon: a service manager does not know the shell's."""
+    """Write the variables for the daemon to a file: a service manager has no shell variables."""
     directories = [
         name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)
     ]

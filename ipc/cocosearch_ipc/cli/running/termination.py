@@ -24,7 +24,7 @@ Env = Mapping[str, str]
 WATCHDOG_MARK = "watchdog.pid"
 WATCHDOG_PROGRAM = "watchdog_process.py"
 END_POLL_S = 0.05
-# for a process to end after SIGTERM, and after SIGKILL
+# Time for a process to end after SIGTERM, and after SIGKILL.
 TERM_S = 3.0
 KILL_S = 3.0
 # PostgreSQL's fast shutdown writes a checkpoint; after an immediate shutdown the next start needs
@@ -66,7 +66,7 @@ def holder(env: Env) -> DaemonHolder | None:
 def force_stop(pid: int, env: Env, say: Callable[[str], object]) -> None:
     """End the daemon and its PostgreSQL, with SIGKILL if necessary, within ten seconds.
 
-    Notifies the manager of an installed service first, which would otherwise start another daemon.
+    Notifies the manager of an installed service first: otherwise it would start another daemon.
     Raises `client.CallFailed` if even SIGKILL has no effect.
     """
     say(f"cocosearchd (pid {pid}) does not answer; killing it ...")
@@ -81,7 +81,7 @@ def force_stop(pid: int, env: Env, say: Callable[[str], object]) -> None:
 
 
 def forbid_restart(env: Env) -> None:
-    """Tell the watchdog of a daemon not to start another one if it freezes while stopping."""
+    """Tell the watchdog not to start another daemon if the daemon freezes while it stops."""
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     if pid is not None:
         with suppress(ProcessLookupError, PermissionError):
@@ -168,7 +168,7 @@ def _ended(pid: int, number: int, within_s: float) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell if a process runs. A zombie, which waits for its parent, does not."""
+    """Return True if a process runs. A zombie does not run: it only waits for its parent."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -184,7 +184,7 @@ def is_alive(pid: int) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell if a daemon holds the lock file at `path`: it is starting, running or stopping."""
+    """Return True if a daemon holds the lock file at `path`: it is starting, running or stopping."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 Env = Mapping[str, str]
 
-BACKUP_SUFFIX = ".before-cocosearch"  # suffix of a backup, which no service manager reads
+BACKUP_SUFFIX = ".before-cocosearch"  # of a backup; no service manager reads such a file
 # Variables that a service must not inherit: its unit sets the directories, and it has no project.
 NOT_ITS = frozenset({"COCOSEARCH_STATE_DIR", "COCOSEARCH_RUNTIME_DIR", "COCOSEARCH_PROJECT"})
 _PLACES = frozenset({"XDG_STATE_HOME", "XDG_CONFIG_HOME"})

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from cocosearch_ipc.cli import exits, parser
 from cocosearch_ipc.render import output
 
-# Verbs whose argument is the name of an index.
+# Verbs that take the name of an index as their argument.
 NAMES = "cocosearchctl list --names 2>/dev/null"
 _LINES = f'${{(f)"$({NAMES})"}}'  # for zsh; names may contain spaces
 TAKES_NAME = ("stats", "sync", "reindex", "clear")

@@ -143,7 +143,7 @@ class ConfigTarget:
         return self.top.joinpath(*self.below, self.name)
 
     def is_there(self) -> bool:
-        """Tell if anything has this path, even a broken link."""
+        """Return True if anything has this path, even a broken link."""
         return os.path.lexists(self.path)
 
 
@@ -214,7 +214,7 @@ def _indent(text: str) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object. Raises ValueError for a duplicate key, which would lose a value."""
+    """Build an object. Raises ValueError for a duplicate key: one of its values would be lost."""
     tree = dict[str, Any]()
     for name, value in pairs:
         if name in tree:

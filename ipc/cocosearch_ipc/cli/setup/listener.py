@@ -14,7 +14,7 @@ from cocosearch_ipc.trust.port_holder import describe_holder
 
 Env = Mapping[str, str]
 TIMEOUT_S = 5.0
-DEFAULT_PORT = 8765  # settings.ServerSettings.port, which this package must not import
+DEFAULT_PORT = 8765  # settings.ServerSettings.port; this package must not import that module
 REMEDY = "stop that program, then run `cocosearchctl token --rotate` and `cocosearchctl restart`"
 # The address of a listener, and how this machine reaches it.
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared only

@@ -1,8 +1,8 @@
-"""Safe access to files in directories of other authors: no links, no pipes, no large files.
+"""Safe access to files in untrusted directories: no links, no pipes, no large files.
 
 The author of a project may be hostile: `.vscode/mcp.json` may be a link to a file of the user, a
-FIFO, or a gigabyte. Every step is relative to an open directory, so that nobody can swap a path in
-between.
+FIFO, or a gigabyte. Every step is relative to an open directory: another process cannot exchange a
+path between two steps.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class SafeFolder:
     def opened(cls, top: Path, *below: str) -> Iterator["SafeFolder"]:
         """Open the directory `below` the directory `top`; create missing directories.
 
-        `top` may contain links, the path below it may not. Raises `client.CallFailed`, `OSError`.
+        `top` may contain links; the path below it may not. Raises `client.CallFailed`, `OSError`.
         """
         descriptor = os.open(top, _DIRECTORY)
         path = top
@@ -47,7 +47,7 @@ class SafeFolder:
             os.close(descriptor)
 
     def read(self, name: str, max_bytes: int) -> tuple[bytes, int] | None:
-        """Return content and mode of a regular file of at most `most` bytes; None if it is missing.
+        """Return content and mode of a regular file of at most `max_bytes`; None if it is missing.
 
         Raises `client.CallFailed` for anything else.
         """
@@ -111,7 +111,7 @@ def _entered(path: Path, name: str, parent: int) -> int:
 
 
 def _content(descriptor: int, max_bytes: int) -> bytes:
-    """Read at most `max_bytes`: a file may grow meanwhile."""
+    """Read at most `max_bytes`: the file may grow during the read."""
     parts = list[bytes]()
     remaining = max_bytes
     while remaining and (part := os.read(descriptor, remaining)):

@@ -1,1 +1,1 @@
-"""The tools of MCP: their names and parameters, each one call of the engine."""
+"""The MCP tools: their names and parameters. Each tool makes one call of the engine."""

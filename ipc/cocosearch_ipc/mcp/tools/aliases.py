@@ -20,7 +20,7 @@ OUR_RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
 def register(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
     """Add the tools to `registry`. `page_tokens` is the default budget of an answer."""
     _search(registry, engine, page_tokens)
-    _lists(registry, engine)
+    _list_topics_and_sources(registry, engine)
 
 
 def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
@@ -52,12 +52,12 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
 
 
 async def _source_index(engine: p.Engine, source: str) -> str:
-    """Return the index of a name or directory; the engine refuses an unknown one by name."""
+    """Return the index of a directory, else `source` itself: the engine refuses unknown names."""
     listed = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
     return next((index.name for index in listed.indexes if index.root == source), source)
 
 
-def _lists(registry: ToolRegistry, engine: p.Engine) -> None:
+def _list_topics_and_sources(registry: ToolRegistry, engine: p.Engine) -> None:
     @registry.tool("List topics", tool_calls.READS, listed=False)
     async def list_topics() -> Any:
         """List all topics with their indexes."""

@@ -1,4 +1,4 @@
-"""Flattens the parameters of a tool: a group of them stands for its fields."""
+"""Flattens the parameters of a tool: each group of parameters is replaced by its fields."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ParameterGroup:
-    """Base of dataclasses whose fields are parameters of several tools."""
+    """Base class of groups: dataclasses with fields that several tools take as parameters."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Tools about the code graph: who defines, uses, calls and needs what."""
+"""The tool about the code graph: the definition, the uses, the callers and callees of a symbol."""
 
 from collections.abc import Callable
 from functools import partial

@@ -54,7 +54,7 @@ class SearchFilters(FileFilters):
     def request_fields(self, choice: tool_calls.IndexChoice) -> dict[str, Any]:
         """Return the fields of a request to an index."""
         return {
-            # no `super()`: a dataclass with slots is another class than the one of its body
+            # not `super()`: with slots, `dataclass` replaces the class that the body belongs to
             **FileFilters.request_fields(self, choice),
             "symbol_types": tool_calls.split_values(self.symbol_type),
             "symbol_name": self.symbol_name,

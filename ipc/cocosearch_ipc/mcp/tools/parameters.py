@@ -34,12 +34,12 @@ MinConfidence = Annotated[
     str, Field(description="certain, likely or possible: leave out what is less sure.")
 ]
 Cursor = Annotated[str | None, Field(description="The cursor of the previous answer.")]
-# For programs: a model has no use for these.
+# These parameters are for programs; a model does not need them.
 ContextLines = Annotated[int | None, Field(ge=0, le=200, json_schema_extra=UNLISTED)]
 SmartContext = Annotated[bool, Field(json_schema_extra=UNLISTED)]
 UseHybridSearch = Annotated[bool | None, Field(json_schema_extra=UNLISTED)]
 Profile = Annotated[str | None, Field(json_schema_extra=UNLISTED)]
 NoCache = Annotated[bool, Field(json_schema_extra=UNLISTED)]
 
-# Parameters that only search_code lists: they work alike in all tools, and few calls need them.
+# Parameters that only search_code lists: they work the same in all tools, and few calls need them.
 AS_SEARCH_CODE = ("index_names", "topic", "budget_tokens")

@@ -1,4 +1,4 @@
-"""Tools that search: by meaning and name, by regular expression, by likeness; and the explanation.
+"""Tools that search by meaning and name, by regular expression or by similarity, and explain it.
 
 An answer is compact text (`compact_text`); `tool_calls.result` says when structured content is sent.
 """
@@ -18,9 +18,9 @@ from cocosearch_ipc.mcp.tools import parameters
 from cocosearch_ipc.mcp.tools.parameter_groups import FileFilters, SearchFilters
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 
-# `explain_query` says that it takes them.
+# The description of `explain_query` says that it takes these parameters.
 _FILTERS_OF_SEARCH = (*(field.name for field in fields(SearchFilters)), "limit")
-EXPLAINED = 3  # results, unless the call says more: each has dozens of values
+EXPLAINED = 3  # default number of explained results: each has dozens of values
 
 
 def register(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:

@@ -21,10 +21,11 @@ from cocosearch_ipc.render.graph import structure_text
 from cocosearch_ipc.render.visible import CONTENT_NOTICE, fenced, visible_name
 from cocosearch_ipc.rpc import shapes
 
-AFFECTED_SHOWN = 50  # definitions, unless the budget is smaller
+AFFECTED_SHOWN = 50  # maximum number of definitions; a small budget allows fewer
 VIEWS = ("map", "outline", "imports")
 _PLAIN = output.Style(colour=False, links=False)
-_ELSEWHERE = ("depth", "index_name", "budget_tokens", "cursor")  # as in find_references
+# find_references explains these parameters.
+_EXPLAINED_ELSEWHERE = ("depth", "index_name", "budget_tokens", "cursor")
 
 Depth = Annotated[int | None, Field(ge=1, le=graph_protocol.MAX_DEPTH)]
 Render = Callable[[Mapping[str, Any], output.Style], Iterator[str]]
@@ -32,7 +33,7 @@ Render = Callable[[Mapping[str, Any], output.Style], Iterator[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructureOptions(ParameterGroup):
-    """Parameters of all tools here: how far to go, where, and how much to answer."""
+    """Parameters of all tools here: the depth, the index, and the budget of the answer."""
 
     depth: Depth = None
     index_name: parameters.IndexName = None
@@ -57,7 +58,7 @@ def register(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
 
 
 def _impact(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
-    @registry.tool("Find the impact", tool_calls.READS, unlisted=_ELSEWHERE)
+    @registry.tool("Find the impact", tool_calls.READS, unlisted=_EXPLAINED_ELSEWHERE)
     async def impact(
         ctx: Context,
         options: StructureOptions,
@@ -84,7 +85,7 @@ def _impact(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
 
 
 def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
-    @registry.tool("Map code", tool_calls.READS, unlisted=_ELSEWHERE)
+    @registry.tool("Map code", tool_calls.READS, unlisted=_EXPLAINED_ELSEWHERE)
     async def code_map(
         ctx: Context,
         options: StructureOptions,

@@ -1,8 +1,8 @@
 """Adds tools to the server with small schemas.
 
-An assistant holds the list of tools in its context from the first word on, so the list has nothing
-that a model does not need: no output schemas, no bounds, no defaults that mean "not given", and
-each description of a parameter once. Calls are checked against the complete types.
+An assistant has the list of tools in its context from the beginning. So the list has only what a
+model needs: no output schemas, no bounds, no defaults that mean "not given", and each description of
+a parameter once. Calls are checked against the complete types.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,8 +41,8 @@ class ToolRegistry:
     ) -> Callable[[Function], Function]:
         """Return a decorator that adds a function as a tool of its name.
 
-        A tool that is not listed can be called all the same, and so do parameters that are
-        `unlisted`: those that the description of another tool explains, or that few calls need.
+        A tool that is not `listed` can still be called. Parameters that are `unlisted` also work.
+        They are parameters that the description of another tool explains, or that few calls need.
         """
 
         def add(function: Function) -> Function:
@@ -69,7 +69,7 @@ class _CompactTool(FunctionTool):
 
 
 class _UnlistedTools(Middleware):
-    """Leaves the tools out of the list that only work under their name."""
+    """Removes unlisted tools from the list of tools; they can still be called."""
 
     async def on_list_tools(
         self,
@@ -86,8 +86,8 @@ def compact_parameters(
 ) -> dict[str, Any]:
     """Return the schema of a tool's parameters with all that a model needs to call it.
 
-    `descriptions` are the names and descriptions that other tools have; those of this tool are
-    added.
+    `descriptions` are the names and descriptions of parameters that are listed already. The
+    function adds those of this tool.
     """
     properties = dict[str, Any]()
     for name, parameter in schema["properties"].items():
@@ -104,7 +104,7 @@ def compact_parameters(
 
 
 def _compact_parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    """Return type and default. Of several types the first counts: the others are for programs."""
+    """Return type and default. If there are several types, only programs use all but the first."""
     first_type = parameter.get("anyOf", [parameter])[0]
     compact = {key: first_type[key] for key in ("type", "items") if key in first_type}
     return compact | ({"default": parameter["default"]} if parameter.get("default") else {})

@@ -1,7 +1,8 @@
 """Dependencies as diagrams: Mermaid and Graphviz's DOT, safe against hostile names. Pure.
 
-Names of files are text of strangers. Nodes are numbered, and a name is only ever a quoted label in
-which every sign but letters, digits and a few harmless ones is a numeric entity.
+File names are untrusted text. Nodes are numbered, and a name occurs only as a quoted label. In
+Mermaid, a label has letters, digits and a few harmless characters; every other character is a numeric
+entity. In DOT, quotes and backslashes are escaped.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def dot(reply: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number_nodes(reply: Mapping[str, Any]) -> dict[str, int]:
-    """Number the nodes of a reply: those of its lists, and the ends of its edges."""
+    """Number the nodes of a reply: the nodes of its lists, and the ends of its edges."""
     names = [node["path"] for kind in ("modules", "imports", "importers") for node in reply[kind]]
     ends = [edge[end] for edge in reply["edges"] for end in ("source", "target")]
     return {name: number for number, name in enumerate(dict.fromkeys([*names, *ends]))}

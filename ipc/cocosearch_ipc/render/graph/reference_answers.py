@@ -81,13 +81,13 @@ def reference_summary(reply: dict[str, Any]) -> str:
 
 
 def _describe_unread(reply: dict[str, Any]) -> str:
-    """Return that some files were not read, and so not counted."""
+    """Return the statement that some files were not read and not counted."""
     files = output.format_quantity(reply["unread_files"], "file")
     return f"as {files} with the name were not read"
 
 
 def warnings(reply: dict[str, Any]) -> Iterator[str]:
-    """Yield what an answer lacks: further pages, files, freshness."""
+    """Yield a line for everything that an answer lacks: further pages, files, freshness."""
     if reply["cursor"]:
         cursor = output.printable(reply["cursor"], keep="")
         yield f"there are more: raise --limit, narrow by --path, or continue with --cursor '{cursor}'"
@@ -167,10 +167,10 @@ def _call_summary(reply: dict[str, Any], method: str) -> str:
 
 
 def _tree_order(entries: list[dict[str, Any]]) -> list[int]:
-    """Return positions so that each entry stands below its parent.
+    """Return the order in which each entry comes after its parent.
 
-    Parents are positions in all pages: those of earlier pages are not here, and their children come
-    first.
+    `parent` is a position in all pages. Parents of earlier pages are not in `entries`; their children
+    come first.
     """
     children = dict[int, list[int]]()
     first = int(entries[0]["position"]) if entries else 0
@@ -212,7 +212,7 @@ def _caller_site(entry: dict[str, Any], style: output.Style) -> str:
 
 
 def _callee_place(entry: dict[str, Any], style: output.Style) -> str:
-    """Return the definition of what is called, and the lines of the calls."""
+    """Return the place of the called definition, and the lines of the calls."""
     lines = ", ".join(str(site["line"]) for site in entry["sites"])
     more = ", …" if entry["site_count"] > len(entry["sites"]) else ""
     location = style.paint(symbol_place(entry["symbol"]), output.BLUE)

@@ -1,6 +1,6 @@
 """Impact, changes, dependencies, outlines and maps as text, for people and for assistants.
 
-Replies are values as JSON has them. Names are those of files' authors: hidden characters in them
+Replies are JSON values. The authors of files chose the names in them, so hidden characters in names
 are escaped.
 """
 
@@ -94,7 +94,7 @@ def repository_map(reply: Reply, style: output.Style) -> Iterator[str]:
 
 
 def warnings(reply: Reply) -> Iterator[str]:
-    """Yield what an answer lacks: further entries, notes, freshness."""
+    """Yield a line for everything that an answer lacks: further entries, notes, freshness."""
     if reply["cursor"]:
         yield "there are more: a higher limit or the cursor shows them"
     for sentence in reply["notes"]:
@@ -146,7 +146,7 @@ def _affected(reply: Reply, style: output.Style) -> Iterator[str]:
 
 
 def _changed_file(file: Reply, style: output.Style) -> Iterator[str]:
-    """Yield a changed file with its definitions: changed, with another signature, gone."""
+    """Yield a changed file with its changed definitions, changed signatures, and removed ones."""
     yield f"{_path(file['path'], style)}  {style.paint(file['kind'], output.YELLOW)}"
     for symbol in file["symbols"]:
         yield f"  {_symbol_row(symbol, style)}"
@@ -162,7 +162,7 @@ def _changed_file(file: Reply, style: output.Style) -> Iterator[str]:
 
 
 def _removed_row(entry: Reply, style: output.Style) -> str:
-    """Return a definition that is gone, where it is now, and how many places still use it."""
+    """Return a removed definition, where it is now, and how many places still use it."""
     symbol, moved = entry["symbol"], entry["moved_to"]
     renamed = moved is not None and moved["path"] == symbol["path"]
     gone = style.paint("renamed" if renamed else "moved" if moved else "removed", output.YELLOW)
