@@ -19,7 +19,11 @@ _EMBEDDINGS = ("computed", "reused")
 
 def exposition(status: StatusReply) -> str:
     """Format all numbers of `status` as metrics. The names of the metrics are stable."""
-    lines = [
+    return "\n".join([*_daemon_metrics(status), *_all_index_metrics(status.indexes)]) + "\n"
+
+
+def _daemon_metrics(status: StatusReply) -> list[str]:
+    return [
         *_gauge("info", "The daemon's version.", [({"version": status.version}, 1)]),
         *_gauge("uptime_seconds", "Time since the daemon started.", [({}, status.uptime_s)]),
         *_gauge(
@@ -49,18 +53,22 @@ def exposition(status: StatusReply) -> str:
         ),
         *_gauge("warnings", "Number of warnings.", [({}, len(status.warnings))]),
     ]
+
+
+def _all_index_metrics(indexes: Iterable[IndexStatus]) -> list[str]:
+    lines = list[str]()
     for name, help_text, attribute in _INDEX_METRICS:
         lines += _gauge(
             f"index_{name}",
             help_text,
-            [({"index": i.name}, getattr(i, attribute)) for i in status.indexes],
+            [({"index": index.name}, getattr(index, attribute)) for index in indexes],
         )
-    lines += _gauge("index_state", "1 for the current state of an index.", _states(status.indexes))
+    lines += _gauge("index_state", "1 for the current state of an index.", _states(indexes))
     lines += _gauge(
-        "index_skipped_files", "Files in scope that are not searched.", _skipped(status.indexes)
+        "index_skipped_files", "Files in scope that are not searched.", _skipped(indexes)
     )
-    lines += _gauge("index_failed_files", "Files that failed to index.", _failed(status.indexes))
-    return "\n".join(lines) + "\n"
+    lines += _gauge("index_failed_files", "Files that failed to index.", _failed(indexes))
+    return lines
 
 
 def _quantiles(status: StatusReply) -> list[tuple[dict[str, str], float]]:
