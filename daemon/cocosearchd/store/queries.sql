@@ -57,7 +57,7 @@ select success, result
 from run_command_on_shards({relation}, 'select json_agg(row_to_json(fetched)) from (' || %(query)s || ') as fetched')
 
 -- name: is_coordinator
--- Whether this is the node of a cluster that daemons connect to.
+-- Whether this is the node of a cluster to which daemons connect.
 select groupid = 0 from pg_dist_local_group
 
 -- name: distributed_table
@@ -69,8 +69,8 @@ select (
 ), quote_ident(current_schema())
 
 -- name: begin_schema_change
--- A schema change may wait longer than a search: for another change, whose daemon may have been killed, and for running
--- queries.
+-- A schema change may wait longer than a search: for running queries, and for another change. The daemon of that change
+-- may have been killed.
 select set_config('statement_timeout', '0', true), set_config('lock_timeout', '60s', true)
 
 -- name: lock_schema
@@ -78,7 +78,7 @@ select set_config('statement_timeout', '0', true), set_config('lock_timeout', '6
 select pg_advisory_xact_lock(109356061589506)
 
 -- name: registry_exists
--- In the first schema of the search_path: one further behind is that of another daemon.
+-- Looks in the first schema of the search_path only: a later schema belongs to another daemon.
 select (to_regclass(quote_ident(current_schema()) || '.cocosearch_registry') is not null)::int
 
 -- name: registry_version
@@ -96,28 +96,28 @@ select set_config('application_name', %(name)s, false), set_config('tcp_keepaliv
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 
 -- name: registry_schema
--- The schema of the registry, which need not exist yet: its name, and the name as SQL writes it.
+-- The schema of the registry: its name, and its quoted name. The schema need not exist yet.
 select current_schema(), quote_ident(current_schema())
 
 -- name: try_instance_lock
 select pg_try_advisory_lock(%(key)s)
 
 -- name: instance_lock_holder
--- The holder of the lock: the name of its session, and the address it comes from.
+-- The holder of the lock: the name of its session, and its client address.
 select application_name, coalesce(host(client_addr), 'this machine')
 from pg_locks join pg_stat_activity using (pid)
 where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())
   and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1
 
 -- name: indexes
--- All indexes, the one of a name, or those of a role.
+-- All indexes, the index of a name, or the indexes of a role.
 select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, shaping_settings
 from {indexes}
 where (%(name)s::text is null or name = %(name)s) and (%(role)s::text is null or role = %(role)s)
 order by number
 
 -- name: index_conflict
--- Indexes that a new one would collide with.
+-- Existing indexes that conflict with a new index.
 select name, root from {indexes} where role = 'current' and (name = %(name)s or root = %(root)s)
 
 -- name: taken_slugs
@@ -134,7 +134,7 @@ from {registry}
 update {indexes} set role = 'retired', name = %(replacement)s || '-' where number = %(old)s
 
 -- name: promote_index
--- The new generation is above that of the replaced index: no generation of a name is used for two contents.
+-- The new generation is greater than the generation of the replaced index: no generation of a name has two contents.
 update {indexes}
 set role = 'current', name = %(name)s, last_change = now(),
     generation = greatest(generation, (select generation from {indexes} where number = %(old)s)) + 1
@@ -194,7 +194,7 @@ where %(under)s = '' or filename = %(under)s or (filename >= %(under)s || '/' an
 order by filename
 
 -- name: file_page
--- The count of the files at or below a path that pass a filter, and a page of them after a path: one row at least.
+-- The number of the files at or below a path that pass a filter, and a page of them after a path. Returns at least one row.
 with passing as (
     select filename, language_id, chunk_count, skip_reason
     from {files}
@@ -215,7 +215,7 @@ select distinct substring(fingerprint for 8) from {files} where fingerprint is n
 select filename, generation from {files} where chunk_count > 0
 
 -- name: damaged_files
--- Files whose chunks differ from those in their row, chunks without a file, and words that do not match the chunks.
+-- Files with other chunks than their row says, chunks without a file, and words that do not match the chunks.
 select filename
 from (
     select filename, coalesce(chunk_count, 0) + coalesce(cardinality(s.chunk_numbers), 0) as expected,
@@ -249,7 +249,7 @@ select pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_nam
     + pg_total_relation_size({retained_chunks_name}) + pg_total_relation_size({words_name})
 
 -- name: distributed_table_sizes
--- The same of tables of a distributed schema, as their node has them.
+-- The same for the tables of a distributed schema, as they are on their node.
 select citus_total_relation_size({chunks_name}) + citus_total_relation_size({files_name})
     + citus_total_relation_size({parses_name}) + citus_total_relation_size({retained_chunks_name})
     + citus_total_relation_size({words_name})
@@ -284,7 +284,7 @@ order by filename
 limit %(limit)s
 
 -- name: count_outdated_chunks
--- Chunks that are older than the columns of their symbols.
+-- Chunks that were written before their table had columns for symbols.
 select count(*) from {chunks} where symbol_kinds is null and {live}
 
 -- name: parse_failures
@@ -301,8 +301,8 @@ order by status, error_count desc, filename
 limit %(limit)s
 
 -- name: table_digest
--- The contents that a fresh index of the same files must equal, byte for byte. Fingerprints, generations, chunk numbers and
--- times differ by nature.
+-- The contents that must equal those of a new index of the same files, byte for byte. Fingerprints, generations, chunk
+-- numbers and times are left out, because they always differ.
 select
     (select count(*) from {chunks}) - (select coalesce(sum(cardinality(chunk_numbers)), 0) from {retained_chunks}),
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
@@ -386,7 +386,7 @@ where {registered}
 on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
--- No row: the index is gone, or has another identity by now, and nothing of this transaction may stay.
+-- No row: the index is gone, or has another identity by now. Then this transaction must be rolled back.
 update {indexes}
 set generation = generation + 1, last_change = now()
 where number = {number} and identity = %(identity)s
@@ -442,7 +442,7 @@ from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[]) as input(filename,
 where f.filename = input.filename and f.fingerprint is distinct from input.fingerprint
 
 -- name: refresh_fingerprints
--- Stores the changed fingerprints, and names every file whose stored hash is the one that was read.
+-- Stores the changed fingerprints. Returns every file with a stored hash that equals the hash that was read.
 with read_files as materialized (
     select * from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[])
         as input(filename, content_hash, fingerprint)
@@ -504,7 +504,7 @@ coalesce(packed_texts, '\x00'::bytea || convert_to(json_build_array(header, bloc
 c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, {texts}
 
 -- name: search_state
--- Whether there are retained chunks, and whether the words of all chunks are there.
+-- Whether there are retained chunks, and whether the words of all chunks are stored.
 select exists (select from {retained_chunks}),
        exists (select from {indexes} where number = {number} and words = 'complete')
 
@@ -617,7 +617,7 @@ from best join {chunks} c using (filename, chunk_number), {place}
 order by best.score desc, filename, chunk_number
 
 -- name: chunk_texts
--- The packed texts of chunks, to be looked through by the daemon.
+-- The packed texts of chunks; the daemon searches them.
 select filename, chunk_number, chunk_hash, {texts} from {chunks} where {filter}
 
 -- name: time_limit
@@ -625,7 +625,7 @@ select filename, chunk_number, chunk_hash, {texts} from {chunks} where {filter}
 select extract(epoch from current_setting('statement_timeout')::interval)::float8
 
 -- name: chosen_chunks
--- Condition on a row of chunks: it is one of those that were chosen by their texts, and has these texts still.
+-- Condition on a row of chunks: the daemon has chosen it by its texts, and its texts are unchanged.
 (filename, chunk_number, chunk_hash) in (
     select * from unnest(%(chosen_filenames)s::text[], %(chosen_numbers)s::int8[], %(chosen_hashes)s::bytea[]))
 
@@ -650,7 +650,7 @@ join {chunks} c on (c.filename, c.chunk_number) = (input.filename, input.chunk_n
 order by n
 
 -- name: first_matches
--- For queries without words to rank by.
+-- For queries without words for the ranking.
 with best as materialized (
     select filename, chunk_number from {chunks} where {filter} order by filename, chunk_number limit %(limit)s
 )
@@ -751,7 +751,7 @@ where number = {number}
 on conflict (index_number, filename) do update set content_hash = excluded.content_hash, uses = excluded.uses
 
 -- name: delete_changed_precise_uses
--- Those of files that have changed, or are gone.
+-- The precise uses of files that have changed or are gone.
 delete from {precise_uses} p
 where p.index_number = {number} and not exists (
     select from {files} f where f.filename = p.filename and f.content_hash = p.content_hash
@@ -771,7 +771,7 @@ left join {files} f on f.filename = p.filename
 where p.index_number = {number}
 
 -- name: precise_use_state
--- Another one after each import or removal of precise uses: the count of rows, and the transactions that wrote them.
+-- A version of the precise uses: the number of rows, and the transactions that wrote them. Each import or removal changes it.
 select count(*), coalesce(sum(xmin::text::bigint), 0)::bigint from {precise_uses} where index_number = {number}
 
 -- name: file_chunks
@@ -831,7 +831,7 @@ select filename, chunk_count from {files} where chunk_count > 0 order by filenam
 set transaction isolation level repeatable read, read only
 
 -- name: file_digests
--- One digest a file over the digests of its chunks in file_texts, to tell whether its chunks are unchanged.
+-- One digest for each file, over the digests of its chunks in file_texts: it shows whether the chunks are unchanged.
 select f.filename, f.generation, f.language_id, chunks_of_file.digest
 from {files} f
 join lateral (
@@ -894,7 +894,7 @@ select
     (select coalesce(sum(chunk_count), 0) from {files})
 
 -- name: dead_share
--- Dead rows of chunks for each live one. From the catalogs of the server that has the table.
+-- The number of dead rows of chunks for each live row. From the catalogs of the server that has the table.
 select coalesce((select n_dead_tup::float8 / greatest(n_live_tup, 1)
     from pg_stat_user_tables where relid = to_regclass({chunks_name})), 0) as dead_share
 
@@ -942,7 +942,7 @@ select pg_try_advisory_lock(25446, {number})
 select pg_advisory_unlock(25446, {number})
 
 -- name: lock_words
--- Waits until no write is under way, and holds up new ones, until the end of the transaction.
+-- Waits for running writes, and blocks new writes until the end of the transaction.
 select pg_advisory_xact_lock(25445, {number})
 
 -- name: set_words_state
@@ -1086,7 +1086,7 @@ select pg_current_xact_id()::text::bigint, clock_timestamp(), pg_notify(%(channe
 select pg_current_xact_id()::text::bigint, clock_timestamp()
 
 -- name: set_quick_commit
--- For one transaction, which is not worth a wait for the disk: a lost publication is asked for again.
+-- For one transaction. Its commit does not wait for the disk: if the publication is lost, it is requested again.
 set local synchronous_commit = off
 
 -- name: publish
