@@ -6,7 +6,7 @@ lexical index, and of both together, over one index of all held-out packages, fo
 within the sentence's own package.
 
 *Both* is one linear score of all that the product knows of a function: of its chunk and of its file, as the profile
-`code` scores files. Its weights are learned as those are: half of the packages is terms with
+`code` scores files. Its weights are learned as those are: half of the packages is asked with
 weights from the other half. *Mean* is simpler: a weighted mean of the two scores.
 """
 
@@ -99,7 +99,7 @@ def collect(path: Path, caps: dict[str, int]) -> Collection:
 def encoder_of(path: Path) -> Encoder:
     """The trained matrix as the product will apply it."""
     stored = np.load(path)
-    indexed = tuple(str(word) for word in stored["words"])
+    words = tuple(str(word) for word in stored["words"])
     weighing = TermWeights(float(stored["weighing"][0]), HEADER, PATH)
     return Encoder(
         StaticModel(
@@ -107,7 +107,7 @@ def encoder_of(path: Path) -> Encoder:
             "",
             weighing,
             int(stored["buckets"]),
-            indexed,
+            words,
             *quantised(stored["matrix"]),
         )
     )

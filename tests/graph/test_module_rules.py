@@ -324,9 +324,14 @@ CASES = {
         {
             "lib/log.sh": 'log() { echo "$1"; }\nlocal_only() { log x; }\n',
             "run.sh": '. "$(dirname "$0")/lib/log.sh"\nmain() { log start; }\nmain\n',
+            "bin/stop.sh": '. "$ROOT/lib/log.sh"\nlog stop\n',
         },
         {
-            "lib/log.sh:log": ["lib/log.sh:2 certain", "run.sh:2 certain"],
+            "lib/log.sh:log": [
+                "bin/stop.sh:2 certain",
+                "lib/log.sh:2 certain",
+                "run.sh:2 certain",
+            ],
             "run.sh:main": ["run.sh:3 certain"],
         },
     ),

@@ -88,7 +88,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
     first = segment_files.save(tmp_path, OWNER, 7, [SegmentView(segment)], {})
     views = [first.views[0], SegmentView(replace(segment)), SegmentView(replace(segment))]
     saved_files = {first.views[0].segment: first.files[0]}
-    write, writes = segment_files._write_blocks, list[Path]()
+    write, writes = segment_files._write_segment, list[Path]()
 
     def fail_late(path: Path, part: Segment) -> None:
         write(path, part)
@@ -96,7 +96,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
         if len(writes) == 2:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(segment_files, "_write_blocks", fail_late)
+    monkeypatch.setattr(segment_files, "_write_segment", fail_late)
     with pytest.raises(OSError, match="No space"):
         segment_files.save(tmp_path, OWNER, 8, views, saved_files)
     assert listed_and_present(tmp_path) == ({first.files[0].name}, {first.files[0].name})

@@ -7,7 +7,7 @@ from cocosearchd.graph.resolution.modules.base import ModuleRules
 from cocosearchd.graph.resolution.modules.module_paths import directory_of, join, nearest
 
 # The computed beginning of a path, such as the directory of the script itself.
-_COMPUTED = re.compile(r"^.*(?:\\$\\w+|[)}])/")
+_COMPUTED = re.compile(r"^.*(?:\$\w+|[)}])/")
 _RUBY_MEMBERS = (
     "new each map select reject find first last size length count empty? nil? to_s to_i to_a to_h "
     "to_sym inspect dup freeze call class is_a? respond_to? send puts merge key? fetch delete push "

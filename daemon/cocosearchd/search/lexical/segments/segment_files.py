@@ -100,7 +100,7 @@ def save(
             files.append(file)
             mapped.append(view)
         _write_list(folder, owner, generation, list(zip(views, files, strict=True)), reduced)
-    except BaseException:
+    except OSError:
         for file in new_files:
             (folder / file.name).unlink(missing_ok=True)
         raise
@@ -132,28 +132,10 @@ def _write_list(
 
 
 def _list_row(view: SegmentView, file: SegmentFile) -> dict[str, Any]:
-    dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
-    generations = None if view.restored_generations is None else view.restored_generations.tolist()
-    return {"file": file.name, "crc32": file.crc32, "dead": dead, "generations": generations}
-
-
-def _list_row(path: Path, view: SegmentView) -> dict[str, Any]:
     """Return the entry of the segment list for a view and the file of its segment."""
     dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
     generations = None if view.restored_generations is None else view.restored_generations.tolist()
-    return {
-        "file": path.name,
-        "crc32": _checksum(path),
-        "dead": dead,
-        "generations": generations,
-    }
-
-
-def _replace_list(folder: Path, segment_list: Mapping[str, Any]) -> None:
-    """Replace the segment list atomically."""
-    new_list = folder / f"{_SEGMENT_LIST}.new"
-    new_list.write_text(json.dumps(segment_list), "utf-8")
-    new_list.replace(folder / _SEGMENT_LIST)
+    return {"file": file.name, "crc32": file.crc32, "dead": dead, "generations": generations}
 
 
 def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
@@ -206,14 +188,14 @@ def _write(folder: Path, segment: Segment) -> SegmentFile:
     """Write a segment into a new file. Raises `OSError`; then the file is gone."""
     path = folder / f"{uuid.uuid4().hex}.segment"
     try:
-        _write_blocks(path, segment)
+        _write_segment(path, segment)
         return SegmentFile(path.name, _checksum(path))
-    except BaseException:
+    except OSError:
         path.unlink(missing_ok=True)
         raise
 
 
-def _write_blocks(path: Path, segment: Segment) -> None:
+def _write_segment(path: Path, segment: Segment) -> None:
     """Write a segment: the length of a head, the head, and the blocks of the arrays.
 
     For each array, the head has its type, its shape, the offset of its block after the head, and
@@ -240,8 +222,7 @@ def _write_blocks(path: Path, segment: Segment) -> None:
             end += len(block) + _gap(len(block))
         size = None if packed is None else len(packed)
         table[key] = (array.dtype.str, array.shape, places[digest], size)
-    _write_blocks(folder / name, json.dumps(table).encode(), blocks)
-    return name
+    _write_blocks(path, json.dumps(table).encode(), blocks)
 
 
 def _write_blocks(path: Path, head: bytes, blocks: Sequence[memoryview]) -> None:
