@@ -4,13 +4,10 @@ The rule of `protocol` holds: a new field always has a default. Standard library
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearch_ipc.protocol import AsOf
-
-Confidence = Literal["certain", "likely", "possible"]
-# Confidence that a use means a definition, best first.
-CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 
 GRAPH_LIMIT = 100  # entries of a reply, unless the request says more
 GRAPH_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop

@@ -5,19 +5,21 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from fastmcp import Client
 
 from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.cli.graph import graph_options
+from cocosearch_ipc.graph_vocabulary import REFERENCE_KINDS
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import reference_answers
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
-from cocosearchd.graph.resolution import reasons
+from cocosearchd.graph.questions import reference_pages
+from cocosearchd.languages.code_facts import UseKind
 from tests.ipc.conftest import Served
 from tests.ipc.engine import FixedEngine
 
@@ -41,9 +43,9 @@ def ctl(served: Served, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_confidences_are_the_same_everywhere() -> None:
-    """The command line repeats them, since it does not import the protocol."""
-    assert graph_options.CONFIDENCES == g.CONFIDENCES == reasons.CONFIDENCES
+def test_kinds_of_uses_are_those_of_parsed_files_and_imports() -> None:
+    """The daemon's `languages` imports no front end, so it has its own list."""
+    assert {*get_args(UseKind), reference_pages.IMPORT} == set(REFERENCE_KINDS)
 
 
 def test_options_become_parameters(served: Served) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, Confidence
 from cocosearchd.languages.code_facts import CodeFacts, Import, Use
 from cocosearchd.model import Symbol
 
@@ -16,9 +17,8 @@ T = TypeVar("T")
 WHOLE_FILE = -1
 
 # The confidence of a resolution; `resolution.reasons` says which rule gives which.
-Confidence = Literal["certain", "likely", "possible"]
 # The strongest is 0.
-WEAKNESS: Mapping[Confidence, int] = {"certain": 0, "likely": 1, "possible": 2}
+WEAKNESS: Mapping[Confidence, int] = {name: number for number, name in enumerate(CONFIDENCES)}
 
 
 class PreciseTarget(NamedTuple):

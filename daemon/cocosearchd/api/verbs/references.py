@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from cocosearch_ipc import graph_protocol as g
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, REFERENCE_KINDS
 from cocosearchd.api.graph.graph_questions import (
     GraphAnswer,
     GraphMoment,
@@ -126,7 +127,7 @@ class ReferenceVerbs:
             files=tuple(_group_by_file(fitting, page.file_counts, texts)),
             total=sum(page.counts.values()),
             total_files=len(page.file_counts),
-            counts={name: page.counts[name] for name in g.CONFIDENCES if name in page.counts},
+            counts={name: page.counts[name] for name in CONFIDENCES if name in page.counts},
             unread_files=page.unread_files,
         )
 
@@ -296,10 +297,10 @@ def _call_text(entry: g.CallEntry) -> str:
 
 
 def _check_kinds(kinds: Sequence[str]) -> frozenset[str]:
-    unknown = sorted(set(kinds) - set(reference_pages.KINDS))
+    unknown = sorted(set(kinds) - set(REFERENCE_KINDS))
     if unknown:
         raise InvalidInput(
-            f"unknown kind of use {unknown[0]!r}", f"use some of {', '.join(reference_pages.KINDS)}"
+            f"unknown kind of use {unknown[0]!r}", f"use some of {', '.join(REFERENCE_KINDS)}"
         )
     return frozenset(kinds)
 

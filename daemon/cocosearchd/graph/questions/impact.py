@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.graph.code_files import (
     WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
     ResolvedUse,
 )

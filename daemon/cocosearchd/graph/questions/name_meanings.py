@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.graph.code_files import (
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
 )
 from cocosearchd.graph.questions.file_places import imports_at, starting_symbol, uses_at

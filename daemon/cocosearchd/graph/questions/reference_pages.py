@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence, ReferenceKind
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import (
     WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
     ResolvedImport,
     ResolvedUse,
@@ -26,11 +26,10 @@ from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Symbol
 
-IMPORT = "import"
+IMPORT: ReferenceKind = "import"
 # Files that are read for the counts of an answer, if its page needs fewer: some 30 ms.
 COUNTED_FILES = 64
 _BATCH = 32  # files that are loaded at once
-KINDS = ("call", "type", "inherit", "name", IMPORT)
 
 
 class ReferenceResolver(Protocol):
@@ -76,7 +75,7 @@ class FoundReference:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceQuery:
-    """The references that a page may have. `kinds` without entries are all of `KINDS`."""
+    """The references that a page may have. `kinds` without entries are all of `REFERENCE_KINDS`."""
 
     where: Filter = field(default_factory=Filter)
     kinds: frozenset[str] = frozenset()

@@ -1,11 +1,9 @@
 """Reasons of resolutions: one table of codes, each with its confidence and a sentence for people."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
-from cocosearchd.graph.code_files import Confidence
-
-CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)  # best first
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, Confidence
 
 
 class Reason(NamedTuple):
