@@ -15,9 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing import row_shape
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages import blocks, language_table, scopes, symbol_table
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import query_texts
@@ -146,7 +148,7 @@ def chunks() -> dict[str, Part]:
 
 def _chunks_without_header(parsed: Parsed) -> Iterator[Chunk]:
     for size in CHUNK_SIZES:
-        for chunk in chunker.chunk_file(parsed, chunker.ChunkLimits(chunk_size=size)):
+        for chunk in chunker.chunk_file(parsed, chunker_limits(IndexingSettings(chunk_size=size))):
             yield replace(chunk, header="", text="")
 
 

@@ -21,7 +21,7 @@ from cocosearch_ipc.render.visible import CONTENT_NOTICE
 from cocosearchd.graph.questions import reference_pages
 from cocosearchd.languages.code_facts import UseKind
 from tests.ipc.conftest import Served
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 
 CTL = [
     sys.executable,
@@ -193,7 +193,9 @@ def test_the_repl_asks_the_graph_of_its_index(served: Served) -> None:
 
 
 async def ask(engine: FixedEngine, **arguments: object) -> str:
-    async with Client(McpServer(engine, RootPolicy((), "/nowhere")).fastmcp) as client:
+    async with Client(
+        McpServer(engine, RootPolicy((), "/nowhere"), SERVER.answer_tokens).fastmcp
+    ) as client:
         answer = await client.call_tool(
             "find_references", {"index_name": "demo", **arguments}, raise_on_error=False
         )

@@ -80,10 +80,10 @@ class FrontEnd:
         token: TokenFile,
         *,
         roots: RootPolicy,
+        max_body_bytes: int,
+        answer_tokens: int,
         version: str = "",
-        max_body_bytes: int = 1 << 20,
         hosts: Iterable[str] = (),
-        answer_tokens: int = 1500,
         mcp_mark: Path | None = None,
     ) -> None:
         self.engine = engine
@@ -285,7 +285,7 @@ def _import_mcp(
 ) -> "McpServer":
     from cocosearch_ipc.mcp.server import McpServer
 
-    return McpServer(engine, roots, version, hosts, answer_tokens)
+    return McpServer(engine, roots, answer_tokens, version, hosts)
 
 
 class _Paths:

@@ -26,6 +26,9 @@ from cocosearchd.model import Chunk, Symbol
 HEADER_VERSION = 1
 VERSION = 1
 RECURSIVE_VERSION = 1
+# The size that the identity of `definitions` leaves out, whatever the setting's default is: indexes
+# that exist were recorded so.
+UNNAMED_CHUNK_SIZE = 1000
 HEADER_NAMES = 6
 MAX_HEADER = 400  # characters
 # Kinds whose head has little information.
@@ -48,16 +51,17 @@ MINIMUM = 0.25
 class ChunkLimits:
     """Limits of a chunker. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
 
-    chunker: Literal["definitions", "recursive"] = "definitions"
-    chunk_size: int = 1000
-    chunk_overlap: int = 300
+    chunker: Literal["definitions", "recursive"]
+    chunk_size: int
+    chunk_overlap: int
 
 
 def chunker_id(limits: ChunkLimits) -> str:
     """Return name, version and sizes of a chunker: a part of the identity of an index."""
     if limits.chunker == "recursive":
         return f"recursive-{RECURSIVE_VERSION}:{limits.chunk_size}/{limits.chunk_overlap}"
-    return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
+    is_named = limits.chunk_size != UNNAMED_CHUNK_SIZE
+    return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if is_named else "")
 
 
 def chunk_file(parsed: Parsed, limits: ChunkLimits) -> tuple[Chunk, ...]:
