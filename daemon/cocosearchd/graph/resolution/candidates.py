@@ -9,18 +9,22 @@ from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.languages.code_facts import Use, UseKind
-from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    BASE_TARGET_KINDS,
+    CALL_TARGET_KINDS,
+    FUNCTION_KINDS,
+    TYPE_TARGET_KINDS,
+)
 
 # Definitions of a resolution, and files that are read for them.
 MAX_CANDIDATES = 20
 _MAX_FILES = 200
 
-_CALLABLE_KINDS = FUNCTION_KINDS | TYPE_KINDS | MINOR_KINDS
 # The kinds of definitions that a use of a kind can mean; a "name" can mean anything.
 _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
-    "call": _CALLABLE_KINDS,
-    "type": TYPE_KINDS | {"namespace", "concept"},
-    "inherit": TYPE_KINDS | {"constant"},
+    "call": CALL_TARGET_KINDS,
+    "type": TYPE_TARGET_KINDS,
+    "inherit": BASE_TARGET_KINDS,
 }
 
 

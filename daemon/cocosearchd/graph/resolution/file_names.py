@@ -18,13 +18,14 @@ from cocosearchd.languages.code_facts import (
     values_of,
 )
 from cocosearchd.languages.symbol_table import values_of as symbol_values
-from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    CALLABLE_KINDS,
+    CONTAINER_KINDS,
+    TYPE_KINDS,
+    VALUE_KINDS,
+)
 from cocosearchd.model import Symbol
 
-# Symbols that hold the names of a namespace. A module is a type as well, as in Ruby.
-CONTAINER_KINDS = frozenset({"namespace", "module"})
-_CALLABLE_KINDS = FUNCTION_KINDS | {"prototype"}
-VALUE_KINDS = frozenset({"constant", "variable"})
 # Lines between two definitions of one thing: a line break and a branch, such as `else:`.
 _ADJACENT_LINES = 2
 # Bytes of a line that a signature leaves out: indentation, `export`, a semicolon.
@@ -211,7 +212,7 @@ class _SymbolNames:
         """Return False for a constructor with the name of its class: the name is the class."""
         symbol = self._symbols[position]
         owner = symbol.parent
-        if owner is None or symbol.kind not in _CALLABLE_KINDS or not owner.endswith(symbol.name):
+        if owner is None or symbol.kind not in CALLABLE_KINDS or not owner.endswith(symbol.name):
             return True
         return owner.rpartition(".")[2] != symbol.name
 
@@ -223,7 +224,7 @@ class _SymbolNames:
         symbol = self._symbols[position]
         outer = self._outer(position)
         around = None if outer == TOP_LEVEL else self._symbols[outer].qualified_name
-        return symbol.parent == around or symbol.kind not in _CALLABLE_KINDS
+        return symbol.parent == around or symbol.kind not in CALLABLE_KINDS
 
 
 class ImportMentions:

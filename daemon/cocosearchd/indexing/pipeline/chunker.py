@@ -17,7 +17,15 @@ from cocosearchd.indexing.pipeline import cut_points
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.languages.parse import Parsed
-from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    FUNCTION_KINDS,
+    LEAF_KINDS,
+    MAJOR_KINDS,
+    MINOR_KINDS,
+    OWNER_KINDS,
+    PLAIN_HEAD_KINDS,
+    TYPE_KINDS,
+)
 from cocosearchd.model import Chunk, Symbol
 
 # Parts of the identity of an index: after a raise, all its files are read again. Raise the first
@@ -31,12 +39,7 @@ RECURSIVE_VERSION = 1
 UNNAMED_CHUNK_SIZE = 1000
 HEADER_NAMES = 6
 MAX_HEADER = 400  # characters
-# Kinds whose head has little information.
-_SCOPES = frozenset({"impl", "namespace", "module", "extension"})
-_OWNERS = TYPE_KINDS | {"impl"}
-_MAJOR = TYPE_KINDS | FUNCTION_KINDS
-_INFORMATIVE = _MAJOR - _SCOPES
-_LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
+_INFORMATIVE = MAJOR_KINDS - PLAIN_HEAD_KINDS
 # Blocks that may share a chunk with others: settings, sections of a text.
 _SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
 _SMALL_BLOCKS = _SETTINGS | {"section"}
@@ -100,9 +103,9 @@ def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], 
 
 
 def _rank(symbol: Symbol) -> cut_points.SpanRank:
-    if symbol.kind in _LEAVES:
+    if symbol.kind in LEAF_KINDS:
         return cut_points.LEAF
-    if symbol.kind in _SCOPES:
+    if symbol.kind in PLAIN_HEAD_KINDS:
         return cut_points.SCOPE
     return cut_points.CONTAINER if symbol.kind in TYPE_KINDS else cut_points.MINOR
 
@@ -276,7 +279,7 @@ def _largest_major(inside: Iterable[Symbol], end: int) -> Symbol | None:
 
     One with little information in its head, such as a namespace, is a last resort.
     """
-    major = [symbol for symbol in inside if symbol.kind in _MAJOR]
+    major = [symbol for symbol in inside if symbol.kind in MAJOR_KINDS]
     informative = [symbol for symbol in major if symbol.kind in _INFORMATIVE]
     return max(
         _outermost(informative or major),
@@ -323,7 +326,7 @@ def _header(
 
     It has at most `HEADER_NAMES` names.
     """
-    names = [_owner_name(around, inside), _first_name(around, _MAJOR)]
+    names = [_owner_name(around, inside), _first_name(around, MAJOR_KINDS)]
     names += [symbol.name for symbol in inside if symbol.kind not in minor]
     distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]
@@ -331,7 +334,7 @@ def _header(
 
 def _owner_name(around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
     """Return the name of the enclosing type; that of a method outside of its type is in its name."""
-    if owner := _first_name(around, _OWNERS):
+    if owner := _first_name(around, OWNER_KINDS):
         return owner
     function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
     return (function.parent or "").rpartition(".")[2] if function else ""
