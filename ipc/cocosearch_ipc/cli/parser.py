@@ -480,7 +480,7 @@ VERBS: tuple[Verb, ...] = (
         "Find code by meaning, by words or by a name.",
         'cocosearchctl query "where are retries decided" --lang python',
         _query,
-        "questions.query_options:run",
+        "questions.query_verb:run",
     ),
     Verb(
         "grep",
