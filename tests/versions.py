@@ -20,7 +20,7 @@ from cocosearchd.indexing import row_shape
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.row_shape import chunker_limits
-from cocosearchd.languages import blocks, language_table, scopes, symbol_table
+from cocosearchd.languages import blocks, definition_ranges, language_table, symbol_table
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import query_texts
 from cocosearchd.model import Chunk, ParseReport, Symbol
@@ -121,7 +121,10 @@ def symbols() -> dict[str, Part]:
         path: Part(
             digest(parsed.data, *query_texts(blocks.base_language(parsed.language))),
             digest(
-                parsed.symbols, scopes.pack(parsed.symbols), _symbol_table(parsed), parsed.facts
+                parsed.symbols,
+                definition_ranges.pack(parsed.symbols),
+                _symbol_table(parsed),
+                parsed.facts,
             ),
         )
         for path, parsed in golden_files()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
 
-from cocosearchd.languages import scopes
+from cocosearchd.languages import definition_ranges
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.bundle import SourceText, pack_hits
@@ -266,7 +266,7 @@ class HitExpander:
         return context
 
     def _span(
-        self, hit: Hit, text: FileContents, packed_scopes: bytes | None, view: ViewOptions
+        self, hit: Hit, text: FileContents, packed_ranges: bytes | None, view: ViewOptions
     ) -> LineSpan:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
@@ -275,7 +275,7 @@ class HitExpander:
                 hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0
             )
         definition = (
-            _find_definition(hit, text, packed_scopes or b"") if view.smart_context else None
+            _find_definition(hit, text, packed_ranges or b"") if view.smart_context else None
         )
         if definition is None:
             return choose_lines(
@@ -300,10 +300,10 @@ class HitExpander:
         )
 
 
-def _find_definition(hit: Hit, text: FileContents, packed_scopes: bytes) -> tuple[int, int] | None:
+def _find_definition(hit: Hit, text: FileContents, packed_ranges: bytes) -> tuple[int, int] | None:
     """Return the lines of the definition around a hit, else of the one whose head the hit has."""
-    around = scopes.enclosing(packed_scopes, text.data, hit.start_byte, hit.end_byte)
-    return around or scopes.largest_starting(packed_scopes, hit.start_byte, hit.end_byte)
+    around = definition_ranges.enclosing(packed_ranges, text.data, hit.start_byte, hit.end_byte)
+    return around or definition_ranges.largest_starting(packed_ranges, hit.start_byte, hit.end_byte)
 
 
 def add_sources(

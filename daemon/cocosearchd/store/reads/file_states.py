@@ -16,8 +16,9 @@ from cocosearchd.store.reads.text_scan import resolve_filter
 class FileState:
     """A file as indexed.
 
-    `generation` is that of its last change. `scopes` are packed by `languages.scopes`, `symbols` by
-    `languages.symbol_table`; None: not known, or not read.
+    `generation` is that of its last change. `scopes` are packed by
+    `languages.definition_ranges`, `symbols` by `languages.symbol_table`; None: not known, or not
+    read.
     """
 
     path: str
