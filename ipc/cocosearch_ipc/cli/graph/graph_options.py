@@ -26,7 +26,7 @@ CONFIDENCE_OPTION = SearchOption(
     ("min_confidence",),
     f"leave out what is less sure: {', '.join(CONFIDENCES)}; default: {CONFIDENCES[-1]}",
     metavar="CONFIDENCE",
-    choices=CONFIDENCES,
+    suggestions=CONFIDENCES,
 )
 LIMIT_OPTION = SearchOption(
     ("--limit",),
@@ -61,7 +61,7 @@ KIND_OPTION = SearchOption(
     metavar="KIND",
     is_list=True,
     convert=search_options.split_values,
-    choices=REFERENCE_KINDS,
+    suggestions=REFERENCE_KINDS,
 )
 COUNT_OPTION = SearchOption(
     ("--count-all",),

@@ -25,7 +25,7 @@ DEPENDENCY_OPTIONS = (
         ("direction",),
         f"{', '.join(DIRECTIONS)}; default: both",
         metavar="DIRECTION",
-        choices=DIRECTIONS,
+        suggestions=DIRECTIONS,
     ),
     SearchOption(
         ("--depth",),

@@ -39,7 +39,7 @@ class SearchOption(NamedTuple):  # no dataclass, whose module would cost each ve
 
     A parameter that another option has set already stays. With `const` the flag takes no value.
     `convert` makes the parameter of the parsed value. `inline_keys` write the option into a
-    question, `command` into a session of the REPL, which completes the `choices` or the names that
+    question, `command` into a session of the REPL, which completes the `suggestions` or the names that
     the daemon has of `names`.
     """
 
@@ -53,7 +53,7 @@ class SearchOption(NamedTuple):  # no dataclass, whose module would cost each ve
     convert: Callable[[Any], object] | None = None
     inline_keys: tuple[str, ...] = ()
     command: str = ""
-    choices: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
     names: Literal["indexes", "topics", "languages", ""] = ""
 
     @property
@@ -145,7 +145,7 @@ FILTER_OPTIONS = (
         metavar="TYPE",
         is_list=True,
         inline_keys=("sym",),
-        choices=SYMBOL_KINDS,
+        suggestions=SYMBOL_KINDS,
     ),
     SearchOption(
         ("--symbol-name",),
@@ -204,7 +204,7 @@ RANKING_OPTIONS = (
         f"reranker: {', '.join(RERANKERS)}",
         metavar="NAME",
         command="/reranker",
-        choices=RERANKERS,
+        suggestions=RERANKERS,
     ),
     SearchOption(
         ("--hybrid",), ("use_hybrid",), "words and vectors, with classic for all words", const=True
