@@ -24,10 +24,10 @@ from cocosearch_ipc.http.guard import (
     App,
     Drainable,
     LimitedBody,
-    LoopbackGuard,
     Receive,
     Scope,
     Send,
+    TcpGuard,
 )
 from cocosearch_ipc.http.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.mcp.root_policy import RootPolicy
@@ -96,8 +96,8 @@ class FrontEnd:
         load_mcp = partial(_import_mcp, engine, roots, version, allowed, answer_tokens)
         self._mcp = _LateMcp(load_mcp, mcp_mark)
         self._unix = Drainable(LimitedBody(self._unix_paths(), max_body_bytes))
-        loopback = LimitedBody(self._loopback_paths(), max_body_bytes)
-        self._loopback = Drainable(LoopbackGuard(loopback, token, allowed, OPEN_PATHS))
+        tcp = LimitedBody(self._tcp_paths(), max_body_bytes)
+        self._tcp = Drainable(TcpGuard(tcp, token, allowed, OPEN_PATHS))
 
     def _unix_paths(self) -> "_Paths":
         return _Paths(
@@ -110,7 +110,7 @@ class FrontEnd:
             }
         )
 
-    def _loopback_paths(self) -> "_Paths":
+    def _tcp_paths(self) -> "_Paths":
         page = _handler("GET", _page)
         return _Paths(
             {
@@ -132,7 +132,7 @@ class FrontEnd:
         elif scope["server"] is not None and scope["server"][1] is None:
             await self._unix(scope, receive, send)
         else:
-            await self._loopback(scope, receive, send)
+            await self._tcp(scope, receive, send)
 
     async def drain(self) -> None:
         """Refuse new requests and end running ones within `guard.DRAIN_S`."""
@@ -140,7 +140,7 @@ class FrontEnd:
         self._mcp.close()
         async with anyio.create_task_group() as group:
             group.start_soon(self._unix.drain)
-            group.start_soon(self._loopback.drain)
+            group.start_soon(self._tcp.drain)
 
     async def bridge(self, stream: anyio.abc.SocketStream) -> None:
         """Serve one MCP session in stdio framing until the peer disconnects."""
