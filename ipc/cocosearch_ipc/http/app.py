@@ -92,7 +92,7 @@ class FrontEnd:
         self._proof = PortProof()
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
         self.rpc = Dispatcher(engine)
-        self._looking = Dispatcher(engine, only=site.METHODS)
+        self._page_rpc = Dispatcher(engine, only=site.METHODS)
         load_mcp = partial(_import_mcp, engine, roots, version, allowed, answer_tokens)
         self._mcp = _LateMcp(load_mcp, mcp_mark)
         self._unix = Drainable(LimitedBody(self._unix_paths(), max_body_bytes))
@@ -120,7 +120,7 @@ class FrontEnd:
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", self._health),
                 site.PREFIX: _either(
-                    site.RPC, _handler("POST", partial(self._rpc, self._looking)), page
+                    site.RPC, _handler("POST", partial(self._rpc, self._page_rpc)), page
                 ),
             }
         )
@@ -136,7 +136,7 @@ class FrontEnd:
 
     async def drain(self) -> None:
         """Refuse new requests and end running ones within `guard.DRAIN_S`."""
-        self.rpc.draining = self._looking.draining = True
+        self.rpc.draining = self._page_rpc.draining = True
         self._mcp.close()
         async with anyio.create_task_group() as group:
             group.start_soon(self._unix.drain)

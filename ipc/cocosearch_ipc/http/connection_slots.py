@@ -74,20 +74,20 @@ class PeerFinder:
     find: Callable[[], Mapping[tuple[str, int], int]] = client_pids
     _pids: Mapping[tuple[str, int], int] = field(default_factory=dict)
     _looked: float = float("-inf")
-    _is_looking: bool = False
+    _is_searching: bool = False
 
     def peer_of(self, address: tuple[str, int]) -> Hashable:
         """Return the process id of a client's address, or its host if that is unknown or hidden."""
         if address not in self._pids and self.now() - self._looked >= LOOKUP_S:
             self._looked = self.now()
-            self._is_looking = True
+            self._is_searching = True
             threading.Thread(target=self._look, name="peers", daemon=True).start()
         if address in self._pids:
             return self._pids[address]
-        return PendingPeer(address[0]) if self._is_looking else address[0]
+        return PendingPeer(address[0]) if self._is_searching else address[0]
 
     def _look(self) -> None:
         try:
             self._pids = self.find()
         finally:
-            self._is_looking = False
+            self._is_searching = False
