@@ -159,7 +159,7 @@ class _ChunkDescriber:
         symbol = _symbol_at(block, inside) or _symbol_of(inside, around, start, end)
         titles = () if inside else _titles(outer, blocks)
         minor = frozenset[str]() if parsed.blocks else MINOR_KINDS
-        block_type, hierarchy = _place(block, symbol)
+        block_type, hierarchy = _block_columns(block, symbol)
         symbol_type, symbol_name, signature = _symbol_columns(symbol)
         first = self._line_of(start)
         return Chunk(
@@ -239,7 +239,7 @@ def _titles(outer: Block | None, blocks: Iterable[Block]) -> tuple[str, ...]:
     )
 
 
-def _place(block: Block | None, symbol: Symbol | None) -> tuple[str, str]:
+def _block_columns(block: Block | None, symbol: Symbol | None) -> tuple[str, str]:
     """Return the block type and the hierarchy of a chunk."""
     if block is not None:
         return block.block_type, block.hierarchy
