@@ -114,9 +114,9 @@ class UseSearch:
         if not target.is_imported:
             return
         for item in mentions_of(file).find(target.names):
-            resolution = self._resolver.definitions_of_import(file, item)
-            if not target.meanings.isdisjoint(resolution.definitions):
-                yield ResolvedImport(file, item, resolution)
+            meaning = self._resolver.definitions_of_import(file, item)
+            if not target.meanings.isdisjoint(meaning.definitions):
+                yield ResolvedImport(file, item, meaning)
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
@@ -194,16 +194,16 @@ class UseSearch:
     def _declarations(self, definition: DefinitionKey, symbol: Symbol) -> frozenset[DefinitionKey]:
         """Return a definition with its overloads, and with the declarations in other files."""
         paths = [definition.path, *self._files.files_defining(symbol.name)[:_MAX_DECLARING]]
-        keys = {
+        kinds = {
             DefinitionKey(path, position): item.kind
             for path, code_file in self._files.load(paths).items()
             for position, item in enumerate(code_file.symbols)
             if item.qualified_name == symbol.qualified_name
         }
         # definitions of several files are one only if it is declared
-        if "prototype" not in keys.values():
-            return frozenset(key for key in keys if key.path == definition.path)
-        return frozenset(keys)
+        if "prototype" not in kinds.values():
+            return frozenset(key for key in kinds if key.path == definition.path)
+        return frozenset(kinds)
 
     def _names_of(
         self, definition: DefinitionKey, meanings: frozenset[DefinitionKey], *, is_imported: bool
@@ -236,11 +236,11 @@ class UseSearch:
 
     def _can_be_imported(self, keys: Sequence[DefinitionKey]) -> bool:
         """Return False for definitions of one name and file that no import can mean: methods."""
-        path, symbol = keys[0]
+        path, position = keys[0]
         file = self._files.load([path]).get(path)
-        if file is None or symbol == WHOLE_FILE or rules_of(file.language).has_packages:
+        if file is None or position == WHOLE_FILE or rules_of(file.language).has_packages:
             return True
-        names, name = names_of(file), file.symbols[symbol].name
+        names, name = names_of(file), file.symbols[position].name
         exported = {*names.nested(TOP_LEVEL, name), *names.contained(name)}
         return any(key.position in exported for key in keys)
 

@@ -266,7 +266,7 @@ def make_snapshot(
     )
 
 
-def plan_merge(
+def merge_segments_of(
     snapshot: IndexSnapshot, policy: MergePolicy
 ) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
     """Merge segments of `snapshot`, and return the function that applies the merges to a later one.

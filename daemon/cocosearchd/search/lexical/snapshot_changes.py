@@ -15,7 +15,11 @@ from cocosearchd.search.lexical.analysis.documents import (
     FileText,
     extract_header_names,
 )
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, make_snapshot, plan_merge
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    make_snapshot,
+    merge_segments_of,
+)
 from cocosearchd.search.lexical.segments.segment import (
     Segment,
     SegmentView,
@@ -135,7 +139,7 @@ def _restore_files(
 
 def plan_idle_merge(snapshot: IndexSnapshot) -> PendingMerge | None:
     """Merge the segments of `snapshot` beside commits; None if there is nothing to merge."""
-    apply_merges = plan_merge(snapshot, RESTING)
+    apply_merges = merge_segments_of(snapshot, RESTING)
     if apply_merges is None:
         return None
     return PendingMerge(
