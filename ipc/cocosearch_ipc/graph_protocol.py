@@ -19,8 +19,8 @@ class GraphRequest:
     """The parameters that questions about the code graph share.
 
     `target` is a name (`retry`, `Client.retry`, `net.client.Client.retry`; underscores before a
-    name may be left out), a place (`path:line` or `path:line:column`, from 1), or a path. A path is
-    relative to the root, as in results, or to `cwd`, or absolute. One index is asked: the named
+    name may be left out), a location (`path:line` or `path:line:column`, from 1), or a path. A path
+    is relative to the root, as in results, or to `cwd`, or absolute. One index is asked: the named
     one, else that around `cwd` or the path, else the only one. `languages`, `paths` and `not_paths`
     restrict the files of the answer. A reply has at most `limit` entries and about `budget_tokens`
     tokens; `cursor` continues an earlier reply.
@@ -110,10 +110,10 @@ class ReferenceFile:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRequest(GraphRequest):
-    """Find the definition of a name, or of what is used at a place; re-exports are followed.
+    """Find the definition of a name, or of what is used at a location; re-exports are followed.
 
-    `target`, a name or a place, and the other parameters are those of all questions about the code
-    graph. For a line without a column, every name that is used on it is resolved.
+    `target`, a name or a location, and the other parameters are those of all questions about the
+    code graph. For a line without a column, every name that is used on it is resolved.
     """
 
     target: str
@@ -123,7 +123,7 @@ class DefinitionRequest(GraphRequest):
 class ResolvedName:
     """A name and the definitions that it may mean, best first; none if it is of another project.
 
-    For a place, `line` and `column` are those of the name, from 1; for a name they are 0.
+    For a location, `line` and `column` are those of the name, from 1; for a name they are 0.
     """
 
     name: str
@@ -137,7 +137,7 @@ class ResolvedName:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionReply(GraphReply):
-    """The definitions of a name, or of each name at a place. `path` is that of the place."""
+    """The definitions of a name, or of each name at a location. `path` is that of the location."""
 
     path: str = ""
     names: tuple[ResolvedName, ...] = ()
@@ -147,9 +147,9 @@ class DefinitionReply(GraphReply):
 class ReferencesRequest(GraphRequest):
     """Find all uses of a definition, or the files that import a file.
 
-    `target`, a name, a place or a path, and the other parameters are those of all questions about
-    the code graph. `kinds` are some of call, type, inherit, name and import; none of them means
-    all. With `count_all`, all files are read, also those behind a full page.
+    `target`, a name, a location or a path, and the other parameters are those of all questions
+    about the code graph. `kinds` are some of call, type, inherit, name and import; none of them
+    means all. With `count_all`, all files are read, also those behind a full page.
     """
 
     target: str
@@ -161,9 +161,9 @@ class ReferencesRequest(GraphRequest):
 class ReferencesReply(GraphReply):
     """The uses of `definitions`, by path and line, tests last.
 
-    The counts are those of all files up to the end of the page, and of some more: `counts` maps each
-    confidence to its number of uses. `unread_files` have the name, come later, and were not read:
-    there may be more uses in them. They are none if the page is the last one.
+    The counts are those of all files up to the end of the page, and of some more: `counts` maps
+    each confidence to its number of uses. `unread_files` have the name, come later, and were not
+    read: there may be more uses in them. They are none if the page is the last one.
     """
 
     definitions: tuple[GraphSymbol, ...] = ()
@@ -178,8 +178,8 @@ class ReferencesReply(GraphReply):
 class CallsRequest(GraphRequest):
     """Find the callers of a function, or what it calls, to a depth of at most 1,000.
 
-    `target`, a name or a place, and the other parameters are those of all questions about the code
-    graph.
+    `target`, a name or a location, and the other parameters are those of all questions about the
+    code graph.
     """
 
     target: str
@@ -188,7 +188,7 @@ class CallsRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A place where a call is written, in the caller's file: from 1, column in characters."""
+    """A location where a call is written, in the caller's file: from 1, column in characters."""
 
     path: str
     line: int
@@ -267,7 +267,7 @@ class GraphEngine(Protocol):
     """The daemon's methods about the code graph. Front ends offer those in `methods.METHODS`."""
 
     async def definition(self, request: DefinitionRequest) -> DefinitionReply:
-        """Return the definition of a name, or of what is used at a place."""
+        """Return the definition of a name, or of what is used at a location."""
 
     async def references(self, request: ReferencesRequest) -> ReferencesReply:
         """Return all uses of a definition, as of this moment, with their number."""

@@ -22,7 +22,7 @@ MAX_LEVEL = 20
 class ImpactRequest(GraphRequest):
     """Find what a change of `target` affects: all that uses it, directly or through others.
 
-    `target` is a name, a place or a file; a class counts with its members, a file with all its
+    `target` is a name, a location or a file; a class counts with its members, a file with all its
     definitions. Uses are followed backwards `depth` times, at most 1,000. The other parameters are
     those of all questions about the code graph.
     """
@@ -35,10 +35,10 @@ class ImpactRequest(GraphRequest):
 class AffectedEntry:
     """A definition that is affected, or the code of a file outside of all definitions.
 
-    It uses `via`, a qualified name or a path, at `line` and `column` of its file; with `broken`, that
-    is gone, and with the reason "overrides", it overrides that. `distance` is 1 for direct users.
-    `confidence` is the weakest on the way; `reason` and `explanation` say why the use is taken for
-    one.
+    It uses `via`, a qualified name or a path, at `line` and `column` of its file; with `broken`,
+    that is gone, and with the reason "overrides", it overrides that. `distance` is 1 for direct
+    users. `confidence` is the weakest on the way; `reason` and `explanation` say why the use is
+    taken for one.
     """
 
     symbol: GraphSymbol
@@ -55,7 +55,7 @@ class AffectedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ImpactReply(GraphReply):
-    """All that a change of `definitions` affects, by distance, confidence and place, tests last.
+    """All that a change of `definitions` affects, by distance, confidence and location, tests last.
 
     `distances` counts all pages, by distance. `test_files` are the files with affected tests, at
     most 200, the nearest first; `total_test_files` counts them all.
@@ -87,8 +87,8 @@ class ChangesRequest(GraphRequest):
 class RemovedSymbol:
     """A definition that is gone from a changed file, as it was; of kind "file", the file itself.
 
-    `uses` counts the places that still use it. `moved_to` is what it is now: renamed in its file, or
-    with its name in another changed file.
+    `uses` counts the locations that still use it. `moved_to` is what it is now: renamed in its
+    file, or with its name in another changed file.
     """
 
     symbol: GraphSymbol

@@ -187,7 +187,7 @@ def test_the_repl_asks_the_graph_of_its_index(served: Served) -> None:
     )
     assert "3 uses of Client.retry" in done.stdout
     assert "2 callers of Client.retry" in done.stdout
-    assert "give a name or a place, for example /definition Client.retry" in done.stderr
+    assert "give a name or a location, for example /definition Client.retry" in done.stderr
     assert "the code graph is of one index" in done.stderr
     assert served.engine.requests[:1] == [g.ReferencesRequest("retry", "demo", cwd="/srv")]
 

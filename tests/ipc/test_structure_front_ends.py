@@ -101,7 +101,9 @@ def test_a_session_asks_as_the_command_line_does(served: Served) -> None:
         s.MapRequest(cwd="/srv"),
     ]
     assert "affects 3 definitions" in done.stdout
-    assert "give a name or a place, for example /impact Client.retry" in done.stdout + done.stderr
+    assert (
+        "give a name or a location, for example /impact Client.retry" in done.stdout + done.stderr
+    )
 
 
 @pytest.mark.parametrize(

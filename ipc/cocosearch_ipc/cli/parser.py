@@ -491,7 +491,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "definition",
-        "Find the definition of a name, or of what is used at a place.",
+        "Find the definition of a name, or of what is used at a location.",
         "cocosearchctl definition src/retry.py:12:9",
         graph_options.add_definition,
         "graph.reference_verbs:definition",

@@ -249,7 +249,7 @@ class ReplSession:
     ) -> Iterator[str]:
         """Ask the code graph of the chosen index, in the chosen languages."""
         if not rest:
-            raise InvalidLine(f"give a name or a place, for example /{method} Client.retry")
+            raise InvalidLine(f"give a name or a location, for example /{method} Client.retry")
         yield from self._ask_structure(method, render, rest)
 
     def _ask_structure(

@@ -137,7 +137,7 @@ class GraphQuestions:
         except LimitReached:
             raise NotFound(
                 f"{target.text!r} was not found in {QUESTION_S:.0f} seconds",
-                "give a place, as in src/a.py:12",
+                "give a location, as in src/a.py:12",
                 code=TIMED_OUT,
             ) from None
         except UnknownName as error:

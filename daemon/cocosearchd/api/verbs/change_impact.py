@@ -223,8 +223,8 @@ def _affected_entry(item: Affected) -> s.AffectedEntry:
         reason=item.reason,
         explanation=REASONS[item.reason].sentence,
         via=item.via_name,
-        line=item.use_place.line,
-        column=item.use_place.column,
+        line=item.use_location.line,
+        column=item.use_location.column,
         is_test=item.is_test,
         broken=item.is_broken,
     )

@@ -73,7 +73,7 @@ class ReferenceVerbs:
         self._texts = texts
 
     async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
-        """Return the definition of a name, or of what is used at a place."""
+        """Return the definition of a name, or of what is used at a location."""
         answer = await self._questions.ask(request, _find_meanings)
         meanings = answer.value
         names = fit_entries(meanings.names[: request.limit], request.budget_tokens, _name_text)
@@ -81,7 +81,7 @@ class ReferenceVerbs:
         return g.DefinitionReply(
             **make_reply_fields(answer),
             complete=is_complete,
-            notes=() if is_complete else ("there are more: a place with a column names one",),
+            notes=() if is_complete else ("there are more: a location with a column names one",),
             path=meanings.path,
             names=names,
         )
@@ -110,8 +110,8 @@ class ReferenceVerbs:
         self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses]
     ) -> g.ReferencesReply:
         page = answer.value.page
-        places = [(item.position.path, item.position.line) for item in page.references]
-        texts = await self._read_lines(answer, places)
+        locations = [(item.position.path, item.position.line) for item in page.references]
+        texts = await self._read_lines(answer, locations)
         changed_paths = [path for path, lines in texts.items() if lines.changed]
         answer = answer.with_changes(changed_paths)
         entries = [_reference(item, texts[item.position.path]) for item in page.references]
@@ -152,8 +152,8 @@ class ReferenceVerbs:
         self, request: g.CallsRequest, answer: GraphAnswer[_Calls], offset: int
     ) -> g.CallsReply:
         tree = answer.value.tree
-        places = [(site.path, site.line) for node in tree.nodes for site in node.sites]
-        texts = await self._read_lines(answer, places)
+        locations = [(site.path, site.line) for node in tree.nodes for site in node.sites]
+        texts = await self._read_lines(answer, locations)
         answer = answer.with_changes([path for path, lines in texts.items() if lines.changed])
         entries = [_call_entry(*row, texts) for row in enumerate(tree.nodes, offset)]
         fitting = fit_entries(entries, request.budget_tokens, _call_text)
@@ -172,10 +172,10 @@ class ReferenceVerbs:
     async def _read_lines(
         self,
         answer: GraphAnswer[_Uses] | GraphAnswer[_Calls],
-        places: Iterable[tuple[str, int]],
+        locations: Iterable[tuple[str, int]],
     ) -> dict[str, FileLines]:
         lines = dict[str, set[int]]()
-        for path, line in places:
+        for path, line in locations:
             lines.setdefault(path, set()).add(line)
         record = answer.index.record
         return await self._texts.read(record, answer.overlay, lines, answer.generation)

@@ -40,8 +40,8 @@ class UseResolver(Protocol):
         """Yield the members of subclasses that override a member."""
 
 
-class UsePlace(NamedTuple):
-    """The place of a use, from 1."""
+class UseLocation(NamedTuple):
+    """The location of a use, from 1."""
 
     line: int
     column: int
@@ -52,8 +52,8 @@ class Affected:
     """A definition, or the code of a file outside of all definitions, that uses what changes.
 
     `confidence` is the weakest on the best way there. `via_name`, qualified or a path, is used or
-    overridden at `use_place`; it is itself what changes, or affected at one less in `distance`. With `is_broken` it
-    is gone.
+    overridden at `use_location`; it is itself what changes, or affected at one less in `distance`.
+    With `is_broken` it is gone.
     """
 
     key: DefinitionKey
@@ -63,14 +63,14 @@ class Affected:
     confidence: Confidence
     reason: str  # of the resolution of the use
     via_name: str
-    use_place: UsePlace
+    use_location: UseLocation
     is_test: bool
     is_broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """All that a change affects, by distance, confidence and place.
+    """All that a change affects, by distance, confidence and location.
 
     `complete` is False if a limit or the time ended the search.
     """
@@ -242,7 +242,7 @@ class _ImpactSearch:
                     confidence=REASONS[OVERRIDES].confidence,
                     reason=OVERRIDES,
                     via_name=self.names[definition],
-                    use_place=UsePlace(symbol.start_line, 1),
+                    use_location=UseLocation(symbol.start_line, 1),
                     is_test=is_test(key.path),
                 )
                 if self._record(item):
@@ -304,7 +304,7 @@ def _affected_by(use: ResolvedUse, way: _Way) -> Affected:
         confidence=way.confidence,
         reason=use.resolution.reason,
         via_name=way.via_name,
-        use_place=UsePlace(use.use.line, use.use.column),
+        use_location=UseLocation(use.use.line, use.use.column),
         is_test=is_test(use.file.path),
         is_broken=way.is_broken,
     )

@@ -1,4 +1,4 @@
-"""Definitions of a name, or of the names that are used at a place; re-exports are followed."""
+"""Definitions of a name, or of the names that are used at a location; re-exports are followed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from cocosearchd.graph.code_files import (
     CodeFiles,
     DefinitionKey,
 )
-from cocosearchd.graph.questions.file_places import imports_at, starting_symbol, uses_at
+from cocosearchd.graph.questions.file_locations import imports_at, starting_symbol, uses_at
 from cocosearchd.graph.questions.named_definitions import find_named
 from cocosearchd.graph.questions.target import Target, require_target
 from cocosearchd.graph.questions.target_search import (
@@ -29,7 +29,7 @@ NAMED = "named"
 
 @dataclass(frozen=True, slots=True)
 class NameMeaning:
-    """A name and the definitions that it may mean, best first. Line and column 0: no place."""
+    """A name and the definitions that it may mean, best first. Line and column 0: no location."""
 
     name: str
     line: int
@@ -41,7 +41,7 @@ class NameMeaning:
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """The names of a target with their definitions. `path` is the file of a place, or ""."""
+    """The names of a target with their definitions. `path` is the file of a location, or ""."""
 
     path: str
     names: tuple[NameMeaning, ...]
@@ -52,7 +52,7 @@ def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> M
     """Find the definitions of a target. Raises `NotFound` and `InvalidInput`."""
     require_target(target)
     if target.is_location:
-        return _find_at_place(resolver, load_file(files, target), target)
+        return _find_at_location(resolver, load_file(files, target), target)
     path = find_file(files, target)
     if path is not None:
         keys: tuple[DefinitionKey, ...] = (DefinitionKey(path, WHOLE_FILE),)
@@ -68,7 +68,7 @@ def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> M
     )
 
 
-def _find_at_place(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:
+def _find_at_location(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:
     names = list(_names_at(resolver, file, target))
     if not names:
         raise nothing_at(file, target, "nothing is defined or used")

@@ -20,7 +20,7 @@ from cocosearchd.graph.code_files import (
     ResolvedImport,
     ResolvedUse,
 )
-from cocosearchd.graph.questions.file_places import enclosing_symbol
+from cocosearchd.graph.questions.file_locations import enclosing_symbol
 from cocosearchd.graph.questions.question_limits import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.patterns.path_roles import is_test
@@ -52,7 +52,7 @@ class ReferenceResolver(Protocol):
 
 
 class ReferencePosition(NamedTuple):
-    """The position of a reference in the list: code before tests, then by place."""
+    """The position of a reference in the list: code before tests, then by location."""
 
     is_in_test: bool
     path: str

@@ -1,4 +1,4 @@
-"""Targets of questions as people write them: a name, a place in a file, or a path. Pure."""
+"""Targets of questions as people write them: a name, a location in a file, or a path. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -64,7 +64,8 @@ def require_target(target: Target) -> None:
     """Check that there is a target. Raises `InvalidInput`."""
     if not target.text:
         raise InvalidInput(
-            "the target is empty", "give a name, as in Client.retry, or a place, as in src/a.py:12"
+            "the target is empty",
+            "give a name, as in Client.retry, or a location, as in src/a.py:12",
         )
 
 

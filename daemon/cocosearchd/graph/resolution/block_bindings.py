@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cocosearchd.languages.code_facts import Binding, FactGroups
 
 # Regions of a name: the first line of the innermost block that binds it, or these.
-ANYWHERE = 0  # no block binds the name, or the place is not known
+ANYWHERE = 0  # no block binds the name, or the location is not known
 OUTSIDE = -1  # outside of all blocks that bind the name
 # Blocks deeper than this in each other are generated.
 _MAX_NESTING = 1000

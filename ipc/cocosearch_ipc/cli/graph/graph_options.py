@@ -78,8 +78,8 @@ DEPTH_OPTION = SearchOption(
 )
 REFERENCE_OPTIONS = (KIND_OPTION, COUNT_OPTION)
 TARGET_HELP = (
-    "a name (retry, Client.retry), or a place (path:line or path:line:column); paths are relative "
-    "to the root or to the current directory"
+    "a name (retry, Client.retry), or a location (path:line or path:line:column); paths are "
+    "relative to the root or to the current directory"
 )
 
 

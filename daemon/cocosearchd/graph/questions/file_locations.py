@@ -1,4 +1,4 @@
-"""Places in a file: the definitions around a line, and the uses and imports on it. Pure."""
+"""Locations in a file: the definitions around a line, and the uses and imports on it. Pure."""
 
 from collections.abc import Sequence
 
