@@ -93,7 +93,7 @@ class ReferenceVerbs:
             min_confidence=request.min_confidence,
             limit=request.limit,
             counts_all=request.count_all,
-            after=_read_position(request.cursor),
+            after=_read_location(request.cursor),
         )
         answer = await self._questions.ask(request, partial(_find_uses, query))
         return await self._references_reply(request, answer)
@@ -110,18 +110,18 @@ class ReferenceVerbs:
         self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses]
     ) -> g.ReferencesReply:
         page = answer.value.page
-        locations = [(item.position.path, item.position.line) for item in page.references]
+        locations = [(item.location.path, item.location.line) for item in page.references]
         texts = await self._read_lines(answer, locations)
         changed_paths = [path for path, lines in texts.items() if lines.changed]
         answer = answer.with_changes(changed_paths)
-        entries = [_reference(item, texts[item.position.path]) for item in page.references]
+        entries = [_reference(item, texts[item.location.path]) for item in page.references]
         rows = list(zip(page.references, entries, strict=True))
         fitting = fit_entries(rows, request.budget_tokens, _reference_text)
         is_last = page.is_last and len(fitting) == len(rows)
         return g.ReferencesReply(
             **make_reply_fields(answer),
             complete=page.is_complete,
-            cursor=None if is_last else _write_position(fitting[-1][0].position),
+            cursor=None if is_last else _write_location(fitting[-1][0].location),
             notes=(*answer.value.notes, *(() if page.is_complete else (_PARTIAL,))),
             definitions=answer.value.definitions,
             files=tuple(_group_by_file(fitting, page.file_counts, texts)),
@@ -217,14 +217,14 @@ def _explain(reason: str) -> str:
 
 
 def _reference(item: reference_pages.FoundReference, lines: FileLines) -> g.Reference:
-    position = item.position
-    text = lines.lines.get(position.line, "")
-    column = position.column or _find_column(text, position.name)
+    location = item.location
+    text = lines.lines.get(location.line, "")
+    column = location.column or _find_column(text, location.name)
     return g.Reference(
-        line=position.line,
+        line=location.line,
         column=column,
         text=clip_around_column(text, column),
-        kind=position.kind,
+        kind=location.kind,
         confidence=item.confidence,
         reason=item.reason,
         explanation=_explain(item.reason),
@@ -244,7 +244,7 @@ def _group_by_file(
     counts: Mapping[str, int],
     texts: Mapping[str, FileLines],
 ) -> Iterable[g.ReferenceFile]:
-    for path, group in groupby(rows, key=lambda row: row[0].position.path):
+    for path, group in groupby(rows, key=lambda row: row[0].location.path):
         file_rows = list(group)
         yield g.ReferenceFile(
             path=path,
@@ -287,8 +287,8 @@ def _name_text(name: g.ResolvedName) -> str:
 
 
 def _reference_text(row: tuple[reference_pages.FoundReference, g.Reference]) -> str:
-    position, entry = row[0].position, row[1]
-    return f"{position.line}:{entry.column}: {entry.text}  [{entry.symbol_name}]\n"
+    location, entry = row[0].location, row[1]
+    return f"{location.line}:{entry.column}: {entry.text}  [{entry.symbol_name}]\n"
 
 
 def _call_text(entry: g.CallEntry) -> str:
@@ -305,13 +305,13 @@ def _check_kinds(kinds: Sequence[str]) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def _write_position(position: reference_pages.ReferencePosition) -> str:
-    return json.dumps(position)
+def _write_location(location: reference_pages.ReferenceLocation) -> str:
+    return json.dumps(location)
 
 
-def _read_position(cursor: str | None) -> reference_pages.ReferencePosition | None:
+def _read_location(cursor: str | None) -> reference_pages.ReferenceLocation | None:
     """Read a cursor of references. Raises `InvalidInput`."""
     if cursor is None:
         return None
     values = read_cursor(cursor, ((bool,), (str,), (int,), (int,), (str,), (str,)))
-    return reference_pages.ReferencePosition(*values)
+    return reference_pages.ReferenceLocation(*values)

@@ -51,8 +51,8 @@ class ReferenceResolver(Protocol):
         """Return the paths of the indexed files that an import means."""
 
 
-class ReferencePosition(NamedTuple):
-    """The position of a reference in the list: code before tests, then by location."""
+class ReferenceLocation(NamedTuple):
+    """The location of a reference, in the order of the list: code before tests."""
 
     is_in_test: bool
     path: str
@@ -66,7 +66,7 @@ class ReferencePosition(NamedTuple):
 class FoundReference:
     """A use of a definition, and the innermost definition around it."""
 
-    position: ReferencePosition
+    location: ReferenceLocation
     language: str
     confidence: Confidence
     reason: str
@@ -82,7 +82,7 @@ class ReferenceQuery:
     min_confidence: Confidence = "possible"
     limit: int = 100
     counts_all: bool = False  # read all files, also those behind the page
-    after: ReferencePosition | None = None
+    after: ReferenceLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def find_references(
     file_counts = Counter[str]()
     for reference in timed.limit(search.run(keys)):
         counts[reference.confidence] += 1
-        file_counts[reference.position.path] += 1
+        file_counts[reference.location.path] += 1
     return ReferencePage(
         references=tuple(search.page[: query.limit]),
         counts=counts,
@@ -198,17 +198,17 @@ class _PageSearch:
 
     def _in_file(self, firsts: Sequence[DefinitionKey], file: CodeFile) -> Iterator[FoundReference]:
         """Yield the references in a file, in order; those of several definitions once."""
-        references = dict[ReferencePosition, FoundReference]()
+        references = dict[ReferenceLocation, FoundReference]()
         for key in firsts:
             for reference in self._of_definition(key, file):
                 if self._passes(reference):
-                    references.setdefault(reference.position, reference)
+                    references.setdefault(reference.location, reference)
         after = self._query.after
-        for position in sorted(references):
-            is_behind = after is None or position > after
+        for location in sorted(references):
+            is_behind = after is None or location > after
             if is_behind and len(self.page) <= self._query.limit:
-                self.page.append(references[position])
-            yield references[position]
+                self.page.append(references[location])
+            yield references[location]
 
     def _of_definition(self, key: DefinitionKey, file: CodeFile) -> Iterator[FoundReference]:
         kinds = self._query.kinds
@@ -252,7 +252,7 @@ def _make_test(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
     weakest = WEAKNESS[query.min_confidence]
 
     def passes(reference: FoundReference) -> bool:
-        if query.kinds and reference.position.kind not in query.kinds:
+        if query.kinds and reference.location.kind not in query.kinds:
             return False
         return WEAKNESS[reference.confidence] <= weakest
 
@@ -262,7 +262,7 @@ def _make_test(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
 def _use_reference(match: ResolvedUse) -> FoundReference:
     file, use = match.file, match.use
     return FoundReference(
-        ReferencePosition(is_test(file.path), file.path, use.line, use.column, use.kind, use.name),
+        ReferenceLocation(is_test(file.path), file.path, use.line, use.column, use.kind, use.name),
         file.language,
         match.resolution.confidence,
         match.resolution.reason,
@@ -281,7 +281,7 @@ def _make_import_reference(
     name = item.name if item.name not in ("", "*") else item.module
     enclosing = enclosing_symbol(file, item.line)
     return FoundReference(
-        ReferencePosition(is_test(file.path), file.path, item.line, 0, IMPORT, name),
+        ReferenceLocation(is_test(file.path), file.path, item.line, 0, IMPORT, name),
         file.language,
         confidence,
         reason,
