@@ -137,8 +137,9 @@ def _symbol_table(parsed: Parsed) -> bytes:
 
 
 def _inputs(parsed: Parsed) -> str:
-    """Digest the inputs of a chunker; `symbols` has a version of its own."""
-    return digest(parsed.data, parsed.symbols)
+    """Digest the inputs of a chunker; `symbols` and each dialect have versions of their own."""
+    versions = [d.version for d in blocks.DIALECTS if d.name == parsed.language]
+    return digest(parsed.data, parsed.symbols, *versions)
 
 
 def chunks() -> dict[str, Part]:

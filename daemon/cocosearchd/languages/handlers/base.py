@@ -54,5 +54,12 @@ class Dialect(Handler, Protocol):
     def base_languages(self) -> tuple[str, ...]:
         """The languages of which it is a dialect; the first one's grammar parses it."""
 
+    @property
+    def version(self) -> int:
+        """The number of its rules: raise it if it matches other files or reads other blocks.
+
+        Files of its languages are then read again.
+        """
+
     def matches(self, path: str, head: str) -> bool:
         """Return True if a file is of this dialect, by its path and first kilobytes."""
