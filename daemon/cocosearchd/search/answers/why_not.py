@@ -106,13 +106,13 @@ async def _explain_missing(disk: VerifiedFiles, record: IndexRecord, path: str) 
     return {"status": "not_indexed", "reason": reason, "on_disk": on_disk}
 
 
-def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> dict[str, Any]:
-    entry = scored[position - 1]
+def _explain_rank(plan: Plan, scored: list[ScoredCandidate], number: int) -> dict[str, Any]:
+    entry = scored[number - 1]
     # With one result for each file, the limit counts files.
     ahead = (
-        {entry.candidate.path for entry in scored[: position - 1]}
+        {entry.candidate.path for entry in scored[: number - 1]}
         if not plan.all_chunks
-        else range(position - 1)
+        else range(number - 1)
     )
     rank = len(ahead) + 1
     details = {"rank": rank, "best_chunk": describe_candidate(plan, entry)}

@@ -1,6 +1,7 @@
-"""The table of search options: one row a flag of `query`, with all that follows from it.
+"""The table of search options: one row a flag of `query` that sets a parameter of `search`.
 
-Flags and their help, parameters of `search`, inline filters and completion come from the rows.
+Its other flags are in `cli.parser`. Flags and their help, parameters of `search`, inline filters and
+completion come from the rows.
 """
 
 import argparse
