@@ -33,10 +33,9 @@ from psycopg import sql
 
 from benchmarks.checkout import parts
 from benchmarks.measure import machine
-from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.config.settings import DatabaseSettings, IndexingSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
-    ChunkLimits,
     chunk_keywords,
     chunk_ranges,
     describe_chunks,
@@ -44,6 +43,7 @@ from cocosearchd.indexing.pipeline.chunker import (
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.file_manifest import build_file_manifest, pack_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.references import fact_table
@@ -299,7 +299,7 @@ def make_file_text(
     stages: Stages, embedder: BuiltinEmbedder, source: SourceFile, language: str
 ) -> FileText:
     """Parse, cut, describe, pack and embed a file, as a worker process does."""
-    path, data, limits = source.path, source.data, ChunkLimits()
+    path, data, limits = source.path, source.data, chunker_limits(IndexingSettings())
     parsed = stages.run("parse", lambda: parse(path, data, (), language))
     ranges = stages.run("cut", lambda: chunk_ranges(parsed, limits))
     chunks = stages.run("describe", lambda: describe_chunks(parsed, ranges))

@@ -14,15 +14,17 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pipeline.chunker import HARD_CAP, ChunkLimits, chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages import detect
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.model import Chunk
 
 LIMIT = 1 << 20
-DEFINITIONS, RECURSIVE = ChunkLimits(), ChunkLimits("recursive", 1000, 300)
+DEFINITIONS, RECURSIVE = chunker_limits(IndexingSettings()), ChunkLimits("recursive", 1000, 300)
 
 
 @dataclass

@@ -23,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import machine, spread
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.indexing.pipeline.chunker import chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
@@ -88,7 +90,8 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
                 continue
             name = str(path.relative_to(root))
             chunks = tuple(
-                chunk_text(chunk, name) for chunk in chunk_file(parse(name, data), ChunkLimits())
+                chunk_text(chunk, name)
+                for chunk in chunk_file(parse(name, data), chunker_limits(IndexingSettings()))
             )
             if chunks:
                 chunk_count += len(chunks)

@@ -24,7 +24,8 @@ import numpy as np
 from benchmarks.measure import cpu_seconds, machine
 from benchmarks.spine import everything, idling, restarting, say
 from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, WatchingSettings
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
+from cocosearchd.indexing.pipeline.chunker import chunk_file, chunk_keywords
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord, hash_content
 from cocosearchd.store import index_records
@@ -163,7 +164,7 @@ async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
 def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Generator) -> FileWrite:
     data, name, status = path.read_bytes(), path.relative_to(root).as_posix(), path.lstat()
     parsed = parse(name, data)
-    chunks = chunk_file(parsed, ChunkLimits())
+    chunks = chunk_file(parsed, chunker_limits(IndexingSettings()))
     vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     stored_print = Fingerprint(

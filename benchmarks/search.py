@@ -31,10 +31,11 @@ from numpy.typing import NDArray
 from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.quality.issue_outcomes import read_cases
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
-from cocosearchd.config.settings import SearchSettings
+from cocosearchd.config.settings import IndexingSettings, SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
+from cocosearchd.indexing.pipeline.chunker import chunk_file, chunk_keywords
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexRecord, hash_content
@@ -307,7 +308,7 @@ async def with_writer(bench: Bench) -> None:
             path.write_bytes(data)
             name = str(path.relative_to(root))
             parsed = await asyncio.to_thread(parse, name, data)
-            pieces = await asyncio.to_thread(chunk_file, parsed, ChunkLimits())
+            pieces = await asyncio.to_thread(chunk_file, parsed, chunker_limits(IndexingSettings()))
             vectors = await bench.embedder.embed_documents([piece.text for piece in pieces])
             write = FileWrite(
                 name,

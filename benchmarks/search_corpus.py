@@ -17,17 +17,17 @@ from pathlib import Path
 
 import numpy as np
 
-from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.config.settings import DatabaseSettings, IndexingSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
-    ChunkLimits,
     chunk_file,
     chunk_keywords,
     chunker_id,
 )
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
@@ -99,7 +99,7 @@ async def corpus(db: Database, home: Home, name: str, chunks: int, seed: int = 1
         return records[name]
     embedder = BuiltinEmbedder()
     identity = IndexIdentity(
-        embedder.fingerprint.pairs(), chunker_id(ChunkLimits()), HEADER_VERSION
+        embedder.fingerprint.pairs(), chunker_id(chunker_limits(IndexingSettings())), HEADER_VERSION
     )
     root = home.root / name
     root.mkdir()
@@ -135,7 +135,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
         if not language or content_skip_reason(data, 1 << 20):
             continue
         parsed = parse(path.name, data)
-        pieces = chunk_file(parsed, ChunkLimits())
+        pieces = chunk_file(parsed, chunker_limits(IndexingSettings()))
         vectors = await embedder.embed_documents(
             [f"{chunk.header}\n{chunk.text}" for chunk in pieces]
         )

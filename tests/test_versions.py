@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
-from cocosearchd.languages import scopes
+from cocosearchd.languages import definition_ranges
 from cocosearchd.search.lexical.analysis import documents
 from cocosearchd.store.chunks import rows
 from tests.test_architecture import MODULES
@@ -23,7 +23,7 @@ RAISED = {
         lambda filename: f"{filename}: none",
     ),
     "indexing.pipeline.chunker.HEADER_VERSION": (chunker, "HEADER_NAMES", 1),
-    "indexing.row_shape.SYMBOLS_VERSION": (scopes, "pack", lambda symbols: b"other"),
+    "indexing.row_shape.SYMBOLS_VERSION": (definition_ranges, "pack", lambda symbols: b"other"),
     "store.chunks.manifest.ROW_VERSION": (chunker, "split_text", str.upper),
     "search.lexical.segments.segment_files.FORMAT": (documents, "PATH_WEIGHT", 7),
 }

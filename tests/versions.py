@@ -15,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing import row_shape
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
-from cocosearchd.languages import blocks, language_table, scopes, symbol_table
+from cocosearchd.indexing.row_shape import chunker_limits
+from cocosearchd.languages import blocks, definition_ranges, language_table, symbol_table
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import query_texts
 from cocosearchd.model import Chunk, ParseReport, Symbol
@@ -119,7 +121,10 @@ def symbols() -> dict[str, Part]:
         path: Part(
             digest(parsed.data, *query_texts(blocks.base_language(parsed.language))),
             digest(
-                parsed.symbols, scopes.pack(parsed.symbols), _symbol_table(parsed), parsed.facts
+                parsed.symbols,
+                definition_ranges.pack(parsed.symbols),
+                _symbol_table(parsed),
+                parsed.facts,
             ),
         )
         for path, parsed in golden_files()
@@ -132,8 +137,9 @@ def _symbol_table(parsed: Parsed) -> bytes:
 
 
 def _inputs(parsed: Parsed) -> str:
-    """Digest the inputs of a chunker; `symbols` has a version of its own."""
-    return digest(parsed.data, parsed.symbols)
+    """Digest the inputs of a chunker; `symbols` and each dialect have versions of their own."""
+    versions = [d.version for d in blocks.DIALECTS if d.name == parsed.language]
+    return digest(parsed.data, parsed.symbols, *versions)
 
 
 def chunks() -> dict[str, Part]:
@@ -146,7 +152,7 @@ def chunks() -> dict[str, Part]:
 
 def _chunks_without_header(parsed: Parsed) -> Iterator[Chunk]:
     for size in CHUNK_SIZES:
-        for chunk in chunker.chunk_file(parsed, chunker.ChunkLimits(chunk_size=size)):
+        for chunk in chunker.chunk_file(parsed, chunker_limits(IndexingSettings(chunk_size=size))):
             yield replace(chunk, header="", text="")
 
 

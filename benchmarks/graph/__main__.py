@@ -13,7 +13,7 @@ from benchmarks.graph.compare import Scores, compare
 from benchmarks.graph.parsed_files import parse_texts, read_texts
 from benchmarks.graph.projects import PROJECTS
 from benchmarks.graph.truth import read_truth
-from cocosearchd.graph.resolution.reasons import CONFIDENCES
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES
 from cocosearchd.graph.scip.scip_reader import read_documents
 
 LANGUAGES = frozenset({"python", "javascript", "typescript", "json"})

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from benchmarks.graph.parsed_files import ParsedFiles
 from benchmarks.graph.truth import DefinedName, SourcePosition, Truth
-from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, Confidence, Resolution
+from cocosearch_ipc.graph_vocabulary import Confidence
+from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, Resolution
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages.code_facts import Use
 

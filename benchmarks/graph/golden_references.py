@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.graph.parsed_files import ParsedFiles
-from cocosearchd.graph.code_files import CodeFile, Confidence, DefinitionKey
+from cocosearch_ipc.graph_vocabulary import Confidence
+from cocosearchd.graph.code_files import CodeFile, DefinitionKey
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages.parse import parse
 

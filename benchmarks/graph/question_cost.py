@@ -76,7 +76,7 @@ class PackedFiles:
 def ask_references(files: CodeFiles, resolver: Resolver, keys: Sequence[DefinitionKey]) -> Any:
     """Return the places of a page, the counts, and the number of files that were not read."""
     page = find_references(files, resolver, keys, ReferenceQuery(), lambda: False)
-    places = [[*item.position, item.confidence, item.reason] for item in page.references]
+    places = [[*item.location, item.confidence, item.reason] for item in page.references]
     return [places, dict(page.counts), page.unread_files]
 
 

@@ -15,7 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.indexing.pipeline.chunker import chunk_file
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk
 
@@ -52,7 +54,11 @@ def files(texts: Sequence[str]) -> Iterator[tuple[str, str, tuple[Chunk, ...]]]:
     """(path, language, chunks) of each, as the daemon would cut it."""
     for number, text in enumerate(texts):
         path = path_of(number)
-        yield path, "python", chunk_file(parse(path, text.encode()), ChunkLimits())
+        yield (
+            path,
+            "python",
+            chunk_file(parse(path, text.encode()), chunker_limits(IndexingSettings())),
+        )
 
 
 def path_of(number: int) -> str:

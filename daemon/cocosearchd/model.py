@@ -72,7 +72,7 @@ class PackedCode:
     Each is packed by the module of `languages` that its comment names.
     """
 
-    scopes: bytes | None = None  # `scopes`
+    scopes: bytes | None = None  # `definition_ranges`
     symbols: bytes | None = None  # `symbol_table`
     facts: bytes | None = None  # `fact_table`
     name_hashes: bytes | None = None  # `name_hashes`

@@ -4,8 +4,9 @@ The rule of `protocol` holds: a new field always has a default. Standard library
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearch_ipc.protocol import AsOf
 
 Confidence = Literal["certain", "likely", "possible"]
@@ -115,8 +116,8 @@ class ReferenceFile:
 class DefinitionRequest(GraphRequest):
     """Find the definition of a name, or of the name at a place; re-exports are followed.
 
-    `target`, a name or a place, and the other parameters are those of all questions about the code
-    graph. For a line without a column, every name that is used on it is resolved.
+    `target`, a name or a location, and the other parameters are those of all questions about the
+    code graph. For a line without a column, every name that is used on it is resolved.
     """
 
     target: str
@@ -151,9 +152,9 @@ class DefinitionReply(GraphReply):
 class ReferencesRequest(GraphRequest):
     """Find all uses of a definition, or the files that import a file.
 
-    `target`, a name, a place or a path, and the other parameters are those of all questions about
-    the code graph. `kinds` are some of call, type, inherit, name and import; none of them means
-    all. With `count_all`, all files are read, also those behind a full page.
+    `target`, a name, a location or a path, and the other parameters are those of all questions
+    about the code graph. `kinds` are some of call, type, inherit, name and import; none of them
+    means all. With `count_all`, all files are read, also those behind a full page.
     """
 
     target: str
@@ -182,8 +183,8 @@ class ReferencesReply(GraphReply):
 class CallsRequest(GraphRequest):
     """Find the callers of a function, or what it calls, to a depth of at most 1,000.
 
-    `target`, a name or a place, and the other parameters are those of all questions about the code
-    graph.
+    `target`, a name or a location, and the other parameters are those of all questions about the
+    code graph.
     """
 
     target: str

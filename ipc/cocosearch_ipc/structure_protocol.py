@@ -6,9 +6,9 @@ The rule of `protocol` holds: a new field always has a default. Standard library
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from cocosearch_ipc.graph_protocol import Confidence, GraphReply, GraphRequest, GraphSymbol
+from cocosearch_ipc.graph_protocol import GraphReply, GraphRequest, GraphSymbol
+from cocosearch_ipc.graph_vocabulary import Confidence, Direction
 
-Direction = Literal["both", "imports", "importers"]
 ChangeKind = Literal["added", "modified", "deleted", "untracked"]
 
 IMPACT_DEPTH = 3

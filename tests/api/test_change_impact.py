@@ -10,7 +10,7 @@ from cocosearch_ipc.render.graph import structure_text
 from cocosearch_ipc.rpc import shapes
 from cocosearchd.api.verbs import change_impact
 from cocosearchd.graph.code_files import DefinitionKey
-from cocosearchd.graph.questions.impact import Affected, Impact, UsePlace
+from cocosearchd.graph.questions.impact import Affected, Impact, UseLocation
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol
 
@@ -37,7 +37,7 @@ def make_affected(number: int, *, is_test: bool) -> Affected:
         confidence="possible",
         reason="name_only",
         via_name=f"Client{number}.retry",
-        use_place=UsePlace(number + 1, 8),
+        use_location=UseLocation(number + 1, 8),
         is_test=is_test,
     )
 

@@ -1,16 +1,23 @@
 """Conversion of the daemon's values to replies."""
 
+from typing import get_args
+
 import pytest
 
+from cocosearch_ipc.protocol import IndexState
 from cocosearchd.api import replies
 from cocosearchd.filters.filter_values import language_names
 from cocosearchd.freshness import Freshness
 from cocosearchd.model import Clock, IndexRecord
 from cocosearchd.store.index_records import Counts, IndexStatistics
-from cocosearchd.watching.root_status import RootStatus
+from cocosearchd.watching.root_status import RootState, RootStatus
 from tests.store.support import IDENTITY
 
 RECORD = IndexRecord(1, "code", "code", b"/code", (), 8, IDENTITY, 3)
+
+
+def test_the_states_of_an_index_are_those_of_a_root_and_one_more() -> None:
+    assert set(get_args(IndexState)) == {*get_args(RootState), "refused"}
 
 
 @pytest.mark.parametrize(

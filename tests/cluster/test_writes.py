@@ -7,8 +7,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.model import Fingerprint, IndexRecord
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import delete_file, refresh_fingerprints, replace_file
-from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.publications import publish, read_moment
 from cocosearchd.store.precise_use_rows import PreciseUseRow, replace_precise_uses

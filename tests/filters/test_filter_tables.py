@@ -2,16 +2,25 @@
 
 import argparse
 from dataclasses import fields
+from typing import get_args
 
 import pytest
 
 from cocosearch_ipc.cli.questions.grep_options import MAX_PAGE, OPTION_GROUPS
-from cocosearch_ipc.cli.questions.search_options import SEARCH_OPTIONS, parameters
+from cocosearch_ipc.cli.questions.search_options import (
+    PROFILES,
+    RERANKERS,
+    SEARCH_OPTIONS,
+    SYMBOL_KINDS,
+    parameters,
+)
 from cocosearch_ipc.protocol import SearchRequest
 from cocosearch_ipc.rpc import shapes
 from cocosearch_ipc.workspace_protocol import GREP_MAX_LIMIT, GrepRequest
+from cocosearchd.config.settings import Profile, RerankerName
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILE_FIELDS, FILTER_FIELDS, Filter, make_filter
+from cocosearchd.filters.filter_values import SYMBOL_TYPES
 from cocosearchd.filters.inline_filters import FIELDS_BY_KEY
 
 REQUEST_FIELDS = {field.name for field in fields(SearchRequest)}
@@ -43,6 +52,12 @@ def test_filters_by_path_may_hold_any_bytes() -> None:
 
 def test_the_command_line_asks_grep_for_full_pages() -> None:
     assert MAX_PAGE == GREP_MAX_LIMIT
+
+
+def test_front_ends_repeat_the_words_of_the_daemon() -> None:
+    assert tuple(sorted(SYMBOL_TYPES)) == SYMBOL_KINDS
+    assert get_args(RerankerName) == RERANKERS
+    assert get_args(Profile) == PROFILES
 
 
 def test_front_ends_offer_the_inline_keys_that_the_daemon_reads() -> None:

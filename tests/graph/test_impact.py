@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.graph.code_files import (
     WHOLE_FILE,
-    Confidence,
     DefinitionKey,
     Resolution,
     ResolvedUse,

@@ -1,4 +1,4 @@
-"""Definitions of names and of what is used at a place."""
+"""Definitions of names and of what is used at a location."""
 
 from dataclasses import replace
 

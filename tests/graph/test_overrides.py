@@ -133,7 +133,7 @@ def test_members_that_override_a_changed_one_are_affected(files: ParsedFiles) ->
     key = key_of(files, "base.py", "Job.work")
     impact = find_impact(files, Resolver(files), [key], bounds)
     affected = {
-        item.symbol.qualified_name: (item.distance, item.reason, item.use_place.line)
+        item.symbol.qualified_name: (item.distance, item.reason, item.use_location.line)
         for item in impact.affected
         if item.symbol is not None
     }
@@ -144,7 +144,7 @@ def test_members_that_override_a_changed_one_are_affected(files: ParsedFiles) ->
     quiet = parse_texts({"base.py": BASE, "quiet.py": text}, {"python"})
     impact = find_impact(quiet, Resolver(quiet), [key], bounds)
     overriders = [
-        (item.key.path, item.use_place.line, item.via_name, item.confidence)
+        (item.key.path, item.use_location.line, item.via_name, item.confidence)
         for item in impact.affected
         if item.reason == "overrides"
     ]

@@ -73,7 +73,7 @@ def uses(name: str, query: ReferenceQuery = ALL, files: CodeFiles = FILES) -> Re
 
 def rows(page: ReferencePage) -> list[tuple[str, int, int, str]]:
     return [
-        (item.position.path, item.position.line, item.position.column, item.position.kind)
+        (item.location.path, item.location.line, item.location.column, item.location.kind)
         for item in page.references
     ]
 
@@ -103,7 +103,7 @@ def test_a_use_names_the_definition_around_it() -> None:
 )
 def test_kinds_are_chosen(kinds: set[str], lines: list[int]) -> None:
     page = uses("Base", ReferenceQuery(kinds=frozenset(kinds)))
-    assert [item.position.line for item in page.references] == lines
+    assert [item.location.line for item in page.references] == lines
     assert sum(page.counts.values()) == len(lines)
 
 
@@ -137,7 +137,7 @@ def test_pages_are_the_whole_list_in_order() -> None:
         listed += page.references
         if page.is_last:
             break
-        after = page.references[-1].position
+        after = page.references[-1].location
     assert tuple(listed) == everything.references
 
 
@@ -176,8 +176,8 @@ def test_a_hundred_thousand_uses_are_counted_and_paged() -> None:
     assert page.unread_files == 0
     assert len(page.references) == 10
     assert not page.is_last
-    following = uses("hot", ReferenceQuery(limit=10, after=page.references[-1].position), files)
-    assert following.references[0].position > page.references[-1].position
+    following = uses("hot", ReferenceQuery(limit=10, after=page.references[-1].location), files)
+    assert following.references[0].location > page.references[-1].location
 
 
 def test_a_full_page_reads_some_more_files_and_says_how_many_are_left() -> None:
@@ -205,7 +205,7 @@ def test_pages_over_many_files_are_all_uses_once() -> None:
     page = uses("hot", ReferenceQuery(limit=50), files)
     listed += page.references
     while not page.is_last:
-        after = page.references[-1].position
+        after = page.references[-1].location
         page = uses("hot", ReferenceQuery(limit=50, after=after), files)
         listed += page.references
     assert tuple(listed) == uses("hot", ReferenceQuery(limit=1000), files).references
@@ -294,7 +294,7 @@ def test_references_are_what_all_uses_resolve_to() -> None:
         page = find_references(files, backward, [key], query, lambda: False)
         assert places <= {row[:3] for row in rows(page)}, key
         listed = {
-            (item.position.path, item.position.line, item.position.column)
+            (item.location.path, item.location.line, item.location.column)
             for item in page.references
             if item.reason != "through_base"  # it resolves to the base class
         }

@@ -130,7 +130,7 @@ def test_a_file_without_uses_of_a_definition_is_not_read_again() -> None:
     answers(parsed, cache, A_RUN)
     files = LoadedPaths(parsed)
     page = find_references(files, Resolver(files, cache), [A_RUN], ReferenceQuery(), lambda: False)
-    assert [item.position.path for item in page.references] == ["a.py", "c.py", "c.py"]
+    assert [item.location.path for item in page.references] == ["a.py", "c.py", "c.py"]
     assert page.unread_files == 0
     assert files.loaded == {"a.py", "c.py"}
 

@@ -13,12 +13,13 @@ import psutil
 import pytest
 from anyio.lowlevel import checkpoint
 
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.parse_result import parse_file
 from cocosearchd.indexing.pool import boxed_parser
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine, is_quarantined
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages import language_table
 from cocosearchd.languages.syntax import MAX_OPEN_ANGLES, PARSE_CPU_S, opens_too_many_angles
 from cocosearchd.sandbox.code_digest import installed_code_digest
@@ -48,7 +49,10 @@ async def boxed() -> AsyncIterator[BoxedParser]:
     )
     try:
         yield BoxedParser(
-            pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(ChunkLimits(), (), ())
+            pool,
+            Quarantine(None),
+            asyncio.Semaphore(1),
+            ParseRequest(chunker_limits(IndexingSettings()), (), ()),
         )
     finally:
         await pool.aclose()
@@ -145,7 +149,9 @@ def test_angle_brackets_without_end_are_not_parsed(extension: str) -> None:
     language = {"cs": "csharp", "ts": "typescript", "tsx": "typescript"}.get(extension, extension)
     for unit in ("a<", "List<", "Map<A,", "a < "):
         data = "\n".join(unit * (80 // len(unit)) for _ in range(1260)).encode()
-        parsed_file, lasting = parse_file(f"a.{extension}", language, data, ChunkLimits(), ())
+        parsed_file, lasting = parse_file(
+            f"a.{extension}", language, data, chunker_limits(IndexingSettings()), ()
+        )
         assert "angle brackets" in parsed_file.report.error_message
         assert not lasting
         assert len(parsed_file.ranges) > 50

@@ -40,7 +40,7 @@ from cocosearch_ipc.workspace_protocol import (
     ListFilesRequest,
 )
 from tests.daemon import Daemon
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 from tests.mcp_messages import STRUCTURED
 
 pytestmark = pytest.mark.timeout(120)
@@ -390,7 +390,7 @@ CONTENT_TOOLS = {
 
 
 async def test_no_tool_lets_content_out_of_its_block() -> None:
-    server = McpServer(HostileEngine(), RootPolicy(("/srv",), "/nowhere"))
+    server = McpServer(HostileEngine(), RootPolicy(("/srv",), "/nowhere"), SERVER.answer_tokens)
     async with Client(server.fastmcp) as client:
         assert {
             tool.name for tool in await client.list_tools()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.file_manifest import (
     build_file_manifest,
     pack_manifest,
@@ -35,6 +35,7 @@ from cocosearchd.indexing.pool.bulk_messages import (
     unpack_task_results,
 )
 from cocosearchd.indexing.pool.parse_task import pack_response, unpack_response
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import NO_CODE
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
@@ -169,7 +170,9 @@ def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
 
 def answers() -> dict[str, bytes]:
     """Return for each decoder an answer as a worker sends it."""
-    parsed_file, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
+    parsed_file, lasting = parse_file(
+        "a.py", "python", CODE, chunker_limits(IndexingSettings()), ()
+    )
     packed_manifest = pack_manifest(
         build_file_manifest(
             parsed_file.chunks("a.py", "python", CODE), "python", parsed_file.report, NO_CODE, None

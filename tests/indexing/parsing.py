@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.indexing.indexer.known_contents import Preparation, look_up_contents
 from cocosearchd.indexing.indexer.row_maker import (
@@ -26,6 +27,7 @@ from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import IndexIdentity
 from cocosearchd.runtime.disk_cache import DiskCache
@@ -35,7 +37,7 @@ NO_QUARANTINE = Quarantine(None)
 RULES = RowRules(
     1,
     IndexIdentity((), "", 0),
-    ChunkLimits(chunk_size=300),
+    chunker_limits(IndexingSettings(chunk_size=300)),
     (),
     (),
     SkipRules(1 << 20, index_secrets=False, any_type=True),

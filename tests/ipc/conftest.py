@@ -21,7 +21,7 @@ from cocosearch_ipc.http.serve import serve
 from cocosearch_ipc.http.sockets import BoundSockets, bind
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.trust.credentials import TokenFile
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 
 # The SDK's SSE transports, of client and server, leave memory streams to the garbage collector.
 SDK_LEAVES_STREAMS = [
@@ -104,6 +104,8 @@ def start(
         engine,
         token,
         roots=RootPolicy(("/srv",), "/home/nobody"),
+        max_body_bytes=SERVER.max_body_bytes,
+        answer_tokens=SERVER.answer_tokens,
         version=version,
         hosts=hosts,
         mcp_mark=state / "mcp.used",

@@ -17,7 +17,9 @@ from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc import workspace_protocol as w
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.request_id import REQUEST_ID
+from cocosearchd.config.settings import ServerSettings
 
+SERVER = ServerSettings()  # the defaults
 AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
 RESULT = p.SearchResult(
     index="demo",

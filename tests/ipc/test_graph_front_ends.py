@@ -5,21 +5,23 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from fastmcp import Client
 
 from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.cli.graph import graph_options
+from cocosearch_ipc.graph_vocabulary import REFERENCE_KINDS
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import reference_answers
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
-from cocosearchd.graph.resolution import reasons
+from cocosearchd.graph.questions import reference_pages
+from cocosearchd.languages.code_facts import UseKind
 from tests.ipc.conftest import Served
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 
 CTL = [
     sys.executable,
@@ -41,9 +43,9 @@ def ctl(served: Served, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_confidences_are_the_same_everywhere() -> None:
-    """The command line repeats them, since it does not import the protocol."""
-    assert graph_options.CONFIDENCES == g.CONFIDENCES == reasons.CONFIDENCES
+def test_kinds_of_uses_are_those_of_parsed_files_and_imports() -> None:
+    """The daemon's `languages` imports no front end, so it has its own list."""
+    assert {*get_args(UseKind), reference_pages.IMPORT} == set(REFERENCE_KINDS)
 
 
 def test_options_become_parameters(served: Served) -> None:
@@ -185,13 +187,15 @@ def test_the_repl_asks_the_graph_of_its_index(served: Served) -> None:
     )
     assert "3 uses of Client.retry" in done.stdout
     assert "2 callers of Client.retry" in done.stdout
-    assert "give a name or a place, for example /definition Client.retry" in done.stderr
+    assert "give a name or a location, for example /definition Client.retry" in done.stderr
     assert "the code graph is of one index" in done.stderr
     assert served.engine.requests[:1] == [g.ReferencesRequest("retry", "demo", cwd="/srv")]
 
 
 async def ask(engine: FixedEngine, **arguments: object) -> str:
-    async with Client(McpServer(engine, RootPolicy((), "/nowhere")).fastmcp) as client:
+    async with Client(
+        McpServer(engine, RootPolicy((), "/nowhere"), SERVER.answer_tokens).fastmcp
+    ) as client:
         answer = await client.call_tool(
             "find_references", {"index_name": "demo", **arguments}, raise_on_error=False
         )

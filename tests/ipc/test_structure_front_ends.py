@@ -14,7 +14,7 @@ from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
 from tests.ipc.conftest import Served
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 from tests.ipc.test_graph_front_ends import CTL, ctl
 
 
@@ -101,7 +101,9 @@ def test_a_session_asks_as_the_command_line_does(served: Served) -> None:
         s.MapRequest(cwd="/srv"),
     ]
     assert "affects 3 definitions" in done.stdout
-    assert "give a name or a place, for example /impact Client.retry" in done.stdout + done.stderr
+    assert (
+        "give a name or a location, for example /impact Client.retry" in done.stdout + done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,9 @@ async def test_tools_answer_in_a_marked_block(
     tool: str, arguments: dict[str, Any], request_type: type, text: str
 ) -> None:
     engine = FixedEngine()
-    async with Client(McpServer(engine, RootPolicy((), "/nowhere")).fastmcp) as mcp_client:
+    async with Client(
+        McpServer(engine, RootPolicy((), "/nowhere"), SERVER.answer_tokens).fastmcp
+    ) as mcp_client:
         result = await mcp_client.call_tool(tool, {**arguments, "index_name": "demo"})
     answer = result.content[0].text
     assert answer.startswith(CONTENT_NOTICE)
@@ -130,7 +134,7 @@ async def test_tools_answer_in_a_marked_block(
 
 
 async def test_an_unknown_view_is_refused_with_the_valid_ones() -> None:
-    server = McpServer(FixedEngine(), RootPolicy((), "/nowhere"))
+    server = McpServer(FixedEngine(), RootPolicy((), "/nowhere"), SERVER.answer_tokens)
     async with Client(server.fastmcp) as mcp_client:
         with pytest.raises(ToolError, match="use one of map, outline, imports"):
             await mcp_client.call_tool("code_map", {"view": "x", "index_name": "demo"})

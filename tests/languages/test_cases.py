@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.indexing.pipeline.chunker import chunk_file
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.code_facts import NO_FACTS
 from cocosearchd.languages.parse import Parsed, parse
 
@@ -45,7 +47,7 @@ def rendered(parsed: Parsed) -> str:
         last = parsed.data.count(b"\n", 0, block.end_byte - 1) + 1
         lines.append(f"  {block.block_type} {block.hierarchy} {first}-{last}")
     lines += ["", "chunks"]
-    for chunk in chunk_file(parsed, ChunkLimits()):
+    for chunk in chunk_file(parsed, chunker_limits(IndexingSettings())):
         lines.append(
             f"  {chunk.start_line}-{chunk.end_line} {chunk.end_byte - chunk.start_byte}B | {chunk.header}"
         )

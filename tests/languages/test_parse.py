@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import BadSettings
-from cocosearchd.languages import scopes, syntax
+from cocosearchd.languages import definition_ranges, syntax
 from cocosearchd.languages.language_table import languages
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import MAX_QUALIFIED, MAX_SIGNATURE, check_overrides
@@ -332,18 +332,18 @@ def test_a_bad_override_is_one_clear_error(name: str, text: str, message: str) -
 
 def test_enclosing() -> None:
     data = FILES["app/user_service.py"]
-    packed = scopes.pack(parse("app/user_service.py", data).symbols)
+    packed = definition_ranges.pack(parse("app/user_service.py", data).symbols)
 
     def lines(text: bytes) -> tuple[int, int] | None:
         start = data.index(text)
-        return scopes.enclosing(packed, data, start, start + len(text))
+        return definition_ranges.enclosing(packed, data, start, start + len(text))
 
     assert lines(b"self._repository.find(user_id)") == (29, 31)
     assert lines(b"key.strip()") == (39, 41)
     assert lines(b"timeout = 5") == (49, 55)
     assert lines(b"\n    async def stream") == (45, 47)  # the blank line before it does not count
     assert lines(b"import functools") is None
-    assert scopes.enclosing(b"", b"text", 0, 4) is None
+    assert definition_ranges.enclosing(b"", b"text", 0, 4) is None
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import chunk_file
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from training.ranking.sentences import Sample, first_sentence, weakened, without_comments
@@ -40,7 +41,13 @@ def test_first_sentence(comment: str, sentence: str) -> None:
 
 def test_a_sentence_is_asked_of_code_without_it() -> None:
     samples, silent = without_comments(
-        [("lease.py", "python", chunk_file(parse("lease.py", TEXT.encode()), ChunkLimits()))]
+        [
+            (
+                "lease.py",
+                "python",
+                chunk_file(parse("lease.py", TEXT.encode()), chunker_limits(IndexingSettings())),
+            )
+        ]
     )
     assert [(sample.text, sample.place) for sample in samples] == [
         ("Give a lease more time before somebody else may take it", ("lease.py", 0))
@@ -59,7 +66,7 @@ async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> 
         "2.py": "def take(key):\n    return key.more()",
     }
     files = [
-        (path, "python", chunk_file(parse(path, text.encode()), ChunkLimits()))
+        (path, "python", chunk_file(parse(path, text.encode()), chunker_limits(IndexingSettings())))
         for path, text in texts.items()
     ]
     state = await asyncio.to_thread(indexed, files, terms, embedder)

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cocosearchd.config.settings import SearchSettings
+from cocosearchd.config.settings import IndexingSettings, SearchSettings
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
-    ChunkLimits,
     chunk_file,
     chunk_keywords,
     chunker_id,
 )
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, hash_content
@@ -65,7 +65,7 @@ class Corpus:
     async def index(self, path: str, data: bytes, skip: SkipReason | None = None) -> int:
         """Index `data` as the content of a file, whatever is on disk."""
         parsed = parse(path, data)
-        chunks = () if skip else chunk_file(parsed, ChunkLimits())
+        chunks = () if skip else chunk_file(parsed, chunker_limits(IndexingSettings()))
         vectors = await self.embedder.embed_documents(
             [f"{chunk.header}\n{chunk.text}" for chunk in chunks]
         )
@@ -120,7 +120,9 @@ async def new_corpus(
     root.mkdir(parents=True, exist_ok=True)
     embedder = embedder or BuiltinEmbedder()
     fingerprint = embedder.fingerprint
-    identity = IndexIdentity(fingerprint.pairs(), chunker_id(ChunkLimits()), HEADER_VERSION)
+    identity = IndexIdentity(
+        fingerprint.pairs(), chunker_id(chunker_limits(IndexingSettings())), HEADER_VERSION
+    )
     record = await create_index(
         db, name, bytes(root.resolve()), (), fingerprint.dimension, identity
     )

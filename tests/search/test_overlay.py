@@ -16,13 +16,13 @@ from cocosearchd.api.overlay_sessions import (
     OverlayRules,
     OverlaySessions,
 )
-from cocosearchd.config.settings import SearchSettings
+from cocosearchd.config.settings import IndexingSettings, SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.file_content import get_file
@@ -37,7 +37,8 @@ from tests.search.corpus import Corpus, new_corpus
 pytestmark = pytest.mark.anyio
 
 RULES = OverlayRules(
-    ChunkLimits(), SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False)
+    chunker_limits(IndexingSettings()),
+    SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False),
 )
 FILES = {
     "app/users.py": '''"""Users."""

@@ -16,8 +16,8 @@ from cocosearchd.filters.conditions import phrase_query
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.forms.unicode_forms import spellings
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
-from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.rows import Candidate, FileWrite
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database

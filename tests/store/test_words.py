@@ -16,9 +16,9 @@ from cocosearchd.indexing.pipeline.chunker import chunk_keywords
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.classic.word_splitter import split_in_thread
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.chunks.packed_texts import unpack_texts
-from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.rows import Candidate, FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement

@@ -51,7 +51,7 @@ async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
         after = (await live.sync(5)).as_of
         assert set(live.changes.since(previous) or ()) == {"b.py", "c.py", "d.py"}
         assert live.changes.since(after) == ()
-        live._lose(stale_reason("root_replaced"))
+        live._end_epoch(stale_reason("root_replaced"))
         await in_sync(live)
         put(root, a="2")
         last = (await live.sync(5)).as_of

@@ -291,7 +291,7 @@ async def test_a_scan_that_failed_is_still_to_be_done(dirty: DirtySet) -> None:
     dirty.mark_tree("a")
     since = dirty.clock.seq
     dirty.fail_scan(dirty.begin_scan())
-    assert dirty.clock.oldest() == since
+    assert dirty.clock.find_oldest() == since
     assert dirty.scans.ready.is_set()
 
 
@@ -314,11 +314,11 @@ async def test_too_many_hints_become_one_scan(
 ) -> None:
     monkeypatch.setattr(dirty_set, "MAX_HINTED", 100)
     dirty.mark("first")
-    since = dirty.clock.oldest()
+    since = dirty.clock.find_oldest()
     for number in range(200):
         dirty.mark(f"f{number}")
     assert [tree.path for tree in dirty.begin_scan()] == [""]
-    assert dirty.clock.oldest() == since
+    assert dirty.clock.find_oldest() == since
     assert dirty.pending() < 101
 
 
@@ -364,7 +364,7 @@ async def test_random_runs_end_with_everything_applied() -> None:
                 apply(rng, dirty, model, flying, now)
             dirty.retry_due(now)
             clean = {p for p, v in model.version.items() if model.applied.get(p) == v}
-            if dirty.clock.oldest() == math.inf and not dirty.failures.listed(now):
+            if dirty.clock.find_oldest() == math.inf and not dirty.failures.listed(now):
                 assert clean == set(model.version), f"seed {seed}"
         while flying or dirty.pending() or dirty.failures.listed(now):
             now += 100

@@ -344,7 +344,7 @@ async def test_files_that_failed_while_the_root_was_away_are_retried_when_it_is_
     async with following(root, tmp_path / "sync", watching=watching, index=index) as (live, _):
         assert (await live.sync(10)).code == "files_failed"
         index.failing = {}
-        live._lose(stale_reason("root_replaced"))
+        live._end_epoch(stale_reason("root_replaced"))
         await in_sync(live)
         assert held(index) == {"a.py", "b.py"}
 
@@ -467,7 +467,7 @@ async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
         """Until the epoch has ended; the next one begins a moment later."""
         monkeypatch.undo()
         hints = live._hints
-        live._lose(stale_reason("root_replaced"))
+        live._end_epoch(stale_reason("root_replaced"))
         assert isinstance(hints, InotifyHints)
         while not hints._closed:
             await anyio.sleep(0.001)
@@ -865,7 +865,7 @@ class WatchesLate(Scan):
 class IgnoresLoss(WatchedRoot):
     """Mutant: lost hints are not a reason for anything."""
 
-    def _lose(self, reason: StaleReason) -> None:
+    def _end_epoch(self, reason: StaleReason) -> None:
         pass
 
 

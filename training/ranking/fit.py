@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import CATEGORIES, CODE_SUFFIXES
 from benchmarks.quality.metric import Result, Target, ndcg
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, ChunkLimits, chunker_id
+from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, chunker_id
+from cocosearchd.indexing.row_shape import chunker_limits
 from training.ranking.sentences import SENTENCE, sentence_rows
 from training.ranking.signals import NAME, Row, rows
 
@@ -288,7 +289,7 @@ def provenance(
         "after_commit": head,
         "data": f"{len(found) - names - sentences} queries, {names} names and {sentences} sentences, {where}",
         "embedder": dict(embedder.fingerprint.pairs()),
-        "chunker": chunker_id(ChunkLimits()),
+        "chunker": chunker_id(chunker_limits(IndexingSettings())),
         "header_version": HEADER_VERSION,
         "l2": L2,
         "ndcg_at_10_cross_validated": {

@@ -29,11 +29,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.path_roles import is_test
@@ -190,7 +191,7 @@ class TreeReader:
         language = detect(path, data[:HEAD_BYTES]) if data is not None else ""
         if data is None or not language or content_skip_reason(data, MAX_FILE_BYTES):
             return None
-        chunks = chunk_file(parse(path, data), ChunkLimits())
+        chunks = chunk_file(parse(path, data), chunker_limits(IndexingSettings()))
         if not chunks:
             return None
         texts = [f"{chunk.header}\n{chunk.text}" for chunk in chunks]

@@ -16,8 +16,10 @@ import numpy as np
 
 from benchmarks.quality.corpus import CODE_SUFFIXES, Question, repositories
 from benchmarks.quality.metric import Target
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import chunk_file
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.comments import find_comment_spans
 from cocosearchd.search.code.code_profile import compute_signals
@@ -73,7 +75,12 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     }
     languages = {path: language for path, language, _ in files}
     parsed = (
-        (place, chunk_file(parse(names[place], pool[place][1].encode()), ChunkLimits()))
+        (
+            place,
+            chunk_file(
+                parse(names[place], pool[place][1].encode()), chunker_limits(IndexingSettings())
+            ),
+        )
         for place in places
     )
     terms = TermCache()

@@ -19,10 +19,12 @@ from benchmarks.quality.corpus import (
     strict_labels,
 )
 from benchmarks.quality.metric import Target
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.forms.path_forms import path_text
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import chunk_file
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk
@@ -108,7 +110,7 @@ def read(root: Path) -> Iterator[File]:
         data = path.read_bytes()
         language = detect(name, data[:HEAD_BYTES])
         if language and not content_skip_reason(data, MAX_FILE_BYTES):
-            yield name, language, chunk_file(parse(name, data), ChunkLimits())
+            yield name, language, chunk_file(parse(name, data), chunker_limits(IndexingSettings()))
 
 
 def _of_repository(

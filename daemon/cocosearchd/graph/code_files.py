@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, Confidence
 from cocosearchd.languages.code_facts import CodeFacts, Import, Use
 from cocosearchd.model import Symbol
 

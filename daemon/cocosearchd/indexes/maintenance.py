@@ -7,7 +7,7 @@ import anyio
 
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.runtime.interpreter import collect_and_return_memory
-from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import drop_vector_index, ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.words.words_table import (

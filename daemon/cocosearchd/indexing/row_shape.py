@@ -1,12 +1,13 @@
 """Settings that shape the rows of an index: its identity, and the shaping settings beside it. Pure.
 
 Shaping settings hold a few settings of `indexing`, and for each language digests of its queries and of
-its row in the table of languages. A new default counts like a new value. A version that finds other
-symbols or facts in a language, or takes other files for it, reads the files of that language again.
+its row in the table of languages, and its dialects with their versions. A new default counts like a new
+value. A version that finds other symbols or facts in a language, or takes other files for it, reads the
+files of that language again.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, ChunkLimits, chunker_id
@@ -29,6 +30,15 @@ _LANGUAGE = "language."  # prefix of a language, too
 SYMBOLS_VERSION = 9
 # The limit under which rows were written that name none: earlier versions stored only another one.
 _EARLIER_MAX_FILE_BYTES = str(1 << 20)
+# The dialects by which rows were written that name none: do not change them with the dialects.
+_EARLIER_DIALECTS = {
+    f"{_DIALECTS}gotemplate": "helm-template 1",
+    f"{_DIALECTS}text": "helm-template 1",
+    f"{_DIALECTS}yaml": (
+        "github-actions 1, gitlab-ci 1, docker-compose 1, helm-chart 1, helm-template 1, "
+        "helm-values 1, argocd 1, kubernetes 1, ansible 1"
+    ),
+}
 _PRIVATE_KEY_TEXT = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
@@ -58,7 +68,8 @@ def collect_shaping_settings(indexing: IndexingSettings, queries: QueryOverrides
         shaping_settings["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
         shaping_settings["named"] = _digest(repr((indexing.include, indexing.extend_include)))
-    return shaping_settings | _digest_languages() | digest_queries(queries)
+    dialects = {f"{_DIALECTS}{base}": names for base, names in blocks.dialects_by_base().items()}
+    return shaping_settings | dialects | _digest_languages() | digest_queries(queries)
 
 
 def _digest_languages() -> dict[str, str]:
@@ -87,10 +98,10 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
 
     It ignores the scope: a scan finds the files that enter and leave it.
     """
-    stored = {"max_file_bytes": _EARLIER_MAX_FILE_BYTES} | dict(stored)
+    stored = {"max_file_bytes": _EARLIER_MAX_FILE_BYTES} | _EARLIER_DIALECTS | dict(stored)
     names = stored.keys() | current.keys()
     changes = {name for name in names if stored.get(name) != current.get(name)}
-    languages = _names_after(_QUERY, changes)
+    languages = _names_after(_QUERY, changes) + list(_languages_of_dialects(stored, changes))
     skipped = list[str]()
     if changed_languages := _names_after(_LANGUAGE, changes):
         # a script without extension: its interpreter may be known now
@@ -118,6 +129,14 @@ def find_affected_files(stored: ShapingSettings, current: ShapingSettings) -> Af
 
 def _names_after(prefix: str, names: Iterable[str]) -> list[str]:
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+
+def _languages_of_dialects(stored: ShapingSettings, changes: Iterable[str]) -> Iterator[str]:
+    """Yield the languages whose dialects have changed, and the dialects that they had."""
+    for base in _names_after(_DIALECTS, changes):
+        yield base
+        entries = stored.get(f"{_DIALECTS}{base}", "")
+        yield from (entry.partition(" ")[0] for entry in entries.split(", ") if entry)
 
 
 def _with_dialects(languages: Iterable[str]) -> Iterable[str]:

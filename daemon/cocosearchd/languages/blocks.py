@@ -67,6 +67,19 @@ def language_dialects(language: str) -> tuple[str, ...]:
     return (language, *(dialect.name for dialect in DIALECTS if language in dialect.base_languages))
 
 
+def dialects_by_base() -> Mapping[str, str]:
+    """Map each language that has dialects to their names with their versions, in order."""
+    bases = sorted({base for dialect in DIALECTS for base in dialect.base_languages})
+    return {
+        base: ", ".join(
+            f"{dialect.name} {dialect.version}"
+            for dialect in DIALECTS
+            if base in dialect.base_languages
+        )
+        for base in bases
+    }
+
+
 def language_info(language: str) -> language_table.LanguageInfo | None:
     """Return the table row of a language id; None if unknown.
 

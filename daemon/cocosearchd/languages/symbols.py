@@ -35,6 +35,9 @@ MAX_QUALIFIED = 1000
 # A file with more definitions is generated: only the first ones are extracted.
 MAX_SYMBOLS = 20_000
 
+# Kinds of symbols. A new kind goes into one of the first five groups, which are all kinds, and into
+# those of the others whose line fits it. A kind of none of these is indexed and found all the same.
+# Types: they have members, and a use as a type may mean them.
 TYPE_KINDS = frozenset(
     {
         "class",
@@ -53,12 +56,15 @@ TYPE_KINDS = frozenset(
         "contract",
     }
 )
+# What has a body of statements, or is expanded like one.
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
 # Kinds whose names are not worth space in the header of a chunk.
 MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
+# What is neither a type nor a function, and worth its place in a header.
 OTHER_KINDS = frozenset({"namespace", "impl", "test", "table", "view", "concept", "stage"})
+# Kinds that reach to the next of them if they have no body.
 _SECTION_KINDS = frozenset({"namespace", "stage"})
 # Top-level blocks of Terraform, Packer and Nomad files.
 HCL_KINDS = frozenset(
@@ -71,6 +77,24 @@ HCL_KINDS = frozenset(
 KINDS = TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS | OTHER_KINDS | HCL_KINDS
 # A function directly inside of a symbol of one of these kinds is a method.
 _METHOD_OWNERS = TYPE_KINDS - {"module", "type"} | {"impl"}
+# What holds members, for the header of their chunks.
+OWNER_KINDS = TYPE_KINDS | {"impl"}
+# What a chunk is named after.
+MAJOR_KINDS = TYPE_KINDS | FUNCTION_KINDS
+# What only holds other definitions: its head has little information.
+PLAIN_HEAD_KINDS = frozenset({"impl", "namespace", "module", "extension"})
+# What a chunk holds in one piece if it can, since it has no definitions of its own to cut at.
+LEAF_KINDS = FUNCTION_KINDS | {"test", "table", "view"}
+# What holds the names of a namespace. A module is a type as well, as in Ruby.
+CONTAINER_KINDS = frozenset({"namespace", "module"})
+# What holds a value, whose type is that of what is assigned to it.
+VALUE_KINDS = frozenset({"constant", "variable"})
+# What has a signature of its own, and overloads by it.
+CALLABLE_KINDS = FUNCTION_KINDS | {"prototype"}
+# What a call, a use as a type, and a base of a type can mean.
+CALL_TARGET_KINDS = FUNCTION_KINDS | TYPE_KINDS | MINOR_KINDS
+TYPE_TARGET_KINDS = TYPE_KINDS | {"namespace", "concept"}
+BASE_TARGET_KINDS = TYPE_KINDS | {"constant"}
 
 # Types of nodes around a definition that belong to it, if they contain no other definition.
 _WRAPPERS = frozenset(

@@ -225,7 +225,7 @@ class AppliedClock:
         """Let `oldest` count a dirty path with its present `since`."""
         heapq.heappush(self._heap, (self._entries[path].since, path))
 
-    def oldest(self) -> float:
+    def find_oldest(self) -> float:
         """Return the number of the oldest change that is not applied and has not failed.
 
         Infinity if there is none.
@@ -241,13 +241,13 @@ class AppliedClock:
 
     def applied_seq(self) -> int:
         """Return the number up to which every change has been applied or has failed."""
-        oldest = self.oldest()
+        oldest = self.find_oldest()
         return self.seq if oldest == math.inf else int(oldest) - 1
 
     @property
     def is_applied(self) -> bool:
         """True if every change so far is applied or failed."""
-        return self.oldest() > self.seq
+        return self.find_oldest() > self.seq
 
     async def wait(self, seq: int) -> None:
         """Wait until every change up to `seq` is applied or failed, or until `interrupt`.
@@ -255,7 +255,7 @@ class AppliedClock:
         The condition is checked again after each wake-up, because a failed path may be retried
         before the waiting call runs: it holds when the call returns.
         """
-        while self.oldest() <= seq:
+        while self.find_oldest() <= seq:
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             self._waiting.append((seq, future))
             if not await future:
@@ -265,7 +265,7 @@ class AppliedClock:
         """Wake the calls whose changes have all been applied or have failed."""
         if not self._waiting:
             return
-        oldest = self.oldest()
+        oldest = self.find_oldest()
         for seq, future in self._waiting:
             if oldest > seq and not future.done():
                 future.set_result(True)

@@ -167,7 +167,7 @@ class WatchedRoot:
         self.changes.begin_epoch()
         sink = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
         if error := await self._coordinator.open():
-            return self._lose(error)
+            return self._end_epoch(error)
         hints, reason = await self._open_hints(sink)
         self._begin_epoch(hints, reason)
         try:
@@ -245,8 +245,8 @@ class WatchedRoot:
         # Without this, the next cookie would prove that a hint was taken in although it failed.
         with ExitStack() as on_error:
             event = "a hint could not be taken in; the log says why"
-            on_error.callback(self._lose, stale_reason("hints_lost", event=event))
-            changes = [hint for hint in hints if self._is_change(hint)]
+            on_error.callback(self._end_epoch, stale_reason("hints_lost", event=event))
+            changes = [hint for hint in hints if self._take_in_unless_change(hint)]
             self._coordinator.take_hints(changes)
             for change in changes:
                 if b"/" not in change.path:
@@ -258,12 +258,12 @@ class WatchedRoot:
             self._schedule.record_activity(self._hinted_at)
             self.on_status()
 
-    def _is_change(self, hint: Hint) -> TypeGuard[DirtyHint | DirtyTreeHint]:
+    def _take_in_unless_change(self, hint: Hint) -> TypeGuard[DirtyHint | DirtyTreeHint]:
         """Return whether the hint names a change in the work tree; take in any other hint."""
         if isinstance(hint, Cookie):
             self._cookies.resolve(hint.name)
         elif isinstance(hint, HintsLost):
-            self._lose(stale_reason("hints_lost", event=hint.reason))
+            self._end_epoch(stale_reason("hints_lost", event=hint.reason))
         else:
             return not (hint.path.startswith(b".git/") or b"/.git/" in hint.path)
         return False
@@ -297,7 +297,7 @@ class WatchedRoot:
         """Return whether the directories could be compared. Raises `StoreUnavailable`."""
         assert self._hints is not None
         if not await self._coordinator.scan(trees, self._hints.watch, self.availability.is_same):
-            self._lose(stale_reason("root_replaced"))
+            self._end_epoch(stale_reason("root_replaced"))
             return False
         if any(not tree.path for tree in trees):
             self._schedule.record_scan(time.monotonic())
@@ -328,7 +328,7 @@ class WatchedRoot:
             self.rescan(reason)
             # the better backend may start by now: a limit was raised, or handles were closed
             if self._fallen_back:
-                self._lose(stale_reason("hints_lost", event="another way to watch is tried"))
+                self._end_epoch(stale_reason("hints_lost", event="another way to watch is tried"))
 
     async def _poll_for_ever(self, hints: Hints) -> None:
         """Scan the directories without hints, again and again."""
@@ -351,7 +351,7 @@ class WatchedRoot:
         """Return whether the root is the same directory; if it is not, end the epoch."""
         same = await self._same_root()
         if not same:
-            self._lose(stale_reason("root_replaced"))
+            self._end_epoch(stale_reason("root_replaced"))
         return same
 
     # -- batches

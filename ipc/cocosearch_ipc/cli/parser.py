@@ -483,7 +483,7 @@ VERBS: tuple[Verb, ...] = (
         "Find code by meaning, by words or by a name.",
         'cocosearchctl query "where are retries decided" --lang python',
         _query,
-        "questions.query_options:run",
+        "questions.query_verb:run",
     ),
     Verb(
         "grep",
@@ -494,7 +494,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "definition",
-        "Find the definition of a name, or of what is used at a place.",
+        "Find the definition of a name, or of what is used at a location.",
         "cocosearchctl definition src/retry.py:12:9",
         graph_options.add_definition,
         "graph.reference_verbs:definition",

@@ -24,10 +24,10 @@ from cocosearch_ipc.http.guard import (
     App,
     Drainable,
     LimitedBody,
-    LoopbackGuard,
     Receive,
     Scope,
     Send,
+    TcpGuard,
 )
 from cocosearch_ipc.http.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.mcp.root_policy import RootPolicy
@@ -80,10 +80,10 @@ class FrontEnd:
         token: TokenFile,
         *,
         roots: RootPolicy,
+        max_body_bytes: int,
+        answer_tokens: int,
         version: str = "",
-        max_body_bytes: int = 1 << 20,
         hosts: Iterable[str] = (),
-        answer_tokens: int = 1500,
         mcp_mark: Path | None = None,
     ) -> None:
         self.engine = engine
@@ -92,12 +92,12 @@ class FrontEnd:
         self._proof = PortProof()
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
         self.rpc = Dispatcher(engine)
-        self._looking = Dispatcher(engine, only=site.METHODS)
+        self._page_rpc = Dispatcher(engine, only=site.METHODS)
         load_mcp = partial(_import_mcp, engine, roots, version, allowed, answer_tokens)
         self._mcp = _LateMcp(load_mcp, mcp_mark)
         self._unix = Drainable(LimitedBody(self._unix_paths(), max_body_bytes))
-        loopback = LimitedBody(self._loopback_paths(), max_body_bytes)
-        self._loopback = Drainable(LoopbackGuard(loopback, token, allowed, OPEN_PATHS))
+        tcp = LimitedBody(self._tcp_paths(), max_body_bytes)
+        self._tcp = Drainable(TcpGuard(tcp, token, allowed, OPEN_PATHS))
 
     def _unix_paths(self) -> "_Paths":
         return _Paths(
@@ -110,7 +110,7 @@ class FrontEnd:
             }
         )
 
-    def _loopback_paths(self) -> "_Paths":
+    def _tcp_paths(self) -> "_Paths":
         page = _handler("GET", _page)
         return _Paths(
             {
@@ -120,7 +120,7 @@ class FrontEnd:
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", self._health),
                 site.PREFIX: _either(
-                    site.RPC, _handler("POST", partial(self._rpc, self._looking)), page
+                    site.RPC, _handler("POST", partial(self._rpc, self._page_rpc)), page
                 ),
             }
         )
@@ -132,15 +132,15 @@ class FrontEnd:
         elif scope["server"] is not None and scope["server"][1] is None:
             await self._unix(scope, receive, send)
         else:
-            await self._loopback(scope, receive, send)
+            await self._tcp(scope, receive, send)
 
     async def drain(self) -> None:
         """Refuse new requests and end running ones within `guard.DRAIN_S`."""
-        self.rpc.draining = self._looking.draining = True
+        self.rpc.draining = self._page_rpc.draining = True
         self._mcp.close()
         async with anyio.create_task_group() as group:
             group.start_soon(self._unix.drain)
-            group.start_soon(self._loopback.drain)
+            group.start_soon(self._tcp.drain)
 
     async def bridge(self, stream: anyio.abc.SocketStream) -> None:
         """Serve one MCP session in stdio framing until the peer disconnects."""
@@ -287,7 +287,7 @@ def _import_mcp(
 ) -> "McpServer":
     from cocosearch_ipc.mcp.server import McpServer
 
-    return McpServer(engine, roots, version, hosts, answer_tokens)
+    return McpServer(engine, roots, answer_tokens, version, hosts)
 
 
 class _Paths:

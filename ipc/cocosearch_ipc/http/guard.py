@@ -46,7 +46,7 @@ async def refuse(
     await send({"type": "http.response.body", "body": body})
 
 
-class LoopbackGuard:
+class TcpGuard:
     """Protects the TCP listener from web pages and other users.
 
     It checks Host against a list, refuses a foreign Origin and requires a bearer token. A name that

@@ -105,12 +105,12 @@ class _Listening:
         self._server = server
         self._group = group
         self._sessions = list[_BridgeSession]()
-        self._looking = anyio.CancelScope()
+        self._renewing = anyio.CancelScope()
         self._accepting = anyio.CancelScope()
 
     def leave(self) -> None:
         """Stop the checks."""
-        self._looking.cancel()
+        self._renewing.cancel()
 
     def close(self) -> None:
         """Close the current sockets and remove their files."""
@@ -121,7 +121,7 @@ class _Listening:
         await self._server.ready.wait()
         self._group.start_soon(self._bridges, self.bound.bridge, self._accepting)
         last_error = ""
-        with self._looking:
+        with self._renewing:
             while True:
                 try:
                     bound = await anyio.to_thread.run_sync(renew, self.bound)

@@ -24,7 +24,7 @@ MAX_INDENT = 20  # levels of a tree that are drawn
 
 
 def definition(reply: DefinitionReply) -> str:
-    """Format each name with the places and signatures of its definitions."""
+    """Format each name with the locations and signatures of its definitions."""
     rows = [row for name in reply.names for row in _name_rows(reply.path, name)]
     return _answer("Definitions:", rows, reply)
 

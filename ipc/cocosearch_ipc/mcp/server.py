@@ -60,9 +60,9 @@ class McpServer:
         self,
         engine: Any,
         roots: root_policy.RootPolicy,
+        answer_tokens: int,
         version: str = "",
         hosts: Iterable[str] = (),
-        answer_tokens: int = 1500,
     ) -> None:
         _send_fastmcp_log_to_daemon()
         self._hosts = sorted(host.strip("[]") for host in hosts)

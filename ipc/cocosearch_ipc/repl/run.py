@@ -78,7 +78,7 @@ def _reader(session: ReplSession) -> Callable[[], str]:
         complete_while_typing=Condition(_wants_completion),
         auto_suggest=AutoSuggestFromHistory(),
         color_depth=None if session.style.colour else ColorDepth.MONOCHROME,
-        bottom_toolbar=lambda: f" {session.choices.shown() or 'index of this directory'}   /help ",
+        bottom_toolbar=lambda: f" {session.options.shown() or 'index of this directory'}   /help ",
     )
     mark = ANSI(session.style.paint("›", output.BOLD, output.GREEN) + " ")
     return lambda: prompt.prompt(mark)

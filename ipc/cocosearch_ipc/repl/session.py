@@ -113,12 +113,12 @@ class SearchOptions:
 
 @dataclass(slots=True)
 class ReplSession:
-    """One session. `line` answers a line; `choices` and `hits` are its state."""
+    """One session. `line` answers a line; `options` and `hits` are its state."""
 
     env: Env
     style: output.Style
     as_json: bool = False
-    choices: SearchOptions = field(default_factory=SearchOptions)
+    options: SearchOptions = field(default_factory=SearchOptions)
     hits: list[dict[str, Any]] = field(default_factory=list)
     query: str = ""
     answered: bool = False
@@ -152,7 +152,7 @@ class ReplSession:
             "/reranker": self._reranker,
             "/limit": lambda rest: self._choose(limit=_number(rest, 1)),
             "/context": lambda rest: self._choose(context=_number(rest, 0)),
-            "/explain": lambda _: self._choose(explain=not self.choices.explain),
+            "/explain": lambda _: self._choose(explain=not self.options.explain),
             "/grep": self._grep,
             "/definition": partial(self._ask_graph, "definition", reference_answers.definition),
             "/references": partial(self._ask_graph, "references", reference_answers.references),
@@ -171,7 +171,7 @@ class ReplSession:
         }
 
     def _ask(self, text: str) -> Iterator[str]:
-        reply = self.call("search", query.with_cwd(self.choices.params(text)))
+        reply = self.call("search", query.with_cwd(self.options.params(text)))
         self.hits = reply["results"]
         self.query = reply["query"]
         if self.as_json:
@@ -179,7 +179,7 @@ class ReplSession:
             return
         roots = self.roots() if self.style.links else {}
         yield from answers.text(
-            reply, self.style, roots, full=self.choices.context is not None, lex=coloured
+            reply, self.style, roots, full=self.options.context is not None, lex=coloured
         )
         yield from explanation(reply, self.style)
 
@@ -215,11 +215,11 @@ class ReplSession:
         return {index["name"]: index["root"] for index in self.indexes()}
 
     def _choose(self, **changed: Any) -> Iterator[str]:
-        self.choices = replace(self.choices, **changed)
-        yield f"options: {self.choices.shown() or 'default'}"
+        self.options = replace(self.options, **changed)
+        yield f"options: {self.options.shown() or 'default'}"
 
     def _reset(self, _: str) -> Iterator[str]:
-        self.choices = SearchOptions()
+        self.options = SearchOptions()
         yield from self._choose()
 
     def _reranker(self, rest: str) -> Iterator[str]:
@@ -232,9 +232,9 @@ class ReplSession:
         if not rest:
             raise InvalidLine("give a pattern, for example /grep TODO")
         chosen = ("index", "indexes", "topics", "languages", "limit")
-        params = {name: value for name, value in self.choices.params("").items() if name in chosen}
-        if self.choices.context:
-            params["context"] = self.choices.context
+        params = {name: value for name, value in self.options.params("").items() if name in chosen}
+        if self.options.context:
+            params["context"] = self.options.context
         reply = self.call("grep", query.with_cwd(params | {"pattern": rest}))
         if self.as_json:
             yield output.compact(reply)
@@ -249,7 +249,7 @@ class ReplSession:
     ) -> Iterator[str]:
         """Ask the code graph of the chosen index, in the chosen languages."""
         if not rest:
-            raise InvalidLine(f"give a name or a place, for example /{method} Client.retry")
+            raise InvalidLine(f"give a name or a location, for example /{method} Client.retry")
         yield from self._ask_structure(method, render, rest)
 
     def _ask_structure(
@@ -259,10 +259,10 @@ class ReplSession:
         rest: str,
     ) -> Iterator[str]:
         """Ask about a file or a directory, or about all of the chosen index."""
-        if len(self.choices.indexes) > 1:
+        if len(self.options.indexes) > 1:
             raise InvalidLine("the code graph is of one index: /index NAME chooses it")
         chosen = ("index", "languages", "limit")
-        params = {name: value for name, value in self.choices.params("").items() if name in chosen}
+        params = {name: value for name, value in self.options.params("").items() if name in chosen}
         reply = self.call(method, query.with_cwd({}) | params | {"target": rest})
         if self.as_json:
             yield output.compact(reply)

@@ -86,7 +86,7 @@ class WordCompleter(Completer):
         option = COMPLETED_OPTIONS.get(key)
         if option is None:
             return ()
-        return self._names.listed(option.names) if option.names else option.choices
+        return self._names.listed(option.names) if option.names else option.suggestions
 
 
 def _matching(word: str, candidates: Iterable[str]) -> Iterable[Completion]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable
@@ -15,9 +16,9 @@ from cocosearchd.indexing.indexer import row_maker
 from cocosearchd.indexing.indexer.index_threads import IndexThreads
 from cocosearchd.indexing.indexer.row_maker import RowMaker, RowRules
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.chunks.rows import FileWrite
 from tests.indexing.conftest import python
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.anyio
 RULES = RowRules(
     1,
     IndexIdentity((), "", 0),
-    ChunkLimits(),
+    chunker_limits(IndexingSettings()),
     (),
     (),
     SkipRules(1 << 16, index_secrets=False, any_type=False),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.chunker import (
     HARD_CAP,
     HEADER_NAMES,
@@ -15,6 +16,7 @@ from cocosearchd.indexing.pipeline.chunker import (
     chunker_id,
     describe_chunks,
 )
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.language_table import languages
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk
@@ -35,7 +37,7 @@ EXTENSIONS = [info.extensions[0] for info in languages()]
 
 def checked(path: str, data: bytes, limits: ChunkLimits | None = None) -> tuple[Chunk, ...]:
     """The chunks of a file, after all that must hold of them."""
-    limits = limits or ChunkLimits()
+    limits = limits or chunker_limits(IndexingSettings())
     parsed = parse(path, data)
     chunks = chunk_file(parsed, limits)
     assert chunks == chunk_file(parse(path, data), limits)
@@ -69,7 +71,7 @@ def checked(path: str, data: bytes, limits: ChunkLimits | None = None) -> tuple[
 @pytest.mark.parametrize("path", FILES)
 @pytest.mark.parametrize("size", [1000, 200, 40])
 def test_cases_hold(path: str, size: int) -> None:
-    checked(path, FILES[path], ChunkLimits(chunk_size=size))
+    checked(path, FILES[path], chunker_limits(IndexingSettings(chunk_size=size)))
 
 
 @pytest.mark.parametrize("path", OURS)
@@ -81,7 +83,7 @@ def test_our_own_files_hold(path: str) -> None:
 @given(st.sampled_from(EXTENSIONS), st.binary(max_size=600), st.integers(1, 200))
 def test_random_bytes_hold(extension: str, data: bytes, size: int) -> None:
     parsed = parse(f"a{extension}", data)
-    chunks = chunk_file(parsed, ChunkLimits(chunk_size=size))
+    chunks = chunk_file(parsed, chunker_limits(IndexingSettings(chunk_size=size)))
     covered_end = 0
     for chunk in chunks:
         assert not data[covered_end : chunk.start_byte].strip()
@@ -119,7 +121,7 @@ def test_lines_of_any_kind_hold(
 ) -> None:
     text = end.join(lines) + (end if final else "")
     data = b"\xef\xbb\xbf" * bom + text.encode()
-    for chunk in checked("a.py", data, ChunkLimits(chunk_size=size)):
+    for chunk in checked("a.py", data, chunker_limits(IndexingSettings(chunk_size=size))):
         assert "\ufffd" not in chunk.text  # nothing was cut inside of a character
         assert not chunk.text.startswith("\n")
         assert not chunk.text.endswith(("\r", "\n"))
@@ -148,9 +150,13 @@ def test_odd_files_hold(path: str, data: bytes) -> None:
 
 
 def test_a_long_line_is_cut_between_words_and_characters() -> None:
-    words = chunk_file(parse("a.txt", b"word " * 1000), ChunkLimits(chunk_size=100))
+    words = chunk_file(
+        parse("a.txt", b"word " * 1000), chunker_limits(IndexingSettings(chunk_size=100))
+    )
     assert all(set(chunk.text.split()) == {"word"} for chunk in words)
-    euros = chunk_file(parse("a.txt", "€".encode() * 1000), ChunkLimits(chunk_size=100))
+    euros = chunk_file(
+        parse("a.txt", "€".encode() * 1000), chunker_limits(IndexingSettings(chunk_size=100))
+    )
     assert all(set(chunk.text) == {"€"} for chunk in euros)
 
 
@@ -245,10 +251,12 @@ def test_describe_takes_any_ranges() -> None:
 
 
 def test_identities() -> None:
-    assert chunker_id(ChunkLimits()) == "definitions-1"
+    """Indexes that exist have the first one, whatever the default of the size is now."""
+    assert chunker_id(ChunkLimits("definitions", 1000, 300)) == "definitions-1"
+    assert chunker_id(ChunkLimits("definitions", 500, 300)) == "definitions-1:500"
     assert chunker_id(ChunkLimits("recursive", 1000, 300)) == "recursive-1:1000/300"
-    assert len({chunker_id(ChunkLimits(chunk_size=size)) for size in (500, 1000, 2000)}) == 3
-    assert chunker_id(ChunkLimits(chunk_overlap=0)) == chunker_id(ChunkLimits())
+    without_overlap = ChunkLimits("definitions", 1000, 0)
+    assert chunker_id(without_overlap) == "definitions-1"
 
 
 def test_deep_nesting_and_many_members_take_bounded_time() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.indexer_messages import IndexerSpec
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.content_keys import ContentKeys, digest_pipeline_code
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.store.connection.database import Database
 from tests.indexing.conftest import python
 from tests.indexing.parsing import RULES, extracted_here, open_caches
@@ -40,7 +41,9 @@ def test_every_input_of_parsing_is_part_of_the_key(tmp_path: Path) -> None:
     key = keys.key(file, "typescript")
     assert keys.key(replace(file, path="src/b.ts"), "typescript") == key
     other_keys = [
-        ContentKeys(ChunkLimits(chunk_size=500), (), code).key(file, "typescript"),
+        ContentKeys(chunker_limits(IndexingSettings(chunk_size=500)), (), code).key(
+            file, "typescript"
+        ),
         ContentKeys(RULES.limits, (), b"other code").key(file, "typescript"),
         ContentKeys(RULES.limits, (("typescript", "; none"),), code).key(file, "typescript"),
         keys.key(replace(file, path="a.tsx"), "typescript"),  # another grammar

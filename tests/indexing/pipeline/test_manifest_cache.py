@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.indexer.index_threads import IndexThreads
 from cocosearchd.indexing.indexer.row_maker import FileExtract, RowMaker, RowRules
 from cocosearchd.indexing.indexer.transaction_group import GroupWriter
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.pipeline import manifest_cache
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest, build_file_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache, open_manifest_file
 from cocosearchd.indexing.pipeline.skip_rules import skip_reason
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.store.chunks.file_writer import stored_files
@@ -252,7 +253,7 @@ def test_every_input_that_shapes_rows_is_part_of_the_key(
     assert not manifests.get([replace(file, path="b.py")])[0]
     assert not manifests.get([source("a.py", python("b").encode(), tmp_path)])[0]
     for rules in (
-        replace(RULES, limits=ChunkLimits()),
+        replace(RULES, limits=chunker_limits(IndexingSettings())),
         replace(RULES, overrides=(("python", "; none"),)),
         replace(RULES, queries=(("query.python", "other"),)),
         replace(RULES, skip=replace(RULES.skip, max_file_bytes=7)),

@@ -9,11 +9,12 @@ import pytest
 
 CODE = """
 import sys
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.indexing.pipeline import recursive_chunker
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.languages.parse import parse
 data = sys.stdin.buffer.read()
-found = recursive_chunker.chunk_ranges(parse(sys.argv[1], data), ChunkLimits("recursive"))
+found = recursive_chunker.chunk_ranges(parse(sys.argv[1], data), chunker_limits(IndexingSettings("recursive")))
 print(found[-1][1] == len(data))
 """
 

@@ -26,7 +26,6 @@ from cocosearchd.indexing.indexer.row_maker import RowMaker, RowRules
 from cocosearchd.indexing.indexer.transaction_group import GroupWriter
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.indexer_messages import IndexerSpec
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pool import bulk_worker
 from cocosearchd.indexing.pool.bulk_messages import (
@@ -43,6 +42,7 @@ from cocosearchd.indexing.pool.bulk_pool import (
     TaskOutcome,
 )
 from cocosearchd.indexing.pool.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code_digest
@@ -484,8 +484,10 @@ async def test_some_files_are_not_given_to_workers(tmp_path: Path) -> None:
     files = [file for file in read if isinstance(file, SourceFile)]
     async with open_pool(1) as pool:
         await ready(pool, 1)
-        windows = replace(RULES, limits=ChunkLimits("recursive"))
-        few = replace(RULES, limits=ChunkLimits(chunk_size=100_000))  # chunks of the large file
+        windows = replace(RULES, limits=chunker_limits(IndexingSettings("recursive")))
+        few = replace(
+            RULES, limits=chunker_limits(IndexingSettings(chunk_size=100_000))
+        )  # chunks of the large file
         for rules, selected in ((windows, files[:1]), (few, files[1:]), (few, files)):
             large = replace(rules, skip=replace(RULES.skip, max_file_bytes=9 << 20))
             await maker(None, pool, large)(selected, [NOTHING] * len(selected), urgent=False)

@@ -13,9 +13,10 @@ import anyio
 import psutil
 import pytest
 
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, parse_file
 from cocosearchd.indexing.pool.overlay_parser import COMMAND, OverlayParser
+from cocosearchd.indexing.row_shape import chunker_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +54,7 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
 async def parse_text(
     parser: OverlayParser, data: bytes = TEXT, path: str = "a.py"
 ) -> ParsedFile | None:
-    result = await parser.parse(path, "python", data, ChunkLimits(), ())
+    result = await parser.parse(path, "python", data, chunker_limits(IndexingSettings()), ())
     return None if result is None else result.parsed_file
 
 
@@ -78,7 +79,7 @@ async def none_left() -> None:
 async def test_unsaved_text_is_parsed_like_a_file() -> None:
     async with opened() as parser:
         assert not parser_processes()  # nobody pays for what nobody asks
-        expected, _ = parse_file("a.py", "python", TEXT, ChunkLimits(), ())
+        expected, _ = parse_file("a.py", "python", TEXT, chunker_limits(IndexingSettings()), ())
         results = await asyncio.gather(*(parse_text(parser) for _ in range(5)))
         assert results == [expected] * 5
         assert len(parser_processes()) == 1

@@ -22,7 +22,7 @@ from cocosearch_ipc import address, error_codes, workspace_protocol
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import exits, parser
 from cocosearch_ipc.cli.main import plain_query, run
-from cocosearch_ipc.cli.questions import file_verbs, query_options
+from cocosearch_ipc.cli.questions import file_verbs, query_verb
 from cocosearch_ipc.cli.running import daemon_process, service_manager
 from cocosearch_ipc.client import VERSION, CallFailed
 from cocosearch_ipc.failure import Failure
@@ -198,7 +198,7 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options += " --reranker spacy --no-hybrid --no-cache"
     options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = parser.parser().parse_args(["query", "q", *options.split()])
-    params = query_options.search_params(args)
+    params = query_verb.search_params(args)
     defaults = p.SearchRequest("q")
     assert set(params) <= set(p.SearchRequest.__slots__)
     left_out = {name for name in p.SearchRequest.__slots__ if name not in params}

@@ -29,7 +29,7 @@ from cocosearch_ipc.render.visible import CONTENT_NOTICE, NAMES_NOTICE
 from cocosearch_ipc.rpc import openrpc
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 from tests.mcp_messages import INITIALIZED, STRUCTURED, initialize_request, message_line
 
 pytestmark = SDK_LEAVES_STREAMS
@@ -169,7 +169,7 @@ async def test_files_are_offered_when_the_engine_has_them(
     for name, request in rows.items():
         monkeypatch.setitem(METHODS, name, (name, request))
     engine = FixedEngine()
-    async with Client(McpServer(engine, ROOTS).fastmcp) as client:
+    async with Client(McpServer(engine, ROOTS, SERVER.answer_tokens).fastmcp) as client:
         listed = await client.call_tool(
             "list_files", {"index_name": "demo", "path_prefix": "src", "pattern": "*.py"}
         )
@@ -645,7 +645,7 @@ async def test_warnings_about_settings_come_with_indexing(wait: bool) -> None:
                 await super().index_codebase(request), notes=("cocosearch.yaml: unknown key",)
             )
 
-    async with Client(McpServer(WithNotes(), ROOTS).fastmcp) as client:
+    async with Client(McpServer(WithNotes(), ROOTS, SERVER.answer_tokens).fastmcp) as client:
         call = {"path": "/srv/new", "wait": wait}
         answer = await client.call_tool("index_codebase", call, meta=STRUCTURED)
     assert answer.structured_content is not None

@@ -12,7 +12,7 @@ from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.mcp.tools.tool_registry import compact_parameters
 from cocosearch_ipc.protocol import SearchRequest
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import SERVER, FixedEngine
 
 MAX_LIST_TOKENS = 1600
 UNLISTED_TOOLS = {"search", "list_topics", "list_sources"}
@@ -25,7 +25,7 @@ def engine() -> FixedEngine:
 
 @pytest.fixture
 def server(engine: FixedEngine) -> McpServer:
-    return McpServer(engine, RootPolicy((), "/nowhere"))
+    return McpServer(engine, RootPolicy((), "/nowhere"), SERVER.answer_tokens)
 
 
 async def list_tools(server: McpServer) -> dict[str, mcp_types.Tool]:
@@ -106,7 +106,9 @@ async def test_indexes_and_topics_reach_the_engine(
     tool: str, arguments: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     engine = ManyIndexes()
-    async with Client(McpServer(engine, RootPolicy((), "/nowhere")).fastmcp) as client:
+    async with Client(
+        McpServer(engine, RootPolicy((), "/nowhere"), SERVER.answer_tokens).fastmcp
+    ) as client:
         await client.call_tool(tool, arguments)
     request = engine.requests[-1]
     assert {name: getattr(request, name) for name in expected} == expected
@@ -115,7 +117,7 @@ async def test_indexes_and_topics_reach_the_engine(
 @pytest.mark.parametrize("query", ["x index:other", "x topic:web", "index:a x"])
 async def test_a_project_does_not_narrow_a_query_that_names_indexes(query: str) -> None:
     engine = ManyIndexes()
-    server = McpServer(engine, RootPolicy((), "/nowhere"))
+    server = McpServer(engine, RootPolicy((), "/nowhere"), SERVER.answer_tokens)
     async with Client(server.fastmcp, roots=["file:///srv/demo"]) as client:
         await client.call_tool("search_code", {"query": query})
         assert last_index(engine) is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cocosearch_ipc.render.line_range import extent
-from cocosearchd.languages import scopes
+from cocosearchd.languages import definition_ranges
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit, Place, RankedPlace
@@ -24,7 +24,7 @@ WIDTH = 200
 
 def source_of(text: str) -> SourceText:
     data = text.encode()
-    return SourceText(make_contents(data), scopes.pack(parse("a.py", data).symbols))
+    return SourceText(make_contents(data), definition_ranges.pack(parse("a.py", data).symbols))
 
 
 def module(functions: int) -> str:

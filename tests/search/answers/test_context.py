@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cocosearchd.config.settings import LARGEST_FILE_BYTES
 from cocosearchd.forms.path_forms import path_text
-from cocosearchd.languages import scopes, syntax
+from cocosearchd.languages import definition_ranges, syntax
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit, Place, RankedPlace, hash_content
@@ -84,7 +84,10 @@ def hit_of(text: str, part: str, path: str = "a.py") -> Hit:
 def indexed(text: str, path: str = "a.py") -> FileState:
     """A file as the index has it."""
     return FileState(
-        path, hash_content(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols)
+        path,
+        hash_content(text.encode()),
+        1,
+        definition_ranges.pack(parse(path, text.encode()).symbols),
     )
 
 
@@ -141,7 +144,9 @@ def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
     # one of one line has nothing to show around it
     if smallest is None or smallest.start_line < smallest.end_line:
         parsed = smallest and (smallest.start_line, smallest.end_line)
-        assert scopes.enclosing(scopes.pack(symbols), data, start, end) == parsed
+        assert (
+            definition_ranges.enclosing(definition_ranges.pack(symbols), data, start, end) == parsed
+        )
 
 
 def test_the_head_of_a_definition_is_shown_with_what_follows(tmp_path: Path) -> None:
@@ -170,11 +175,13 @@ def test_the_largest_definition_that_begins_in_a_range(
     part: str, lines: tuple[int, int] | None
 ) -> None:
     data = PYTHON.encode()
-    packed = scopes.pack(parse("a.py", data).symbols)
+    packed = definition_ranges.pack(parse("a.py", data).symbols)
     start = data.index(part.encode())
-    assert scopes.largest_starting(packed, start, start + len(part)) == lines
-    assert scopes.largest_starting(packed, 0, len(data)) is None, "all of them end inside"
-    assert scopes.largest_starting(packed, 0, data.index(b"one = 1")) == (6, 18)
+    assert definition_ranges.largest_starting(packed, start, start + len(part)) == lines
+    assert definition_ranges.largest_starting(packed, 0, len(data)) is None, (
+        "all of them end inside"
+    )
+    assert definition_ranges.largest_starting(packed, 0, data.index(b"one = 1")) == (6, 18)
 
 
 def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:

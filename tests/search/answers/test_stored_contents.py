@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.indexing.pipeline.chunker import chunk_file
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import hash_content
 from cocosearchd.search.answers.stored_contents import StoredContents, assemble_contents
@@ -17,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 def stored_content(name: str, data: bytes) -> StoredContents:
     """The content of a file as the rows of its chunks give it."""
-    chunks = chunk_file(parse(name, data), ChunkLimits())
+    chunks = chunk_file(parse(name, data), chunker_limits(IndexingSettings()))
     texts = (
         PlacedText(chunk.start_byte, chunk.end_byte, chunk.start_line, chunk.text)
         for chunk in chunks

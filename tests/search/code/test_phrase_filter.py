@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.forms.unicode_forms import spellings
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import Hit
 from cocosearchd.search.code import phrase_filter
 from cocosearchd.search.lexical.analysis.terms import TermCache
@@ -67,7 +68,8 @@ PIECES = [
 PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
 BLANKS = (" ", " ", " ", "  ", "\t")
 RULES = OverlayRules(
-    ChunkLimits(), SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False)
+    chunker_limits(IndexingSettings()),
+    SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False),
 )
 
 

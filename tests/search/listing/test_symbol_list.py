@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import InvalidInput
 from cocosearchd.forms.path_forms import path_text
-from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
+from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition, decode_cursor
@@ -112,7 +113,8 @@ func (s *Store) Load(key string) error {
     "tests/test_boot.py": "def load_settings():\n    assert True\n",
 }
 RULES = OverlayRules(
-    ChunkLimits(), SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False)
+    chunker_limits(IndexingSettings()),
+    SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False),
 )
 Row = tuple[str, int, int, str, str, str | None]
 METHODS: list[Row] = [

@@ -14,8 +14,8 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store import index_records
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import replace_file
-from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database

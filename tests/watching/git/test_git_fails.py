@@ -136,7 +136,7 @@ async def test_the_rules_of_before_outlive_a_loss_of_hints_and_a_change_of_setti
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         git.first(FAILURES["memory"])
-        live._lose(stale_reason("root_replaced"))
+        live._end_epoch(stale_reason("root_replaced"))
         assert not (await live.sync(5)).fresh
         await live.configure(IndexingSettings(extend_exclude=("new.py",)))
         put(root, new="1", kept="2")

@@ -356,6 +356,6 @@ def test_a_repository_that_is_completed_within_a_step_of_the_clock_is_noticed(
     monkeypatch.setattr(root_scope, "own_stamp", stamps.own_stamp)
     scope = scope_of(tmp_path)
     assert scope.is_in_scope(b"sub/x.py")
-    assert not scope._repository_completed()
+    assert not scope._notice_completed_repository()
     (git_dir / "objects").mkdir()
-    assert scope._repository_completed()
+    assert scope._notice_completed_repository()

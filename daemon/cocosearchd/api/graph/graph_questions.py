@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 
 from cocosearch_ipc import graph_protocol as g
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES
 from cocosearchd.api import file_references, replies
 from cocosearchd.api.graph.nearest_names import find_nearest_names
 from cocosearchd.api.graph.unsaved_code import unsaved_files
@@ -136,7 +137,7 @@ class GraphQuestions:
         except LimitReached:
             raise NotFound(
                 f"{target.text!r} was not found in {QUESTION_S:.0f} seconds",
-                "give a place, as in src/a.py:12",
+                "give a location, as in src/a.py:12",
                 code=TIMED_OUT,
             ) from None
         except UnknownName as error:
@@ -192,10 +193,10 @@ def check_request(request: g.GraphRequest) -> None:
     """Check the common parameters of a request. Raises `InvalidInput`."""
     if not 1 <= request.limit <= g.GRAPH_MAX_LIMIT:
         raise InvalidInput(f"limit is {request.limit}", f"use 1 to {g.GRAPH_MAX_LIMIT}")
-    if request.min_confidence not in g.CONFIDENCES:
+    if request.min_confidence not in CONFIDENCES:
         raise InvalidInput(
             f"unknown confidence {request.min_confidence!r}",
-            f"use one of {', '.join(g.CONFIDENCES)}",
+            f"use one of {', '.join(CONFIDENCES)}",
         )
     check_budget(request.budget_tokens)
     check_filters([*request.languages, *request.paths, *request.not_paths])

@@ -17,24 +17,24 @@ CUTOFF = 0.6  # the default of `difflib`
 
 
 async def find_nearest_names(db: Database, record: IndexRecord, name: str) -> list[str]:
-    """Return the most similar names, best first, each with its place.
+    """Return the most similar names, best first, each with its location.
 
     Only names that share a part or the first characters are compared. Raises `StoreUnavailable`.
     """
-    places = dict[str, str]()
+    locations = dict[str, str]()
     parts = [part for part in split_parts(name) if len(part) >= MIN_PART and part.isalnum()]
     globs = [f"*{part}*" for part in parts[:MAX_PARTS]]
     start = name.lstrip("_")[:MIN_PART]
     globs += [f"{start}*"] if start.isalnum() else []
     for glob in globs:
-        places |= await _find_places(db, record, glob)
-    folded = {fold_name(candidate): candidate for candidate in places}
+        locations |= await _find_locations(db, record, glob)
+    folded = {fold_name(candidate): candidate for candidate in locations}
     matches = difflib.get_close_matches(fold_name(name), folded, MAX_NAMES, CUTOFF)
-    return [f"{folded[match]} ({places[folded[match]]})" for match in matches]
+    return [f"{folded[match]} ({locations[folded[match]]})" for match in matches]
 
 
-async def _find_places(db: Database, record: IndexRecord, glob: str) -> dict[str, str]:
-    """Return the names in the files that match a glob best, each with the place of one definition."""
+async def _find_locations(db: Database, record: IndexRecord, glob: str) -> dict[str, str]:
+    """Return the names in the files that match a glob best, each with the location of a definition."""
     files = await symbol_files(db, record, Filter(symbol_name=glob), "", MAX_SIMILAR_FILES)
     stored = await file_symbols(db, record, [file.path for file in files])
     return {

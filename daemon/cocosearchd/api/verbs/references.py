@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from cocosearch_ipc import graph_protocol as g
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, REFERENCE_KINDS
 from cocosearchd.api.graph.graph_questions import (
     GraphAnswer,
     GraphMoment,
@@ -85,7 +86,7 @@ class ReferenceVerbs:
         return g.DefinitionReply(
             **make_reply_fields(answer),
             complete=is_complete,
-            notes=() if is_complete else ("there are more: a place with a column names one",),
+            notes=() if is_complete else ("there are more: a location with a column names one",),
             path=meanings.path,
             names=names,
         )
@@ -97,7 +98,7 @@ class ReferenceVerbs:
             min_confidence=request.min_confidence,
             limit=request.limit,
             counts_all=request.count_all,
-            after=_read_position(request.cursor),
+            after=_read_location(request.cursor),
         )
         answer = await self._questions.ask(request, partial(_find_uses, query))
         return await self._references_reply(request, answer)
@@ -129,13 +130,13 @@ class ReferenceVerbs:
         return g.ReferencesReply(
             **make_reply_fields(answer),
             complete=page.is_complete,
-            cursor=None if is_last else _write_position(fitting[-1][0].position),
+            cursor=None if is_last else _write_location(fitting[-1][0].location),
             notes=(*answer.value.notes, *(() if page.is_complete else (_PARTIAL,))),
             definitions=answer.value.definitions,
             files=tuple(_group_by_file(fitting, page.file_counts, texts)),
             total=sum(page.counts.values()),
             total_files=len(page.file_counts),
-            counts={name: page.counts[name] for name in g.CONFIDENCES if name in page.counts},
+            counts={name: page.counts[name] for name in CONFIDENCES if name in page.counts},
             unread_files=page.unread_files,
         )
 
@@ -161,8 +162,8 @@ class ReferenceVerbs:
         self, request: g.CallsRequest, answer: GraphAnswer[_Calls], start: PageStart
     ) -> g.CallsReply:
         tree = answer.value.tree
-        places = [(site.path, site.line) for node in tree.nodes for site in node.sites]
-        texts = await self._read_lines(answer, places)
+        locations = [(site.path, site.line) for node in tree.nodes for site in node.sites]
+        texts = await self._read_lines(answer, locations)
         answer = answer.with_changes([path for path, lines in texts.items() if lines.changed])
         entries = [_call_entry(*row, texts) for row in enumerate(tree.nodes, start.offset)]
         fitting = fit_entries(entries, request.budget_tokens, _call_text)
@@ -187,10 +188,10 @@ class ReferenceVerbs:
     async def _read_lines(
         self,
         answer: GraphAnswer[_Uses] | GraphAnswer[_Calls],
-        places: Iterable[tuple[str, int]],
+        locations: Iterable[tuple[str, int]],
     ) -> dict[str, FileLines]:
         lines = dict[str, set[int]]()
-        for path, line in places:
+        for path, line in locations:
             lines.setdefault(path, set()).add(line)
         record = answer.index.record
         return await self._texts.read(record, answer.overlay, lines, answer.generation)
@@ -236,7 +237,7 @@ def _reference(reference: reference_pages.FoundReference, lines: FileLines) -> g
     text = lines.lines.get(position.line, "")
     column = position.column or _find_column(text, position.name)
     return g.Reference(
-        line=position.line,
+        line=location.line,
         column=column,
         text=clip_around_column(text, column),
         kind=position.kind,
@@ -259,7 +260,7 @@ def _group_by_file(
     counts: Mapping[str, int],
     texts: Mapping[str, FileLines],
 ) -> Iterable[g.ReferenceFile]:
-    for path, group in groupby(rows, key=lambda row: row[0].position.path):
+    for path, group in groupby(rows, key=lambda row: row[0].location.path):
         file_rows = list(group)
         yield g.ReferenceFile(
             path=path,
@@ -313,8 +314,8 @@ def _name_text(name: g.ResolvedName) -> str:
 
 
 def _reference_text(row: tuple[reference_pages.FoundReference, g.Reference]) -> str:
-    position, entry = row[0].position, row[1]
-    return f"{position.line}:{entry.column}: {entry.text}  [{entry.symbol_name}]\n"
+    location, entry = row[0].location, row[1]
+    return f"{location.line}:{entry.column}: {entry.text}  [{entry.symbol_name}]\n"
 
 
 def _call_text(entry: g.CallEntry) -> str:
@@ -323,21 +324,21 @@ def _call_text(entry: g.CallEntry) -> str:
 
 
 def _check_kinds(kinds: Sequence[str]) -> frozenset[str]:
-    unknown = sorted(set(kinds) - set(reference_pages.KINDS))
+    unknown = sorted(set(kinds) - set(REFERENCE_KINDS))
     if unknown:
         raise InvalidInput(
-            f"unknown kind of use {unknown[0]!r}", f"use some of {', '.join(reference_pages.KINDS)}"
+            f"unknown kind of use {unknown[0]!r}", f"use some of {', '.join(REFERENCE_KINDS)}"
         )
     return frozenset(kinds)
 
 
-def _write_position(position: reference_pages.ReferencePosition) -> str:
-    return json.dumps(position)
+def _write_location(location: reference_pages.ReferenceLocation) -> str:
+    return json.dumps(location)
 
 
-def _read_position(cursor: str | None) -> reference_pages.ReferencePosition | None:
+def _read_location(cursor: str | None) -> reference_pages.ReferenceLocation | None:
     """Read a cursor of references. Raises `InvalidInput`."""
     if cursor is None:
         return None
     values = read_cursor(cursor, ((bool,), (str,), (int,), (int,), (str,), (str,)))
-    return reference_pages.ReferencePosition(*values)
+    return reference_pages.ReferenceLocation(*values)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.filters.filter_fields import Filter, file_passes
 from cocosearchd.graph.code_files import (
     WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
     Resolution,
     ResolvedUse,

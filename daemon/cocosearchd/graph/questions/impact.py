@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.graph.code_files import (
     WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
     ResolvedUse,
 )
@@ -63,7 +63,7 @@ class Affected:
     confidence: Confidence
     reason: str  # of the resolution of the use
     via_name: str
-    use_place: UsePlace
+    use_location: UseLocation
     is_test: bool
     is_broken: bool = False
 
@@ -247,7 +247,7 @@ class _ImpactSearch:
                     confidence=REASONS[OVERRIDES].confidence,
                     reason=OVERRIDES,
                     via_name=self.names[definition],
-                    use_place=UsePlace(symbol.start_line, 1),
+                    use_location=UseLocation(symbol.start_line, 1),
                     is_test=is_test(key.path),
                 )
                 if self._record(item):

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.graph.code_files import (
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
 )
-from cocosearchd.graph.questions.file_places import imports_at, starting_symbol, uses_at
+from cocosearchd.graph.questions.file_locations import imports_at, starting_symbol, uses_at
 from cocosearchd.graph.questions.named_definitions import find_named
 from cocosearchd.graph.questions.target import Target, require_target
 from cocosearchd.graph.questions.target_search import (
@@ -55,7 +55,7 @@ def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> M
     """Find the definitions of a target. Raises `NotFound` and `InvalidInput`."""
     require_target(target)
     if target.is_location:
-        return _find_at_place(resolver, load_file(files, target), target)
+        return _find_at_location(resolver, load_file(files, target), target)
     path = find_file(files, target)
     if path is not None:
         keys: tuple[DefinitionKey, ...] = (DefinitionKey(path, WHOLE_FILE),)
@@ -71,7 +71,7 @@ def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> M
     )
 
 
-def _find_at_place(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:
+def _find_at_location(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:
     names = list(_names_at(resolver, file, target))
     if not names:
         raise nothing_at(file, target, "nothing is defined or used")

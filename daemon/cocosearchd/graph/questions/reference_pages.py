@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from cocosearch_ipc.graph_vocabulary import Confidence, ReferenceKind
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import (
     WEAKNESS,
     WHOLE_FILE,
     CodeFile,
     CodeFiles,
-    Confidence,
     DefinitionKey,
     ResolvedImport,
     ResolvedUse,
 )
-from cocosearchd.graph.questions.file_places import enclosing_symbol
+from cocosearchd.graph.questions.file_locations import enclosing_symbol
 from cocosearchd.graph.questions.question_limits import IsOver, TimedSearch
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.patterns.path_roles import is_test
@@ -31,7 +31,6 @@ IMPORT = "import"
 # Files that are read at least, for the counts of an answer: some 30 ms.
 COUNTED_FILES = 64
 _BATCH = 32  # files that are loaded at once
-KINDS = ("call", "type", "inherit", "name", IMPORT)
 
 
 class ReferenceResolver(Protocol):
@@ -68,7 +67,7 @@ class ReferencePosition(NamedTuple):
 class FoundReference:
     """A use of a definition, and the innermost definition around it."""
 
-    position: ReferencePosition
+    location: ReferenceLocation
     language: str
     confidence: Confidence
     reason: str
@@ -117,7 +116,7 @@ def find_references(
     file_counts = Counter[str]()
     for reference in timed.limit(search.run(keys)):
         counts[reference.confidence] += 1
-        file_counts[reference.position.path] += 1
+        file_counts[reference.location.path] += 1
     return ReferencePage(
         references=tuple(search.page[: query.limit]),
         counts=counts,
@@ -204,7 +203,7 @@ class _PageSearch:
         for key in firsts:
             for reference in self._of_definition(key, file):
                 if self._passes(reference):
-                    references.setdefault(reference.position, reference)
+                    references.setdefault(reference.location, reference)
         after = self._query.after
         for position in sorted(references):
             is_after = after is None or position > after
@@ -254,7 +253,7 @@ def _make_predicate(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
     weakest = WEAKNESS[query.min_confidence]
 
     def passes(reference: FoundReference) -> bool:
-        if query.kinds and reference.position.kind not in query.kinds:
+        if query.kinds and reference.location.kind not in query.kinds:
             return False
         return WEAKNESS[reference.confidence] <= weakest
 
@@ -264,7 +263,7 @@ def _make_predicate(query: ReferenceQuery) -> Callable[[FoundReference], bool]:
 def _use_reference(match: ResolvedUse) -> FoundReference:
     file, use = match.file, match.use
     return FoundReference(
-        ReferencePosition(is_test(file.path), file.path, use.line, use.column, use.kind, use.name),
+        ReferenceLocation(is_test(file.path), file.path, use.line, use.column, use.kind, use.name),
         file.language,
         match.resolution.confidence,
         match.resolution.reason,
@@ -283,7 +282,7 @@ def _make_import_reference(
     name = item.name if item.name not in ("", "*") else item.module
     enclosing = enclosing_symbol(file, item.line)
     return FoundReference(
-        ReferencePosition(is_test(file.path), file.path, item.line, 0, IMPORT, name),
+        ReferenceLocation(is_test(file.path), file.path, item.line, 0, IMPORT, name),
         file.language,
         confidence,
         reason,

@@ -14,7 +14,7 @@ from cocosearchd.graph.code_files import (
     ResolvedUse,
 )
 from cocosearchd.graph.earlier_files import EarlierFile, EarlierFiles
-from cocosearchd.graph.questions.file_places import enclosing_symbol
+from cocosearchd.graph.questions.file_locations import enclosing_symbol
 from cocosearchd.graph.questions.renamed_definitions import renamed_definitions
 from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS

@@ -64,7 +64,8 @@ def require_target(target: Target) -> None:
     """Raise `InvalidInput` if the target is empty."""
     if not target.text:
         raise InvalidInput(
-            "the target is empty", "give a name, as in Client.retry, or a place, as in src/a.py:12"
+            "the target is empty",
+            "give a name, as in Client.retry, or a location, as in src/a.py:12",
         )
 
 

@@ -15,7 +15,7 @@ from cocosearchd.graph.code_files import (
     DefinitionKey,
     Resolution,
 )
-from cocosearchd.graph.questions.file_places import (
+from cocosearchd.graph.questions.file_locations import (
     enclosing_symbol,
     imports_at,
     near_symbols,
@@ -74,7 +74,7 @@ def find_target_definitions(
     path = find_file(files, target)
     if target.is_location:
         file = load_file(files, target)
-        return _find_at_place(files, resolver, file, target)
+        return _find_at_location(files, resolver, file, target)
     if path is not None:
         return TargetDefinitions((DefinitionKey(path, WHOLE_FILE),))
     return find_by_name(files, target)
@@ -99,7 +99,7 @@ def find_by_name(files: CodeFiles, target: Target) -> TargetDefinitions:
 
 
 def load_file(files: CodeFiles, target: Target) -> CodeFile:
-    """Load the file of a place. Raises `NotFound` with similar paths."""
+    """Load the file of a location. Raises `NotFound` with similar paths."""
     path = find_file(files, target)
     file = files.load([path]).get(path) if path is not None else None
     if file is None:
@@ -121,14 +121,14 @@ def unknown_name(files: CodeFiles, target: Target, similar: Sequence[NamedDefini
     name = (target.name_parts or [""])[-1]
     message = f"no definition is named {target.text!r}"
     if similar:
-        return UnknownName(message, f"did you mean {_list_places(similar)}?", name)
+        return UnknownName(message, f"did you mean {_list_locations(similar)}?", name)
     users = files.files_using(name)
     hint = f"it is used in {users[0]}, and defined outside of the index" if users else ""
     return UnknownName(message, hint, name)
 
 
 def describe_key(file: CodeFile, key: DefinitionKey) -> str:
-    """Return the name and place of a definition, for hints."""
+    """Return the name and location of a definition, for hints."""
     if key.position == WHOLE_FILE:
         return file.path
     symbol = file.symbols[key.position]
@@ -143,7 +143,7 @@ def nothing_at(file: CodeFile, target: Target, problem: str) -> NotFound:
     return NotFound(f"{problem} at {file.path}:{_position(target)}", hint)
 
 
-def _find_at_place(
+def _find_at_location(
     files: CodeFiles, resolver: NameResolver, file: CodeFile, target: Target
 ) -> TargetDefinitions:
     if target.column and (uses := uses_at(file, target.line, target.column)):
@@ -162,9 +162,9 @@ def _find_at_place(
     if len({(use.receiver, use.name) for use in uses}) == 1:
         return _find_used(files, resolver, file, uses[0])
     if uses:
-        places = ", ".join(f"{use.name} ({target.line}:{use.column})" for use in uses[:_NEAR])
+        locations = ", ".join(f"{use.name} ({target.line}:{use.column})" for use in uses[:_NEAR])
         raise InvalidInput(
-            f"{file.path}:{target.line} uses {len(uses)} names: {places}",
+            f"{file.path}:{target.line} uses {len(uses)} names: {locations}",
             "add the column of one, as in path:line:column",
         )
     raise nothing_at(file, target, "nothing is defined or used")
@@ -225,11 +225,11 @@ def _ambiguous(
     count = f"{len(matches):,}" if is_complete else f"more than {len(matches):,}"
     return InvalidInput(
         f"{target.text!r} names {count} definitions",
-        f"name one by its place or a longer name: {_list_places(matches)}",
+        f"name one by its location or a longer name: {_list_locations(matches)}",
     )
 
 
-def _list_places(matches: Sequence[NamedDefinition]) -> str:
+def _list_locations(matches: Sequence[NamedDefinition]) -> str:
     listed = [
         f"{match.symbol.qualified_name} ({match.location})" for match in matches[:MAX_SUGGESTIONS]
     ]

@@ -9,7 +9,12 @@ from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.languages.code_facts import Use, UseKind
-from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    BASE_TARGET_KINDS,
+    CALL_TARGET_KINDS,
+    FUNCTION_KINDS,
+    TYPE_TARGET_KINDS,
+)
 
 # Limits of definitions per resolution, and of files that are read for it.
 MAX_CANDIDATES = 20
@@ -18,9 +23,9 @@ _MAX_FILES = 200
 _CALLABLE_KINDS = FUNCTION_KINDS | TYPE_KINDS | MINOR_KINDS
 # Kind of use -> kinds of definitions that it can mean; a "name" can mean any definition.
 _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
-    "call": _CALLABLE_KINDS,
-    "type": TYPE_KINDS | {"namespace", "concept"},
-    "inherit": TYPE_KINDS | {"constant"},
+    "call": CALL_TARGET_KINDS,
+    "type": TYPE_TARGET_KINDS,
+    "inherit": BASE_TARGET_KINDS,
 }
 
 

@@ -18,7 +18,12 @@ from cocosearchd.languages.code_facts import (
     values_of,
 )
 from cocosearchd.languages.symbol_table import values_of as symbol_values
-from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    CALLABLE_KINDS,
+    CONTAINER_KINDS,
+    TYPE_KINDS,
+    VALUE_KINDS,
+)
 from cocosearchd.model import Symbol
 
 # Kinds of symbols that contain the names of a namespace. A module is also a type, as in Ruby.
@@ -216,7 +221,7 @@ class _SymbolNames:
         """
         symbol = self._symbols[position]
         owner = symbol.parent
-        if owner is None or symbol.kind not in _CALLABLE_KINDS or not owner.endswith(symbol.name):
+        if owner is None or symbol.kind not in CALLABLE_KINDS or not owner.endswith(symbol.name):
             return True
         return owner.rpartition(".")[2] != symbol.name
 
@@ -228,7 +233,7 @@ class _SymbolNames:
         symbol = self._symbols[position]
         outer = self._outer(position)
         around = None if outer == TOP_LEVEL else self._symbols[outer].qualified_name
-        return symbol.parent == around or symbol.kind not in _CALLABLE_KINDS
+        return symbol.parent == around or symbol.kind not in CALLABLE_KINDS
 
 
 class ImportMentions:

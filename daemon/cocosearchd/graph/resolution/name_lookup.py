@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey
-from cocosearchd.graph.resolution.file_names import VALUE_KINDS, FileNames, names_of
+from cocosearchd.graph.resolution.file_names import FileNames, names_of
 from cocosearchd.graph.resolution.inferred_value import FOREIGN, UNKNOWN, Value
 from cocosearchd.graph.resolution.modules.base import ModuleRules
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
-from cocosearchd.languages.symbols import TYPE_KINDS
+from cocosearchd.languages.symbols import TYPE_KINDS, VALUE_KINDS
 
 # Limit of re-exports, and of files behind wildcards, that are followed for one name.
 MAX_EXPORTS = 1000

@@ -1,7 +1,7 @@
 """The table of reasons of resolutions: each code has a confidence and a sentence for people."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from cocosearchd.graph.code_files import Confidence
 

@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.expression import ExpressionStep, parse_expression
-from cocosearchd.graph.resolution.file_names import CONTAINER_KINDS, VALUE_KINDS, FileNames
+from cocosearchd.graph.resolution.file_names import FileNames
 from cocosearchd.graph.resolution.inferred_value import FOREIGN, UNKNOWN, Value, WrittenType, merge
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.type_text import TypeName, parse_type
 from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, Import, Use
 from cocosearchd.languages.references.chain_text import first_name
-from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    CALLABLE_KINDS,
+    CONTAINER_KINDS,
+    FUNCTION_KINDS,
+    TYPE_KINDS,
+    VALUE_KINDS,
+)
 from cocosearchd.model import Symbol
 
 # Largest depth of values that depend on each other: deeper ones are circles or generated code.
@@ -415,7 +421,7 @@ class TypeInference:
         if symbol.kind in VALUE_KINDS:
             content = self._value_behind(key, value)
             return self._call(content) if content.definitions != (key,) else UNKNOWN
-        if symbol.kind not in FUNCTION_KINDS | {"prototype"}:
+        if symbol.kind not in CALLABLE_KINDS:
             return UNKNOWN
         if symbol.name in rules_of(names.file.language).constructor_names and value.owners:
             return Value("instance", value.owners, value.reason)

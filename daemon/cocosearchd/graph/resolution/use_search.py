@@ -114,9 +114,9 @@ class UseSearch:
         if not target.is_imported:
             return
         for item in mentions_of(file).find(target.names):
-            resolution = self._resolver.definitions_of_import(file, item)
-            if not target.meanings.isdisjoint(resolution.definitions):
-                yield ResolvedImport(file, item, resolution)
+            meaning = self._resolver.definitions_of_import(file, item)
+            if not target.meanings.isdisjoint(meaning.definitions):
+                yield ResolvedImport(file, item, meaning)
 
     def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses that mean a definition, by path."""
@@ -196,7 +196,7 @@ class UseSearch:
     def _declarations(self, definition: DefinitionKey, symbol: Symbol) -> frozenset[DefinitionKey]:
         """Return a definition with its overloads and its declarations in other files."""
         paths = [definition.path, *self._files.files_defining(symbol.name)[:_MAX_DECLARING]]
-        keys = {
+        kinds = {
             DefinitionKey(path, position): item.kind
             for path, code_file in self._files.load(paths).items()
             for position, item in enumerate(code_file.symbols)
@@ -240,9 +240,9 @@ class UseSearch:
         """Return False for definitions (of one name and file) that no import can mean: methods."""
         path, symbol = keys[0]
         file = self._files.load([path]).get(path)
-        if file is None or symbol == WHOLE_FILE or rules_of(file.language).has_packages:
+        if file is None or position == WHOLE_FILE or rules_of(file.language).has_packages:
             return True
-        names, name = names_of(file), file.symbols[symbol].name
+        names, name = names_of(file), file.symbols[position].name
         exported = {*names.nested(TOP_LEVEL, name), *names.contained(name)}
         return any(key.position in exported for key in keys)
 

@@ -309,9 +309,9 @@ class Updater:
         """Process the batches of an index, under supervision. Batches overlap."""
         with anyio.CancelScope() as queue.scope:
             name = f"indexing of {queue.record.name}"
-            await supervise(name, partial(self._serve_once, queue), queue.on_failure)
+            await supervise(name, partial(self._pull_until_failure, queue), queue.on_failure)
 
-    async def _serve_once(self, queue: IndexQueue) -> None:
+    async def _pull_until_failure(self, queue: IndexQueue) -> None:
         """Process batches until the work on this index fails. Then fail its batches in flight.
 
         Edits are pulled by a task of their own, so they wait for no bulk work.

@@ -282,7 +282,7 @@ class RowMaker:
             for source, extract in files
         ]
         worker_vectors = [
-            self._read_vectors(extract, file_texts)
+            self._read_and_cache_vectors(extract, file_texts)
             for (_, extract), file_texts in zip(files, texts, strict=True)
         ]
         missing = [
@@ -319,7 +319,7 @@ class RowMaker:
         except EmbedderUnavailable as error:
             return error
 
-    def _read_vectors(self, extract: FileExtract, texts: Sequence[str]) -> Vectors | None:
+    def _read_and_cache_vectors(self, extract: FileExtract, texts: Sequence[str]) -> Vectors | None:
         """Return a bulk worker's vectors of an extract, or None. Add them to the cache."""
         result = extract.task_result
         if result is None or len(result.vectors) != len(texts) * self._dimension * 2:
@@ -419,7 +419,7 @@ def extract_new_chunks(
 ) -> list[FileExtract]:
     """Extract all files, each with only the chunks that are not stored. See `extract_files`."""
     extracts = extract_files(sources, preparation, pause)
-    fresh = [
+    new_manifests = [
         build_file_manifest(
             extract.chunks,
             extract.language,
@@ -431,10 +431,12 @@ def extract_new_chunks(
     ]
     manifests.put(
         (sources[number], manifest)
-        for (number, content), manifest in zip(preparation.contents.items(), fresh, strict=True)
+        for (number, content), manifest in zip(
+            preparation.contents.items(), new_manifests, strict=True
+        )
         if content.key not in preparation.uncacheable
     )
-    without_manifest = iter(zip(extracts, fresh, strict=True))
+    without_manifest = iter(zip(extracts, new_manifests, strict=True))
     reduced = list[FileExtract]()
     for source, row, manifest in zip(sources, stored, preparation.manifests, strict=True):
         pause()

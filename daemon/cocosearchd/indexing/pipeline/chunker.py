@@ -17,7 +17,15 @@ from cocosearchd.indexing.pipeline import cut_points
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.languages.parse import Parsed
-from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import (
+    FUNCTION_KINDS,
+    LEAF_KINDS,
+    MAJOR_KINDS,
+    MINOR_KINDS,
+    OWNER_KINDS,
+    PLAIN_HEAD_KINDS,
+    TYPE_KINDS,
+)
 from cocosearchd.model import Chunk, Symbol
 
 # Parts of the identity of an index: after a raise, all its files are read again. Raise the first if
@@ -26,14 +34,12 @@ from cocosearchd.model import Chunk, Symbol
 HEADER_VERSION = 1
 VERSION = 1
 RECURSIVE_VERSION = 1
+# The size that the identity of `definitions` leaves out, whatever the setting's default is: indexes
+# that exist were recorded so.
+UNNAMED_CHUNK_SIZE = 1000
 HEADER_NAMES = 6
 MAX_HEADER = 400  # characters
-# Kinds whose head has little information.
-_SCOPES = frozenset({"impl", "namespace", "module", "extension"})
-_OWNERS = TYPE_KINDS | {"impl"}
-_MAJOR = TYPE_KINDS | FUNCTION_KINDS
-_INFORMATIVE = _MAJOR - _SCOPES
-_LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
+_INFORMATIVE = MAJOR_KINDS - PLAIN_HEAD_KINDS
 # Blocks that may share a chunk with others: settings, sections of a text.
 _SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
 _SMALL_BLOCKS = _SETTINGS | {"section"}
@@ -48,16 +54,17 @@ MINIMUM = 0.25
 class ChunkLimits:
     """Limits of a chunker. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
 
-    chunker: Literal["definitions", "recursive"] = "definitions"
-    chunk_size: int = 1000
-    chunk_overlap: int = 300
+    chunker: Literal["definitions", "recursive"]
+    chunk_size: int
+    chunk_overlap: int
 
 
 def chunker_id(limits: ChunkLimits) -> str:
     """Return name, version and sizes of a chunker: a part of the identity of an index."""
     if limits.chunker == "recursive":
         return f"recursive-{RECURSIVE_VERSION}:{limits.chunk_size}/{limits.chunk_overlap}"
-    return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
+    is_named = limits.chunk_size != UNNAMED_CHUNK_SIZE
+    return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if is_named else "")
 
 
 def chunk_file(parsed: Parsed, limits: ChunkLimits) -> tuple[Chunk, ...]:
@@ -96,9 +103,9 @@ def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], 
 
 
 def _rank(symbol: Symbol) -> cut_points.SpanRank:
-    if symbol.kind in _LEAVES:
+    if symbol.kind in LEAF_KINDS:
         return cut_points.LEAF
-    if symbol.kind in _SCOPES:
+    if symbol.kind in PLAIN_HEAD_KINDS:
         return cut_points.SCOPE
     return cut_points.CONTAINER if symbol.kind in TYPE_KINDS else cut_points.MINOR
 
@@ -152,7 +159,7 @@ class _ChunkDescriber:
         symbol = _symbol_at(block, inside) or _symbol_of(inside, around, start, end)
         titles = () if inside else _titles(outer, blocks)
         minor = frozenset[str]() if parsed.blocks else MINOR_KINDS
-        block_type, hierarchy = _place(block, symbol)
+        block_type, hierarchy = _block_columns(block, symbol)
         symbol_type, symbol_name, signature = _symbol_columns(symbol)
         first = self._line_of(start)
         return Chunk(
@@ -232,7 +239,7 @@ def _titles(outer: Block | None, blocks: Iterable[Block]) -> tuple[str, ...]:
     )
 
 
-def _place(block: Block | None, symbol: Symbol | None) -> tuple[str, str]:
+def _block_columns(block: Block | None, symbol: Symbol | None) -> tuple[str, str]:
     """Return the block type and the hierarchy of a chunk."""
     if block is not None:
         return block.block_type, block.hierarchy
@@ -272,7 +279,7 @@ def _largest_major(inside: Iterable[Symbol], end: int) -> Symbol | None:
 
     A definition with little information in its head, such as a namespace, is a last resort.
     """
-    major = [symbol for symbol in inside if symbol.kind in _MAJOR]
+    major = [symbol for symbol in inside if symbol.kind in MAJOR_KINDS]
     informative = [symbol for symbol in major if symbol.kind in _INFORMATIVE]
     return max(
         _outermost(informative or major),
@@ -319,7 +326,7 @@ def _header(
 
     It has at most `HEADER_NAMES` names.
     """
-    names = [_owner_name(around, inside), _first_name(around, _MAJOR)]
+    names = [_owner_name(around, inside), _first_name(around, MAJOR_KINDS)]
     names += [symbol.name for symbol in inside if symbol.kind not in minor]
     distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]

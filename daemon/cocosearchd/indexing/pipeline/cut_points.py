@@ -85,7 +85,7 @@ _CONTINUING_LETTERS = frozenset(word[0] for word in _CONTINUING_WORDS)
 # By first byte of a line: whether the line may close or continue a block.
 _CLOSING = 1
 _CONTINUING_FIRST = 2
-_FIRST = bytes(
+_LINE_START_CLASS = bytes(
     _CLOSING * (byte in b")]}") or _CONTINUING_FIRST * (byte in _CONTINUING_LETTERS)
     for byte in range(256)
 )
@@ -112,7 +112,7 @@ def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
         if columns:
             columns += (_TAB - 1) * line.count(b"\t", 0, columns) if tabs else 0
             cost += min(columns, _MAX_COLUMNS) * _PER_COLUMN
-        first = _FIRST[text[0]]
+        first = _LINE_START_CLASS[text[0]]
         if first and (first == _CLOSING or _CONTINUING.match(text)):
             cost += _CLOSER
         costs.append(cost)
@@ -189,7 +189,7 @@ def cut_lines(plan: CutPlan, sizes: ChunkSizes) -> tuple[tuple[int, int], ...]:
 
 
 def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -> list[_Piece]:
-    rank = _definition(plan, sizes, first, last) if first in plan.ends else None
+    rank = _filling_rank(plan, sizes, first, last) if first in plan.ends else None
     if last - first < 2:
         return [(first, last, rank is not None)]
     if _is_whole(plan, sizes, first, last, rank):
@@ -221,7 +221,7 @@ def _parts(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int)
     return [part for lo, hi in pairwise(at) for part in _cut(plan, sizes, lo, hi, rounds + 1)]
 
 
-def _definition(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> SpanRank | None:
+def _filling_rank(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> SpanRank | None:
     """Return the rank of the definition that begins at `first` and fills the line range, or None.
 
     A few closing lines may follow the definition.

@@ -22,6 +22,7 @@ class Ansible:
 
     name = "ansible"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the folder, or by a top-level play."""

@@ -22,6 +22,7 @@ class Compose:
 
     name = "docker-compose"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the name of the file."""

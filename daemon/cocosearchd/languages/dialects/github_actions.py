@@ -21,6 +21,7 @@ class GithubActions:
 
     name = "github-actions"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match a workflow by its folder; match an action by its name and `runs:`."""

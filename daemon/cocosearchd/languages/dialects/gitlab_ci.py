@@ -31,6 +31,7 @@ class GitlabCi:
 
     name = "gitlab-ci"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the name of the file or its folder."""

@@ -20,6 +20,7 @@ class HelmChart:
 
     name = "helm-chart"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the name of the file."""
@@ -43,6 +44,7 @@ class HelmValues:
 
     name = "helm-values"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the name of the file."""

@@ -23,6 +23,7 @@ class Kubernetes:
 
     name = "kubernetes"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by top-level `apiVersion` and `kind`."""
@@ -38,6 +39,7 @@ class ArgoCd:
 
     name = "argocd"
     base_languages = ("yaml",)
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the API group and kind."""

@@ -55,5 +55,12 @@ class Dialect(Handler, Protocol):
     def base_languages(self) -> tuple[str, ...]:
         """The languages that it is a dialect of. The grammar of the first one parses its files."""
 
+    @property
+    def version(self) -> int:
+        """The number of its rules: raise it if it matches other files or reads other blocks.
+
+        Files of its languages are then read again.
+        """
+
     def matches(self, path: str, head: str) -> bool:
         """Return True if a file is of this dialect, judged by its path and first kilobytes."""

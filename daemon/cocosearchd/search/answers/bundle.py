@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cocosearchd.languages import scopes
+from cocosearchd.languages import definition_ranges
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit, Place
 from cocosearchd.search.answers.clipped_lines import GAP, clip_lines, join_clipped
@@ -36,10 +36,10 @@ Lines = tuple[int, int]  # first and last line, from 1
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text of a file as it was indexed, with its definitions as packed by `scopes`."""
+    """The text of a file as it was indexed, with its definitions by `definition_ranges`."""
 
     contents: FileContents
-    scopes: bytes
+    ranges: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class _File:
         """Return the first line of the definition around `line`; "" if `line` is that line."""
         if self.source is None:
             return ""
-        first = scopes.innermost_start(self.source.scopes, line)
+        first = definition_ranges.innermost_start(self.source.ranges, line)
         if first is None or first >= line:
             return ""
         return self.text(first, first).strip()[:MAX_SIGNATURE]

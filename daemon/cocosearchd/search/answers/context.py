@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
 
-from cocosearchd.languages import scopes
+from cocosearchd.languages import definition_ranges
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.bundle import SourceText, pack_hits
@@ -271,7 +271,7 @@ class HitExpander:
         return context
 
     def _span(
-        self, hit: Hit, text: FileContents, packed_scopes: bytes | None, view: ViewOptions
+        self, hit: Hit, text: FileContents, packed_ranges: bytes | None, view: ViewOptions
     ) -> LineSpan:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
@@ -280,7 +280,7 @@ class HitExpander:
                 hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0
             )
         definition = (
-            _find_definition(hit, text, packed_scopes or b"") if view.smart_context else None
+            _find_definition(hit, text, packed_ranges or b"") if view.smart_context else None
         )
         if definition is None:
             return choose_lines(

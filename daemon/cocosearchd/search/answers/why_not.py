@@ -110,9 +110,9 @@ def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> d
     entry = scored[position - 1]
     # The limit counts files if each file is one result.
     ahead = (
-        {entry.candidate.path for entry in scored[: position - 1]}
+        {entry.candidate.path for entry in scored[: number - 1]}
         if not plan.all_chunks
-        else range(position - 1)
+        else range(number - 1)
     )
     rank = len(ahead) + 1
     details = {"rank": rank, "best_chunk": describe_candidate(plan, entry)}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cocosearchd.languages.scopes import innermost_start
+from cocosearchd.languages.definition_ranges import innermost_start
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import ChunkSymbols, symbols_at_lines
@@ -29,7 +29,7 @@ class EnclosingDefinition:
 
 
 async def enclosing_definitions(
-    db: Database, record: IndexRecord, scopes: Mapping[str, bytes], lines: Sequence[Line]
+    db: Database, record: IndexRecord, ranges: Mapping[str, bytes], lines: Sequence[Line]
 ) -> dict[Line, EnclosingDefinition]:
     """Find the innermost definition around each line, if it has one.
 
@@ -38,7 +38,7 @@ async def enclosing_definitions(
     starts = {
         line: (line[0], start)
         for line in lines
-        if (start := innermost_start(scopes.get(line[0], b""), line[1])) is not None
+        if (start := innermost_start(ranges.get(line[0], b""), line[1])) is not None
     }
     chunks = await symbols_at_lines(db, record, sorted(set(starts.values())))
     names = {start: _name_at(start[1], chunk) for start, chunk in chunks.items()}

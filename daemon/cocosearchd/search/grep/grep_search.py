@@ -194,9 +194,9 @@ class Grep:
             for file, searched in described_matches
             for line in searched.matches.lines
         ]
-        scopes = {path: state.scopes or b"" for path, state in unchanged.items()}
-        saved = [line for line in lines if scopes.get(line[0])]
-        definitions = await enclosing_definitions(self._db, record, scopes, saved) if saved else {}
+        ranges = {path: state.scopes or b"" for path, state in unchanged.items()}
+        saved = [line for line in lines if ranges.get(line[0])]
+        definitions = await enclosing_definitions(self._db, record, ranges, saved) if saved else {}
         return definitions | _unsaved_definitions(lines, overlay)
 
 

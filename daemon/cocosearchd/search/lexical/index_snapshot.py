@@ -267,7 +267,7 @@ def make_snapshot(
     )
 
 
-def plan_merge(
+def merge_segments_of(
     snapshot: IndexSnapshot, policy: MergePolicy
 ) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
     """Merge segments of `snapshot`; return a function that applies the merges to a later snapshot.

@@ -15,7 +15,11 @@ from cocosearchd.search.lexical.analysis.documents import (
     FileText,
     extract_header_names,
 )
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, make_snapshot, plan_merge
+from cocosearchd.search.lexical.index_snapshot import (
+    IndexSnapshot,
+    make_snapshot,
+    merge_segments_of,
+)
 from cocosearchd.search.lexical.segments.segment import (
     Segment,
     SegmentView,

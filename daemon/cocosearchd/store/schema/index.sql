@@ -53,7 +53,7 @@ create table {files} (
     symbol_count integer not null,
     language_id text not null,
     skip_reason text,
-    -- The ranges of its definitions, packed by languages.scopes, to widen hits; null: not known.
+    -- The ranges of its definitions, packed by languages.definition_ranges, to widen hits; null: not known.
     scopes bytea,
     -- Its chunks by position: number, first byte and first line (from 1) of each.
     chunk_numbers bigint[] not null default '{{}}',

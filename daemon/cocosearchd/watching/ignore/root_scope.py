@@ -173,7 +173,7 @@ class RootScope:
             or stamps_outside != self._stamps_outside
             or any(map(rules_outdated, self.git_rules()))
             or self._linked_files_changed()
-            or self._repository_completed()
+            or self._notice_completed_repository()
         )
 
     def _takes_long(self, limit: int) -> bool:
@@ -227,8 +227,8 @@ class RootScope:
             if any(file.stamp() != old for file, old in stamps.items())
         ]
 
-    def _repository_completed(self) -> bool:
-        """Return whether `git init` has ended: no event comes from inside of a `.git`."""
+    def _notice_completed_repository(self) -> bool:
+        """Return whether `git init` has ended, and note the stamps: a `.git` gives no events."""
         for directory in self._changed_markers():
             path = os.path.join(self.root, directory)
             current = marker_stamps(path)
@@ -261,7 +261,7 @@ class RootScope:
             self._read_stamps_outside() != self._stamps_outside
             or renewed._stamps_outside != self._stamps_outside
             or self._linked_files_changed()
-            or self._repository_completed()
+            or self._notice_completed_repository()
         ):
             return None
         renewed._incomplete = self._incomplete | renewed._incomplete

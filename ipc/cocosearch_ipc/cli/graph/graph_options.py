@@ -11,9 +11,7 @@ from cocosearch_ipc.cli.questions.search_options import (
     SYNC_OPTIONS,
     SearchOption,
 )
-
-CONFIDENCES = ("certain", "likely", "possible")
-KINDS = ("call", "type", "inherit", "name", "import")
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, REFERENCE_KINDS
 
 INDEX_OPTION = SearchOption(
     ("--index",),
@@ -26,9 +24,9 @@ INDEX_OPTION = SearchOption(
 CONFIDENCE_OPTION = SearchOption(
     ("--min-confidence",),
     ("min_confidence",),
-    "leave out what is less sure: certain, likely or possible; default: possible",
+    f"leave out what is less sure: {', '.join(CONFIDENCES)}; default: {CONFIDENCES[-1]}",
     metavar="CONFIDENCE",
-    choices=CONFIDENCES,
+    suggestions=CONFIDENCES,
 )
 LIMIT_OPTION = SearchOption(
     ("--limit",),
@@ -59,11 +57,11 @@ COMMON_OPTIONS: Mapping[str, tuple[SearchOption, ...]] = {
 KIND_OPTION = SearchOption(
     ("--kind",),
     ("kinds",),
-    f"only these kinds of uses: {', '.join(KINDS)}; repeatable",
+    f"only these kinds of uses: {', '.join(REFERENCE_KINDS)}; repeatable",
     metavar="KIND",
     is_list=True,
     convert=search_options.split_values,
-    choices=KINDS,
+    suggestions=REFERENCE_KINDS,
 )
 COUNT_OPTION = SearchOption(
     ("--count-all",),
@@ -80,8 +78,8 @@ DEPTH_OPTION = SearchOption(
 )
 REFERENCE_OPTIONS = (KIND_OPTION, COUNT_OPTION)
 TARGET_HELP = (
-    "a name (retry, Client.retry), or a place (path:line or path:line:column); paths are relative "
-    "to the root or to the current directory"
+    "a name (retry, Client.retry), or a location (path:line or path:line:column); paths are "
+    "relative to the root or to the current directory"
 )
 
 

@@ -5,8 +5,8 @@ import argparse
 from cocosearch_ipc.cli import argument_types
 from cocosearch_ipc.cli.graph import graph_options
 from cocosearch_ipc.cli.questions.search_options import SearchOption
+from cocosearch_ipc.graph_vocabulary import DIRECTIONS
 
-DIRECTIONS = ("both", "imports", "importers")
 FORMATS = ("text", "mermaid", "dot")
 PLACE_HELP = "a file or a directory; relative to the root or to the current directory"
 
@@ -25,7 +25,7 @@ DEPENDENCY_OPTIONS = (
         ("direction",),
         f"{', '.join(DIRECTIONS)}; default: both",
         metavar="DIRECTION",
-        choices=DIRECTIONS,
+        suggestions=DIRECTIONS,
     ),
     SearchOption(
         ("--depth",),

@@ -10,7 +10,18 @@ from typing import Any, Literal, NamedTuple
 from cocosearch_ipc.cli import argument_types
 
 LONGEST_SYNC_S = 540.0  # the daemon cancels a call after ten minutes
+# Lists of the daemon, for help and completion: the command line does not import it. A test compares
+# them, so that a new word is in both.
 RERANKERS = ("auto", "functional", "spacy", "disabled")
+PROFILES = ("code", "classic")
+SYMBOL_KINDS = (
+    *("actor", "backend", "build", "check", "class", "concept", "constant", "constructor"),
+    *("contract", "data", "enum", "ephemeral", "extension", "function", "group", "impl", "import"),
+    *("index", "interface", "job", "keyframes", "locals", "macro", "method", "module", "moved"),
+    *("namespace", "object", "output", "packer", "property", "protocol", "prototype", "provider"),
+    *("record", "removed", "resource", "rule", "run", "source", "stage", "struct", "table", "task"),
+    *("terraform", "test", "trait", "type", "union", "variable", "view", "volume"),
+)
 
 
 def to_wait_ms(wait_s: float) -> int:
@@ -42,7 +53,7 @@ class SearchOption(NamedTuple):  # no dataclass: its module would cost each verb
     convert: Callable[[Any], object] | None = None
     inline_keys: tuple[str, ...] = ()
     command: str = ""
-    choices: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
     names: Literal["indexes", "topics", "languages", ""] = ""
 
     @property
@@ -134,10 +145,7 @@ FILTER_OPTIONS = (
         metavar="TYPE",
         is_list=True,
         inline_keys=("sym",),
-        choices=(
-            *("function", "class", "method", "interface", "constant", "variable", "module"),
-            *("namespace", "struct", "enum", "trait", "type", "macro", "table", "resource"),
-        ),
+        suggestions=SYMBOL_KINDS,
     ),
     SearchOption(
         ("--symbol-name",),
@@ -187,14 +195,16 @@ SYNC_OPTIONS = (
     ),
 )
 RANKING_OPTIONS = (
-    SearchOption(("--profile",), ("profile",), "ranking profile: code, classic", metavar="NAME"),
+    SearchOption(
+        ("--profile",), ("profile",), f"ranking profile: {', '.join(PROFILES)}", metavar="NAME"
+    ),
     SearchOption(
         ("--reranker",),
         ("reranker",),
         f"reranker: {', '.join(RERANKERS)}",
         metavar="NAME",
         command="/reranker",
-        choices=RERANKERS,
+        suggestions=RERANKERS,
     ),
     SearchOption(
         ("--hybrid",), ("use_hybrid",), "words and vectors, with classic for all words", const=True

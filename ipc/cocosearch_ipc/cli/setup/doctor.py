@@ -34,7 +34,7 @@ MIN_WATCHES = 65_536
 BETTER_WATCHES = 524_288
 MIN_INSTANCES = 128
 MIN_FILES = 1_024
-MIN_FREE_BYTES = 1 << 30
+LOW_DISK_BYTES = 1 << 30
 MAX_SKEW_S = 2.0
 MOST_WATCHES_USED = 0.8
 _WELL = ("", "ok", "up", "running", "ready")  # states of a part that works
@@ -162,7 +162,7 @@ def _disk(state: Path) -> Iterator[Finding]:
     """
     existing = next(path for path in (state, *state.parents) if path.exists())
     free = shutil.disk_usage(existing).free
-    low = free < MIN_FREE_BYTES
+    low = free < LOW_DISK_BYTES
     fix = f"free some space on {existing}" if low else ""
     usage = f", which holds {tables.size(_held(state))}" if existing == state else ""
     yield Finding(

@@ -10,19 +10,19 @@ from collections.abc import Iterable
 
 from cocosearchd.model import Symbol
 
-_SCOPE = struct.Struct("<4I")
+_RANGE = struct.Struct("<4I")
 
 
 def pack(symbols: Iterable[Symbol]) -> bytes:
-    """Pack the scopes of a file, in the order of its symbols."""
+    """Pack the ranges of the definitions of a file, in the order of its symbols."""
     return b"".join(
-        _SCOPE.pack(symbol.start_byte, symbol.end_byte, symbol.start_line, symbol.end_line)
+        _RANGE.pack(symbol.start_byte, symbol.end_byte, symbol.start_line, symbol.end_line)
         for symbol in symbols
         if symbol.start_line < symbol.end_line
     )
 
 
-def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
+def enclosing(ranges: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
     """Return the lines (from 1, inclusive) of the smallest definition around a byte range, or None.
 
     `scopes` must belong to the same content as `data`. Blanks at both ends of the range are
@@ -33,7 +33,7 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
     end = end_byte - (len(text) - len(text.rstrip()))
     smallest = len(data) + 1
     lines = None
-    for first, last, first_line, last_line in _SCOPE.iter_unpack(scopes):
+    for first, last, first_line, last_line in _RANGE.iter_unpack(ranges):
         if first <= start and end <= last and last - first < smallest:
             smallest = last - first
             lines = (first_line, last_line)
@@ -49,18 +49,18 @@ def largest_starting(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int
     """
     largest = 0
     lines = None
-    for first, last, first_line, last_line in _SCOPE.iter_unpack(scopes):
+    for first, last, first_line, last_line in _RANGE.iter_unpack(ranges):
         if start_byte <= first < end_byte < last and last - first > largest:
             largest = last - first
             lines = (first_line, last_line)
     return lines
 
 
-def innermost_start(scopes: bytes, line: int) -> int | None:
+def innermost_start(ranges: bytes, line: int) -> int | None:
     """Return the first line of the smallest definition around a line, or None."""
     around = [
         (last - first, first_line)
-        for first, last, first_line, last_line in _SCOPE.iter_unpack(scopes)
+        for first, last, first_line, last_line in _RANGE.iter_unpack(ranges)
         if first_line <= line <= last_line
     ]
     return min(around)[1] if around else None

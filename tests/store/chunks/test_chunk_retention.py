@@ -12,9 +12,9 @@ from psycopg import sql
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.chunks.manifest import OutdatedManifest
-from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
