@@ -9,10 +9,6 @@ from typing import Protocol
 from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearch_ipc.protocol import AsOf
 
-Confidence = Literal["certain", "likely", "possible"]
-# How certain it is that a use means a definition, best first.
-CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
-
 GRAPH_LIMIT = 100  # default number of entries of a reply
 GRAPH_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop
 MAX_DEPTH = 1000
@@ -23,7 +19,7 @@ class GraphRequest:
     """The parameters that questions about the code graph share.
 
     `target` is a name (`retry`, `Client.retry`, `net.client.Client.retry`; underscores before a
-    name may be left out), a place (`path:line` or `path:line:column`, from 1), or a path. A path is
+    name may be left out), a location (`path:line` or `path:line:column`, from 1), or a path. A path is
     relative to the root, as in results, or to `cwd`, or absolute. The request uses one index: the
     named index, else the index that contains `cwd` or the path, else the only index. `languages`,
     `paths` and `not_paths` restrict the files of the answer. A reply has at most `limit` entries and
@@ -114,7 +110,7 @@ class ReferenceFile:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRequest(GraphRequest):
-    """Find the definition of a name, or of the name at a place; re-exports are followed.
+    """Find the definition of a name, or of the name at a location; re-exports are followed.
 
     `target`, a name or a location, and the other parameters are those of all questions about the
     code graph. For a line without a column, every name that is used on it is resolved.
@@ -127,7 +123,7 @@ class DefinitionRequest(GraphRequest):
 class ResolvedName:
     """A name and its possible definitions, best first.
 
-    There are no definitions if they belong to another project. If the target is a place, `line` and
+    There are no definitions if they belong to another project. If the target is a location, `line` and
     `column` are the position of the name, from 1; if the target is a name, they are 0.
     """
 
@@ -142,7 +138,7 @@ class ResolvedName:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionReply(GraphReply):
-    """The definitions of a name, or of each name at a place. `path` is the file of the place."""
+    """The definitions of a name, or of each name at a location. `path` is the file of the location."""
 
     path: str = ""
     names: tuple[ResolvedName, ...] = ()
@@ -193,7 +189,7 @@ class CallsRequest(GraphRequest):
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """The place of a call in the caller's file. Line and column are from 1, in characters."""
+    """The location of a call in the caller's file. Line and column are from 1, in characters."""
 
     path: str
     line: int
@@ -273,7 +269,7 @@ class GraphEngine(Protocol):
     """The daemon's methods about the code graph. Front ends offer those in `methods.METHODS`."""
 
     async def definition(self, request: DefinitionRequest) -> DefinitionReply:
-        """Return the definition of a name, or of the name at a place."""
+        """Return the definition of a name, or of the name at a location."""
 
     async def references(self, request: ReferencesRequest) -> ReferencesReply:
         """Return all uses of a definition, as of this moment, with their number."""

@@ -22,7 +22,7 @@ MAX_LEVEL = 20
 class ImpactRequest(GraphRequest):
     """Find the definitions that a change of `target` affects: its direct and indirect users.
 
-    `target` is a name, a place or a file; a class counts with its members, a file with all its
+    `target` is a name, a location or a file; a class counts with its members, a file with all its
     definitions. Uses are followed backwards `depth` times, at most 1,000. `GraphRequest` describes
     the other parameters.
     """
@@ -55,7 +55,7 @@ class AffectedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ImpactReply(GraphReply):
-    """The code that a change of `definitions` affects, by distance, confidence and place, tests last.
+    """The code that a change of `definitions` affects, by distance, confidence and location, tests last.
 
     `distances` maps each distance to its number of entries on all pages. `test_files` are the files
     with affected tests, at most 200, the nearest first; `total_test_files` counts all of them.
@@ -87,7 +87,7 @@ class ChangesRequest(GraphRequest):
 class RemovedSymbol:
     """A definition that a changed file no longer has, as it was; with kind "file", a removed file.
 
-    `uses` counts the places that still use it. `moved_to` is the definition that replaces it: with
+    `uses` counts the locations that still use it. `moved_to` is the definition that replaces it: with
     another name in the same file, or with the same name in another changed file.
     """
 

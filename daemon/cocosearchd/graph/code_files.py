@@ -16,10 +16,8 @@ T = TypeVar("T")
 # The position that stands for the whole file (as a module) instead of a symbol.
 WHOLE_FILE = -1
 
-# The confidence of a resolution. `resolution.reasons` maps each rule to its confidence.
-Confidence = Literal["certain", "likely", "possible"]
 # Confidences as numbers; the strongest is 0.
-WEAKNESS: Mapping[Confidence, int] = {"certain": 0, "likely": 1, "possible": 2}
+WEAKNESS: Mapping[Confidence, int] = {name: number for number, name in enumerate(CONFIDENCES)}
 
 
 class PreciseTarget(NamedTuple):

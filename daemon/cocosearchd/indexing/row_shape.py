@@ -25,6 +25,7 @@ _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # prefix of a language
 _LANGUAGE = "language."  # prefix of a language, too
+_DIALECTS = "dialects."  # prefix of a language that has dialects
 # Raise it if more values of symbols or facts are stored, or if the same queries give other symbols or
 # facts: files with symbols are then read again. `tests/versions.py` notices a forgotten raise.
 SYMBOLS_VERSION = 9

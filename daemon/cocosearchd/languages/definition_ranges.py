@@ -25,7 +25,7 @@ def pack(symbols: Iterable[Symbol]) -> bytes:
 def enclosing(ranges: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
     """Return the lines (from 1, inclusive) of the smallest definition around a byte range, or None.
 
-    `scopes` must belong to the same content as `data`. Blanks at both ends of the range are
+    `ranges` must belong to the same content as `data`. Blanks at both ends of the range are
     ignored.
     """
     text = data[start_byte:end_byte]
@@ -40,7 +40,7 @@ def enclosing(ranges: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
     return lines
 
 
-def largest_starting(scopes: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
+def largest_starting(ranges: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
     """Return the lines of the largest definition that leaves a byte range.
 
     It starts in the range and ends after it. Return None if there is no such definition.

@@ -218,7 +218,7 @@ class WatchedRoot:
         )
         self._open.set()
 
-    def _lose(self, reason: StaleReason) -> None:
+    def _end_epoch(self, reason: StaleReason) -> None:
         """End the epoch at once: nothing that it noticed is certain any more."""
         if not self._lost.is_set():
             self.availability.available = False
@@ -399,7 +399,7 @@ class WatchedRoot:
                 self._dirty.give_back(picked.id)
         if not same:
             # The paths are gone because the root is gone: this proves no deletion.
-            self._lose(stale_reason("root_replaced"))
+            self._end_epoch(stale_reason("root_replaced"))
         if not valid:
             return None
         gone = self._coordinator.deletions(compared, picked, certain=self._state != "scanning")

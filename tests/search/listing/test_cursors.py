@@ -47,7 +47,7 @@ def read_list(cursor: str) -> object:
         lambda cursor: read_cursor(cursor, TWO_TEXTS),
         file_listing._read_cursor,
         grep._read_cursor,
-        references._read_position,
+        references._read_location,
         lambda cursor: read_page_start(cursor or "x", 9),
         read_list,
         decode_cursor,

@@ -225,8 +225,8 @@ def _affected_entry(affected: Affected) -> s.AffectedEntry:
         reason=affected.reason,
         explanation=REASONS[affected.reason].sentence,
         via=affected.via_name,
-        line=affected.use_place.line,
-        column=affected.use_place.column,
+        line=affected.use_location.line,
+        column=affected.use_location.column,
         is_test=affected.is_test,
         broken=affected.is_broken,
     )

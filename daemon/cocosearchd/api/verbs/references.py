@@ -78,7 +78,7 @@ class ReferenceVerbs:
         self._texts = texts
 
     async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
-        """Return the definition of a name, or of the name that is used at a place."""
+        """Return the definition of a name, or of the name that is used at a location."""
         answer = await self._questions.ask(request, _find_meanings)
         meanings = answer.value
         names = fit_entries(meanings.names[: request.limit], request.budget_tokens, _name_text)
@@ -115,14 +115,14 @@ class ReferenceVerbs:
         self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses]
     ) -> g.ReferencesReply:
         page = answer.value.page
-        places = [
-            (reference.position.path, reference.position.line) for reference in page.references
+        locations = [
+            (reference.location.path, reference.location.line) for reference in page.references
         ]
-        texts = await self._read_lines(answer, places)
+        texts = await self._read_lines(answer, locations)
         changed_paths = [path for path, lines in texts.items() if lines.changed]
         answer = answer.with_changes(changed_paths)
         entries = [
-            _reference(reference, texts[reference.position.path]) for reference in page.references
+            _reference(reference, texts[reference.location.path]) for reference in page.references
         ]
         rows = list(zip(page.references, entries, strict=True))
         fitting = fit_entries(rows, request.budget_tokens, _reference_text)
@@ -233,14 +233,14 @@ def _explain(reason: str) -> str:
 
 
 def _reference(reference: reference_pages.FoundReference, lines: FileLines) -> g.Reference:
-    position = reference.position
-    text = lines.lines.get(position.line, "")
-    column = position.column or _find_column(text, position.name)
+    location = reference.location
+    text = lines.lines.get(location.line, "")
+    column = location.column or _find_column(text, location.name)
     return g.Reference(
         line=location.line,
         column=column,
         text=clip_around_column(text, column),
-        kind=position.kind,
+        kind=location.kind,
         confidence=reference.confidence,
         reason=reference.reason,
         explanation=_explain(reference.reason),

@@ -40,7 +40,7 @@ class UseResolver(Protocol):
         """Yield the members of subclasses that override a member."""
 
 
-class UsePlace(NamedTuple):
+class UseLocation(NamedTuple):
     """The line and column of a use, from 1."""
 
     line: int
@@ -51,7 +51,7 @@ class UsePlace(NamedTuple):
 class Affected:
     """An affected definition, or the affected code of a file outside of all definitions.
 
-    It uses or overrides `via_name` (a qualified name or a path) at `use_place`. `via_name` is
+    It uses or overrides `via_name` (a qualified name or a path) at `use_location`. `via_name` is
     itself changed, or is affected at a `distance` that is smaller by one. If `is_broken`,
     `via_name` is gone. `confidence` is the weakest confidence on the best path to the change.
     """
@@ -70,7 +70,7 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """All definitions that a change affects, ordered by distance, confidence and place.
+    """All definitions that a change affects, ordered by distance, confidence and location.
 
     `complete` is False if a limit or a timeout ended the search.
     """
@@ -312,7 +312,7 @@ def _affected_by(use: ResolvedUse, use_path: _UsePath) -> Affected:
         confidence=use_path.confidence,
         reason=use.resolution.reason,
         via_name=use_path.via_name,
-        use_place=UsePlace(use.use.line, use.use.column),
+        use_location=UseLocation(use.use.line, use.use.column),
         is_test=is_test(use.file.path),
         is_broken=use_path.is_broken,
     )

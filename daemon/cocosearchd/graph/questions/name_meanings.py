@@ -1,4 +1,4 @@
-"""Finds the definitions of a name, or of the names at a place. Re-exports are followed."""
+"""Finds the definitions of a name, or of the names at a location. Re-exports are followed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ NAMED = "named"
 class NameMeaning:
     """A name and the definitions that it may mean, best first.
 
-    Line and column are 0 if the name has no place.
+    Line and column are 0 if the name has no location.
     """
 
     name: str
@@ -44,7 +44,7 @@ class NameMeaning:
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """The names of a target with their definitions. `path` is the file of the place, or ""."""
+    """The names of a target with their definitions. `path` is the file of the location, or ""."""
 
     path: str
     names: tuple[NameMeaning, ...]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from cocosearch_ipc.graph_vocabulary import Confidence, ReferenceKind
+from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import (
     WEAKNESS,
@@ -52,8 +52,8 @@ class ReferenceResolver(Protocol):
         """Return the paths of the indexed files that an import means."""
 
 
-class ReferencePosition(NamedTuple):
-    """The position of a reference in the list: code before tests, then path and place."""
+class ReferenceLocation(NamedTuple):
+    """The position of a reference in the list: code before tests, then path and location."""
 
     is_in_test: bool
     path: str
@@ -83,7 +83,7 @@ class ReferenceQuery:
     min_confidence: Confidence = "possible"
     limit: int = 100
     counts_all: bool = False  # read all files, also those after the page
-    after: ReferencePosition | None = None
+    after: ReferenceLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class _PageSearch:
 
     def _in_file(self, firsts: Sequence[DefinitionKey], file: CodeFile) -> Iterator[FoundReference]:
         """Yield the references in a file, in order, without repeats."""
-        references = dict[ReferencePosition, FoundReference]()
+        references = dict[ReferenceLocation, FoundReference]()
         for key in firsts:
             for reference in self._of_definition(key, file):
                 if self._passes(reference):

@@ -235,7 +235,7 @@ def _is_sure(resolution: Resolution) -> bool:
 
 
 def _use_text(use: Use) -> tuple[str, str, str]:
-    """Return the text of a use, without its place."""
+    """Return the text of a use, without its location."""
     return use.name, use.receiver, use.kind
 
 

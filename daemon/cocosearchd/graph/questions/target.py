@@ -1,4 +1,4 @@
-"""Parses targets of questions as people write them: a name, a place in a file, or a path. Pure."""
+"""Parses targets of questions as people write them: a name, a location in a file, or a path. Pure."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Finds the definitions of targets: by name, at a place, or a whole file.
+"""Finds the definitions of targets: by name, at a location, or a whole file.
 
 It never guesses silently.
 """
@@ -28,7 +28,7 @@ from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.patterns.path_roles import is_test
 
 MAX_SUGGESTIONS = 8
-_NEAR = 3  # suggestions in a message: definitions near a place without any, and similar paths
+_NEAR = 3  # suggestions in a message: definitions near a location without any, and similar paths
 
 
 class NameResolver(Protocol):
@@ -136,7 +136,7 @@ def describe_key(file: CodeFile, key: DefinitionKey) -> str:
 
 
 def nothing_at(file: CodeFile, target: Target, problem: str) -> NotFound:
-    """Make the error for a place without a definition or use; its hint names definitions nearby."""
+    """Make the error for a location without a definition or use; its hint names definitions nearby."""
     near = near_symbols(file, target.line, _NEAR)
     names = ", ".join(describe_key(file, DefinitionKey(file.path, position)) for position in near)
     hint = f"near it: {names}" if names else f"{file.path} has no definitions"

@@ -8,7 +8,7 @@ from cocosearchd.languages.code_facts import Binding, FactGroups
 
 # The region of a line for a name is the first line of the innermost block that binds the name, or
 # one of these.
-ANYWHERE = 0  # no block binds the name, or the place is unknown
+ANYWHERE = 0  # no block binds the name, or the location is unknown
 OUTSIDE = -1  # the line is outside of all blocks that bind the name
 # Code with deeper nesting of blocks is generated.
 _MAX_NESTING = 1000

@@ -20,7 +20,6 @@ from cocosearchd.languages.symbols import (
 MAX_CANDIDATES = 20
 _MAX_FILES = 200
 
-_CALLABLE_KINDS = FUNCTION_KINDS | TYPE_KINDS | MINOR_KINDS
 # Kind of use -> kinds of definitions that it can mean; a "name" can mean any definition.
 _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
     "call": CALL_TARGET_KINDS,

@@ -26,10 +26,6 @@ from cocosearchd.languages.symbols import (
 )
 from cocosearchd.model import Symbol
 
-# Kinds of symbols that contain the names of a namespace. A module is also a type, as in Ruby.
-CONTAINER_KINDS = frozenset({"namespace", "module"})
-_CALLABLE_KINDS = FUNCTION_KINDS | {"prototype"}
-VALUE_KINDS = frozenset({"constant", "variable"})
 # Largest distance in lines between two definitions of one thing: a line break and a branch, such as
 # `else:`.
 _ADJACENT_LINES = 2

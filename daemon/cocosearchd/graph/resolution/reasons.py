@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cocosearchd.graph.code_files import Confidence
-
-CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)  # strongest first
+from cocosearch_ipc.graph_vocabulary import CONFIDENCES, Confidence
 
 
 class Reason(NamedTuple):

@@ -203,9 +203,9 @@ class UseSearch:
             if item.qualified_name == symbol.qualified_name
         }
         # definitions in several files count as one only if there is a declaration
-        if "prototype" not in keys.values():
-            return frozenset(key for key in keys if key.path == definition.path)
-        return frozenset(keys)
+        if "prototype" not in kinds.values():
+            return frozenset(key for key in kinds if key.path == definition.path)
+        return frozenset(kinds)
 
     def _names_of(
         self, definition: DefinitionKey, meanings: frozenset[DefinitionKey], *, is_imported: bool
@@ -238,7 +238,7 @@ class UseSearch:
 
     def _can_be_imported(self, keys: Sequence[DefinitionKey]) -> bool:
         """Return False for definitions (of one name and file) that no import can mean: methods."""
-        path, symbol = keys[0]
+        path, position = keys[0]
         file = self._files.load([path]).get(path)
         if file is None or position == WHOLE_FILE or rules_of(file.language).has_packages:
             return True

@@ -334,7 +334,7 @@ def _header(
 
 def _owner_name(around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
     """Return the name of the enclosing type, or of the type in a method's qualified name."""
-    if owner := _first_name(around, _OWNERS):
+    if owner := _first_name(around, OWNER_KINDS):
         return owner
     function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
     return (function.parent or "").rpartition(".")[2] if function else ""

@@ -74,6 +74,7 @@ class HelmTemplate:
 
     name = "helm-template"
     base_languages = ("gotemplate", "yaml", "text")  # a template with actions is not valid YAML
+    version = 1
 
     def matches(self, path: str, head: str) -> bool:
         """Match by the folder, and by an action or helper in the content."""

@@ -305,10 +305,10 @@ class HitExpander:
         )
 
 
-def _find_definition(hit: Hit, text: FileContents, packed_scopes: bytes) -> tuple[int, int] | None:
+def _find_definition(hit: Hit, text: FileContents, packed_ranges: bytes) -> tuple[int, int] | None:
     """Return the lines of the definition around a hit, else of the largest that starts in the hit."""
-    around = scopes.enclosing(packed_scopes, text.data, hit.start_byte, hit.end_byte)
-    return around or scopes.largest_starting(packed_scopes, hit.start_byte, hit.end_byte)
+    around = definition_ranges.enclosing(packed_ranges, text.data, hit.start_byte, hit.end_byte)
+    return around or definition_ranges.largest_starting(packed_ranges, hit.start_byte, hit.end_byte)
 
 
 def add_sources(

@@ -106,8 +106,8 @@ async def _explain_missing(disk: VerifiedFiles, record: IndexRecord, path: str) 
     return {"status": "not_indexed", "reason": reason, "on_disk": on_disk}
 
 
-def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> dict[str, Any]:
-    entry = scored[position - 1]
+def _explain_rank(plan: Plan, scored: list[ScoredCandidate], number: int) -> dict[str, Any]:
+    entry = scored[number - 1]
     # The limit counts files if each file is one result.
     ahead = (
         {entry.candidate.path for entry in scored[: number - 1]}

@@ -33,7 +33,7 @@ async def enclosing_definitions(
 ) -> dict[Line, EnclosingDefinition]:
     """Find the innermost definition around each line, if it has one.
 
-    `scopes` maps each file to the packed ranges of its definitions. Raises `StoreUnavailable`.
+    `ranges` maps each file to the packed ranges of its definitions. Raises `StoreUnavailable`.
     """
     starts = {
         line: (line[0], start)

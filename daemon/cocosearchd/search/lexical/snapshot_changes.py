@@ -139,7 +139,7 @@ def _restore_files(
 
 def plan_idle_merge(snapshot: IndexSnapshot) -> PendingMerge | None:
     """Merge the segments of an idle `snapshot`; return None if there is nothing to merge."""
-    apply_merges = plan_merge(snapshot, RESTING)
+    apply_merges = merge_segments_of(snapshot, RESTING)
     if apply_merges is None:
         return None
     return PendingMerge(

@@ -16,7 +16,7 @@ from cocosearchd.store.reads.text_scan import resolve_filter
 class FileState:
     """A file as indexed.
 
-    `generation` is the one of its last change. `scopes` are packed by `languages.scopes`, `symbols`
+    `generation` is the one of its last change. `scopes` are packed by `languages.definition_ranges`, `symbols`
     by `languages.symbol_table`; None: not known, or not read.
     """
 

@@ -12,7 +12,7 @@ from cocosearch_ipc.render.graph import reference_answers
 
 
 def definition(args: argparse.Namespace, env: Env) -> int:
-    """Print the definitions of a name, or of the name at a place."""
+    """Print the definitions of a name, or of the name at a location."""
     reply = query.call_and_wait(env, "definition", graph_options.read_parameters(args))
     return print_answer(args, env, reply, reference_answers.definition)
 

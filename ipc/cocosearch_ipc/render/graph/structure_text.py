@@ -162,7 +162,7 @@ def _changed_file(file: Reply, style: output.Style) -> Iterator[str]:
 
 
 def _removed_row(entry: Reply, style: output.Style) -> str:
-    """Return a removed definition, where it is now, and how many places still use it."""
+    """Return a removed definition, where it is now, and how many locations still use it."""
     symbol, moved = entry["symbol"], entry["moved_to"]
     renamed = moved is not None and moved["path"] == symbol["path"]
     gone = style.paint("renamed" if renamed else "moved" if moved else "removed", output.YELLOW)
