@@ -9,7 +9,7 @@ is returned.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import TypeVar
 
 import anyio
@@ -72,17 +72,24 @@ class CodeGraph:
         self._note(commit.paths)
 
     async def ask(
-        self, question: Callable[[CodeFilesView], T], unsaved: Sequence[UnsavedFile] = ()
+        self,
+        question: Callable[[CodeFilesView], T],
+        unsaved: Sequence[UnsavedFile] = (),
+        slots: anyio.CapacityLimiter | None = None,
     ) -> T:
         """Answer a question in a thread, at one moment after all noted commits.
 
         `question` reads files and has no side effects: it runs again if a file changes in the
-        meantime. `unsaved` files replace stored files. Raises the errors of `question`, and
-        `StoreUnavailable`.
+        meantime. Its thread goes on when the caller is cancelled, unless it calls
+        `anyio.from_thread.check_cancelled`. `unsaved` files replace stored files. `slots` limit the
+        threads of their callers; None: only the threads of the event loop do. Raises the errors of
+        `question`, and `StoreUnavailable`.
         """
         self._used.set()
         try:
-            return await self._answer(question, unsaved)
+            await self._catch_up()  # many names take a while, in which others may use the slot
+            async with slots or nullcontext():
+                return await self._answer(question, unsaved)
         finally:
             self._used.set()  # restart the idle time: a long question uses memory until its end
 

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import anyio
+import anyio.from_thread
 
 from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc.graph_vocabulary import CONFIDENCES
@@ -37,6 +38,9 @@ from cocosearchd.search.query_bounds import check_budget, check_filters
 from cocosearchd.store.connection.database import Database
 
 QUESTION_S = 10.0  # for one question in its thread; the command line waits for a minute
+# Questions at a time, over all indexes. Python runs one of them while the others wait for
+# PostgreSQL. All other work shares the event loop's 40 threads with them.
+MAX_RUNNING = 4
 
 T = TypeVar("T")
 Entry = TypeVar("Entry")
@@ -80,6 +84,23 @@ class GraphAnswer(Generic[T]):
         return replace(self, freshness=self.freshness.with_changes(paths))
 
 
+class QuestionClock:
+    """Ends a question `QUESTION_S` after its start in a thread, and once nobody waits for it."""
+
+    def __init__(self) -> None:
+        self._end: float | None = None
+
+    def start(self) -> None:
+        """Start the time, once: a question that runs again has the rest of it."""
+        if self._end is None:
+            self._end = monotonic() + QUESTION_S
+
+    def is_over(self) -> bool:
+        """Return True after the time. Ends the thread of a request that was cancelled."""
+        anyio.from_thread.check_cancelled()
+        return self._end is not None and monotonic() > self._end
+
+
 class GraphQuestions:
     """Asks the code graphs of the running indexes."""
 
@@ -90,6 +111,7 @@ class GraphQuestions:
         self._indexes = indexes
         self._overlays = overlays
         self._sync = sync
+        self._slots = anyio.CapacityLimiter(MAX_RUNNING)
 
     async def ask(self, request: g.GraphRequest, question: Question[T]) -> GraphAnswer[T]:
         """Ask one index, after every change made before the request.
@@ -122,18 +144,16 @@ class GraphQuestions:
         where: Filter,
         question: Question[T],
     ) -> T:
-        end = monotonic() + QUESTION_S
-
-        def is_over() -> bool:
-            return monotonic() > end
+        clock = QuestionClock()
 
         def answer(files: CodeFilesView) -> T:
-            timed = TimedFiles(files, is_over)
+            clock.start()
+            timed = TimedFiles(files, clock.is_over)
             resolver = Resolver(timed, files.use_cache)
-            return question(GraphMoment(timed, resolver, target, where, is_over))
+            return question(GraphMoment(timed, resolver, target, where, clock.is_over))
 
         try:
-            return await index.graph.ask(answer, unsaved_files(overlay))
+            return await index.graph.ask(answer, unsaved_files(overlay), self._slots)
         except LimitReached:
             raise NotFound(
                 f"{target.text!r} was not found in {QUESTION_S:.0f} seconds",

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from time import monotonic
 from urllib.parse import unquote, urlsplit
 
+import anyio
 import anyio.from_thread
 
 from cocosearch_ipc import graph_protocol as g
@@ -57,6 +58,7 @@ class PreciseIndexVerbs:
         self._indexes = indexes
         self._sync = sync
         self._disk = disk
+        self._slot = anyio.CapacityLimiter(1)  # an import is long
 
     async def scip(self, request: g.ScipRequest) -> g.ScipReply:
         """Import a SCIP index, or remove all imported uses."""
@@ -71,7 +73,9 @@ class PreciseIndexVerbs:
         if not request.path.startswith("/"):
             raise InvalidInput(f"{request.path!r} is not an absolute path", "give the whole path")
         await self._sync.wait(index, self._sync.deadline(request.sync_timeout_ms))
-        imported = await index.graph.ask(lambda files: self._read(index, files, request.path))
+        imported = await index.graph.ask(
+            lambda files: self._read(index, files, request.path), slots=self._slot
+        )
         await replace_precise_uses(self._db, index.record, imported.rows)
         index.graph.forget_files()
         reply = g.ScipReply(
@@ -136,9 +140,13 @@ class _SourceReader:
 def _limit_time(
     parts: Iterator[ScipMetadata | ScipDocument],
 ) -> Iterator[ScipMetadata | ScipDocument]:
-    """Yield the parts of a SCIP index. Raises `InvalidInput` when they take too long."""
+    """Yield the parts of a SCIP index until the request is cancelled.
+
+    Raises `InvalidInput` when they take too long.
+    """
     end = monotonic() + IMPORT_S
     for part in parts:
+        anyio.from_thread.check_cancelled()
         if monotonic() > end:
             raise InvalidInput(
                 f"The SCIP index was not read in {IMPORT_S:.0f} seconds", _SPLIT, code=TIMED_OUT
