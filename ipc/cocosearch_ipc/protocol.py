@@ -177,11 +177,15 @@ class SearchReply:
 
 @dataclass(frozen=True, slots=True)
 class IndexCodebaseRequest:
-    """Watch and index the absolute `path`. Idempotent: a repeated call changes nothing."""
+    """Watch and index the absolute `path`. Idempotent: a repeated call changes nothing.
+
+    Without `follow_links`, a path through a symbolic link is refused.
+    """
 
     path: str
     name: str | None = None
     topics: tuple[str, ...] = ()
+    follow_links: bool = True
 
 
 @dataclass(frozen=True, slots=True)

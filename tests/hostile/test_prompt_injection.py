@@ -649,6 +649,31 @@ async def test_the_user_is_asked_where_the_client_can_ask(
     assert len(shared.call("list_indexes")["indexes"]) == (action != "accept")
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_consent_is_for_the_directory_of_the_question(
+    shared: Daemon, hostile_root: Path, mode: Any
+) -> None:
+    """A directory that becomes a link while the user reads the question is not indexed."""
+    asked, secret = hostile_root / "code", hostile_root / "secret"
+    asked.mkdir()
+    secret.mkdir()
+    questions = list[str]()
+
+    async def swap(message: str, kind: Any, params: Any, context: Any) -> ElicitResult[Any]:
+        questions.append(message)
+        if len(questions) > 1:
+            return ElicitResult(action="decline")
+        asked.rmdir()
+        asked.symlink_to(secret)
+        return ElicitResult(action="accept", content={"confirm": True})
+
+    async with Client(http(shared), mode=mode, elicitation_handler=swap) as client:
+        answer = await client.call_tool("index_codebase", {"path": str(asked)}, raise_on_error=False)
+    assert answer.is_error
+    assert shared.call("list_indexes")["indexes"] == []
+    assert [str(secret) in question for question in questions[1:]] == [True] * (len(questions) - 1)
+
+
 async def test_the_user_is_asked_through_the_bridge_as_well(
     shared: Daemon, hostile_root: Path
 ) -> None:

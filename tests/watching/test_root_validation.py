@@ -26,6 +26,16 @@ def test_a_root_is_resolved(tmp_path: Path) -> None:
     )
 
 
+def test_a_path_that_has_become_a_link_is_refused(tmp_path: Path) -> None:
+    real = tmp_path / "real" / "shop"
+    real.mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    state = tmp_path / "state"
+    assert check_root(os.fsencode(real), state, follow_links=False) == os.fsencode(real)
+    with pytest.raises(Refused, match="leads to another"):
+        check_root(os.fsencode(tmp_path / "link" / "shop"), state, follow_links=False)
+
+
 def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotFound, match="there is no directory"):

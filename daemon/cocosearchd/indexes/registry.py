@@ -158,20 +158,20 @@ class IndexRegistry:
                     index.error = _not_started(index.record, error) if error is not None else None
 
     async def add(
-        self, path: bytes, name: str | None, topics: tuple[str, ...]
+        self, path: bytes, name: str | None, topics: tuple[str, ...], *, follow_links: bool = True
     ) -> tuple[RunningIndex, bool]:
         """Add the index of `path`; True if it is new.
 
         Raises `NotFound`, `Refused`, `Conflict`, and `EmbedderUnavailable` before the embedder has
         answered for the first time.
         """
-        return await self._run_shielded(self._add(path, name, topics))
+        return await self._run_shielded(self._add(path, name, topics, follow_links))
 
     async def _add(
-        self, path: bytes, name: str | None, topics: tuple[str, ...]
+        self, path: bytes, name: str | None, topics: tuple[str, ...], follow_links: bool
     ) -> tuple[RunningIndex, bool]:
         # these two may hang, so they run before the lock is taken
-        root = await self._add_threads.run(check_root, path, self._state_dir)
+        root = await self._add_threads.run(check_root, path, self._state_dir, follow_links)
         settings = await self._add_threads.run(read_index_settings, root, self.config.loaded)
         async with self._lock:
             for index in self._indexes.values():

@@ -23,10 +23,11 @@ _SEPARATOR = re.compile(r"[/\\,]")
 _REPLACED = re.compile(r"[\s/\\,?]+")
 
 
-def check_root(path: bytes, state_dir: Path) -> bytes:
+def check_root(path: bytes, state_dir: Path, follow_links: bool = True) -> bytes:
     """Return the directory behind a path, absolute and without symbolic links. Blocking.
 
-    A root inside of another one is fine: queries take the nearest. Raises `NotFound` and `Refused`.
+    Without `follow_links`, the path must be such a directory itself. A root inside of another one
+    is fine: queries take the nearest. Raises `NotFound` and `Refused`.
     """
     label = os.fsdecode(path)
     try:
@@ -35,6 +36,10 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
         raise Refused(
             f"{label} cannot be followed: {error.strerror}", "give the directory itself"
         ) from None
+    if not follow_links and root != path:
+        raise Refused(
+            f"{label} is not the directory itself: it leads to another one", "ask again"
+        )
     _check_directory(root, label)
     _check_kind(root, label)
     state = os.path.realpath(os.fsencode(state_dir))

@@ -27,7 +27,8 @@ async def require_consent(
     """Return None after the user's consent, or a question that the tool must return unchanged.
 
     Also return None if the client cannot ask. `state` comes back with the answer, as
-    `ctx.request_state`. Raises `ToolError` if the user does not agree.
+    `ctx.request_state`: an answer to a question of another state does not count. Raises `ToolError`
+    if the user does not agree.
     """
     if not _can_ask(ctx):
         return None
@@ -36,7 +37,7 @@ async def require_consent(
     )
     if ctx.session.protocol_version == MODERN:
         answer = (ctx.input_responses or {}).get(KEY)
-        if answer is None:
+        if answer is None or (ctx.request_state or "") != state:
             requests: mcp_types.InputRequests = {KEY: mcp_types.ElicitRequest(params=params)}
             return mcp_types.InputRequiredResult(input_requests=requests, request_state=state)
     else:

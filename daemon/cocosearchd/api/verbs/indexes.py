@@ -55,7 +55,10 @@ class IndexVerbs:
             )
         await self._embedders.configured.open()
         index, created = await self._indexes.add(
-            os.fsencode(request.path), request.name, request.topics
+            os.fsencode(request.path),
+            request.name,
+            request.topics,
+            follow_links=request.follow_links,
         )
         progress = await self._reports.progress(index)
         return p.IndexCodebaseReply(

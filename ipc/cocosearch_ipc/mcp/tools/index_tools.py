@@ -125,12 +125,15 @@ async def _permitted(
 ) -> p.IndexCodebaseRequest | mcp_types.InputRequiredResult:
     """Return the request with its real path after checks and consent, or a question to return.
 
-    A directory that is already watched needs neither. Raises `ToolError`.
+    A directory that is already watched needs neither. The path may become a link meanwhile, so the
+    request follows none. Raises `ToolError`.
     """
     real = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
     listed = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
-    if not request.path.startswith("/") or real in {index.root for index in listed.indexes}:
+    if not request.path.startswith("/"):
         return request
+    if real in {index.root for index in listed.indexes}:
+        return replace(request, path=real, follow_links=False)
     if ctx.request_state != real:  # otherwise it was checked before the question
         near = await _near(ctx)
         if isinstance(near, mcp_types.InputRequiredResult):
@@ -144,7 +147,7 @@ async def _permitted(
     directory = tool_calls.escape_names(real)
     question = f"Index {directory}, watch it from now on, and let assistants search it?"
     question_to_client = await consent.require_consent(ctx, question, "Index it", real)
-    return question_to_client or replace(request, path=real)
+    return question_to_client or replace(request, path=real, follow_links=False)
 
 
 async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
