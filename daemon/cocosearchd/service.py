@@ -58,7 +58,7 @@ from cocosearchd.model import Commit
 from cocosearchd.runtime import logs
 from cocosearchd.runtime.masking import find_secrets
 from cocosearchd.runtime.state_dir import lock_state_dir
-from cocosearchd.runtime.supervise import supervise
+from cocosearchd.runtime.supervise import attempt, supervise
 from cocosearchd.runtime.systemd import Notifier
 from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.runtime.watchdog import WatchdogPlan, run_watchdog
@@ -551,10 +551,12 @@ async def _handle_signals(
 async def _reload(running: RunningParts, started: StartedEngine) -> None:
     """Apply changed settings of logs, queries and indexes; log the settings that need a restart."""
     running.environment.notifier.reloading()
-    try:
+
+    async def follow() -> None:
         await _apply_settings(running, running.environment.reload(), started)
-    except BadSettings as error:
-        # the old settings stay
+
+    error = await attempt("reload", follow, (BadSettings,))  # the old settings stay
+    if isinstance(error, BadSettings):
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
     running.environment.notifier.ready("answering")
 
@@ -570,8 +572,8 @@ async def _apply_settings(
     logs.configure(
         settings.log.level, settings.log.format, running.environment.log, secrets=secrets
     )
+    await started.indexes.configure(loaded)  # first: it may refuse them
     started.engine.configure(settings.search)
-    await started.indexes.configure(loaded)
     differ = [
         key
         for key in setting_keys()

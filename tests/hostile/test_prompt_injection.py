@@ -668,7 +668,9 @@ async def test_consent_is_for_the_directory_of_the_question(
         return ElicitResult(action="accept", content={"confirm": True})
 
     async with Client(http(shared), mode=mode, elicitation_handler=swap) as client:
-        answer = await client.call_tool("index_codebase", {"path": str(asked)}, raise_on_error=False)
+        answer = await client.call_tool(
+            "index_codebase", {"path": str(asked)}, raise_on_error=False
+        )
     assert answer.is_error
     assert shared.call("list_indexes")["indexes"] == []
     assert [str(secret) in question for question in questions[1:]] == [True] * (len(questions) - 1)

@@ -25,6 +25,7 @@ import pytest
 from cocosearch_ipc import client
 from cocosearch_ipc.http import sockets
 from cocosearchd import service
+from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings, Settings
 from cocosearchd.runtime.systemd import Notifier
 from cocosearchd.service import DaemonEnvironment
@@ -169,6 +170,29 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
     receiver.setblocking(False)
     with pytest.raises(BlockingIOError):
         receiver.recv(4096)
+
+
+async def test_a_reload_that_fails_keeps_the_settings_and_the_daemon(
+    manager: tuple[Notifier, socket.socket],
+) -> None:
+    notifier, receiver = manager
+    followed = list[object]()
+
+    async def refuse(loaded: LoadedSettings) -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    loaded = load_settings(None, {}, {})
+    environment = SimpleNamespace(
+        notifier=notifier, reload=lambda: loaded, log=None, api_key="", database_password=""
+    )
+    running = SimpleNamespace(environment=environment, settings=loaded.settings)
+    started = SimpleNamespace(
+        engine=SimpleNamespace(configure=followed.append), indexes=SimpleNamespace(configure=refuse)
+    )
+    await service._reload(cast(service.RunningParts, running), cast(service.StartedEngine, started))
+    assert followed == []
+    assert receiver.recv(4096).startswith(b"RELOADING=1")
+    assert receiver.recv(4096).startswith(b"READY=1")
 
 
 def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
+
+from cocosearchd.runtime.files.home_paths import expand_home
 
 TOPIC = "topic:"
 
@@ -16,7 +17,7 @@ class Source:
 
     def directory(self) -> bytes:
         """Return the absolute path."""
-        return os.fsencode(Path(self.path).expanduser())
+        return os.fsencode(expand_home(self.path))
 
 
 def parse_source(text: str) -> Source:

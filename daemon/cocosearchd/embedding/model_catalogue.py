@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import httpx
@@ -14,6 +13,7 @@ from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.factory import PROVIDERS
 from cocosearchd.embedding.model_server import display_url, is_loopback, redact
 from cocosearchd.embedding.providers import builtin
+from cocosearchd.runtime.files.home_paths import expand_home
 
 TIMEOUT_S = 2.0  # a person waits for the list; a slower server counts as unreachable
 
@@ -118,7 +118,7 @@ async def _onnx(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry
 
 
 def _directory(path: str) -> CatalogueEntry:
-    home = Path(path).expanduser()
+    home = expand_home(path)
     missing = [name for name in ("model.onnx", "tokenizer.json") if not (home / name).is_file()]
     state: State = "unreachable" if missing else "available"
     return CatalogueEntry(

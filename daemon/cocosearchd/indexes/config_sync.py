@@ -109,11 +109,11 @@ class ConfigSync:
         )
 
     async def read(self, loaded: LoadedSettings) -> None:
-        """Use these settings, and read the symbol queries that they name."""
-        self.loaded = loaded
+        """Use these settings, and read the symbol queries that they name; or change nothing."""
         directory = loaded.settings.indexing.queries_dir
-        self._stamps = await anyio.to_thread.run_sync(stamp_query_files, directory)
-        self._overrides = await anyio.to_thread.run_sync(read_overrides, directory)
+        stamps = await anyio.to_thread.run_sync(stamp_query_files, directory)
+        overrides = await anyio.to_thread.run_sync(read_overrides, directory)
+        self.loaded, self._stamps, self._overrides = loaded, stamps, overrides
         for text in self._overrides.warnings:
             log.warning("query_not_used", extra={"error": text})
 

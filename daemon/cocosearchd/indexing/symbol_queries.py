@@ -6,6 +6,7 @@ from pathlib import Path
 from cocosearchd.config.settings_files import stamp
 from cocosearchd.errors import BadSettings
 from cocosearchd.languages.symbols import QueryOverrides, check_overrides
+from cocosearchd.runtime.files.home_paths import expand_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,18 @@ def read_overrides(directory: str) -> SymbolQueryFiles:
             warnings.append(f"{file} is not used: {error.message}")
         except (OSError, UnicodeDecodeError) as error:
             warnings.append(f"{file} is not used: it cannot be read ({type(error).__name__})")
-    if directory and not Path(directory).expanduser().is_dir():
+    if directory and not _is_directory(expand_home(directory)):
         warnings.append(f"indexing.queries_dir {directory} is not a directory")
     return SymbolQueryFiles(tuple(queries), tuple(warnings))
 
 
 def _files(directory: str) -> list[Path]:
-    return sorted(Path(directory).expanduser().glob("*.scm")) if directory else []
+    path = expand_home(directory)
+    return sorted(path.glob("*.scm")) if directory and _is_directory(path) else []
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its name is too long, say
+        return False

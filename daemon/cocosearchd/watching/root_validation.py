@@ -37,9 +37,7 @@ def check_root(path: bytes, state_dir: Path, follow_links: bool = True) -> bytes
             f"{label} cannot be followed: {error.strerror}", "give the directory itself"
         ) from None
     if not follow_links and root != path:
-        raise Refused(
-            f"{label} is not the directory itself: it leads to another one", "ask again"
-        )
+        raise Refused(f"{label} is not the directory itself: it leads to another one", "ask again")
     _check_directory(root, label)
     _check_kind(root, label)
     state = os.path.realpath(os.fsencode(state_dir))

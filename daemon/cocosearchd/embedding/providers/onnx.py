@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.providers.local_model import LocalEmbedder
 from cocosearchd.errors import BadSettings
+from cocosearchd.runtime.files.home_paths import expand_home
 
 DEFAULT_MAX_TOKENS = 256  # the length that small sentence encoders are trained with
 
@@ -26,7 +26,7 @@ async def open_onnx(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
 
 
 def _load(settings: EmbedderSettings) -> LocalEmbedder:
-    home = Path(settings.model).expanduser()
+    home = expand_home(settings.model)
     files = [home / "model.onnx", home / "tokenizer.json"]
     for path in files:
         if not path.is_file():

@@ -18,6 +18,7 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.providers.local_model import LocalEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
+from cocosearchd.runtime.files.home_paths import expand_home
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
@@ -34,7 +35,7 @@ async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -
 def _load(settings: EmbedderSettings) -> LocalEmbedder:
     name = settings.model or DEFAULT_MODEL
     model = _open_model(name, settings)
-    directory = Path(name).expanduser()
+    directory = expand_home(name)
     revision = str(getattr(model.model_card_data, "base_model_revision", None) or "")
     if directory.is_dir():
         name = directory.name
@@ -55,7 +56,7 @@ def _open_model(name: str, settings: EmbedderSettings) -> Any:
     """Open a model by name or directory. Raises `EmbedderUnavailable`, `BadSettings`."""
     try:
         model = sentence_transformers.SentenceTransformer(
-            str(Path(name).expanduser()) if name.startswith("~") else name,
+            str(expand_home(name)) if name.startswith("~") else name,
             truncate_dim=settings.dimension or None,
             device="cpu",
             trust_remote_code=False,
