@@ -37,11 +37,15 @@ def choose_victim(slots: Sequence[Slot], newest: int) -> int:
     strangers = [n for n in earlier if slots[n].is_idle and not slots[n].has_token]
     if strangers:
         return _oldest(slots, strangers)
-    return _choose_by_share(slots, newest, earlier)
+    return choose_by_share(slots, newest)
 
 
-def _choose_by_share(slots: Sequence[Slot], newest: int, earlier: Sequence[int]) -> int:
-    """Return a slot of the peer with most slots, or `newest` if it belongs to that peer."""
+def choose_by_share(slots: Sequence[Slot], newest: int) -> int:
+    """Return a slot of the peer with most slots, or `newest` if it belongs to that peer.
+
+    Tokens do not count.
+    """
+    earlier = [n for n in range(len(slots)) if n != newest]
     counts = Counter(slot.peer for slot in slots)
     largest = max(counts.values())
     of_largest = [n for n in earlier if counts[slots[n].peer] == largest]

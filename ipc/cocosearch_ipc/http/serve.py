@@ -31,6 +31,7 @@ from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.connection_slots import PeerFinder, Slot, choose_victim
 from cocosearch_ipc.http.guard import HAS_TOKEN
 from cocosearch_ipc.http.sockets import BACKLOG, BoundSockets, renew
+from cocosearch_ipc.http.tls_listener import ACCEPT_RETRY_S, TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +41,12 @@ HEADER_TIMEOUT_S = 15.0
 # like uvicorn. With 5 s, 7 % of requests within 12 ms of the timeout used a connection that was
 # being closed (measured).
 KEEP_ALIVE_S = 75
-# The limit applies to the Unix socket and to TCP separately. Both together stay below the usual
-# limit of 1,024 descriptors and leave room for the database pool and files. Above the limit, the
-# connection that has been idle longest is closed.
+# The limit applies to the Unix socket and to TCP separately; TLS handshakes have their own limit. All
+# together stay below the usual limit of 1,024 descriptors and leave room for the database pool and
+# files. Above the limit, the connection that has been idle longest is closed.
 MAX_CONNECTIONS = 256
 PEER_LOOKUP_FROM = 128
 MAX_BRIDGES = 64
-ACCEPT_RETRY_S = 1.0  # asyncio uses the same pause for the other listeners
 # Interval between checks of the socket files. Cleanup programs may remove these files, and the
 # listener gets no event for a removed path. The interval is shorter than a person waits for `up`.
 SOCKET_CHECK_S = 10.0
@@ -259,31 +259,33 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._tcp is not None:
-            self.servers.append(await self._listen(self._tcp, self._tls))
+            self.servers.append(await self._listen_tcp(self._tcp))
         self.ready.set()
         self._on_start()
 
     async def move(self, rpc: socket.socket) -> None:
         """Listen on another Unix socket instead of the previous one."""
         previous = self.servers[0]
-        self.servers[0] = await self._listen(rpc, None)
+        self.servers[0] = await self._listen(rpc)
         previous.close()
 
-    async def _listen(self, sock: socket.socket, secure: ssl.SSLContext | None) -> asyncio.Server:
-        """Create a listener as uvicorn does, but with TLS for this socket only."""
+    async def _listen_tcp(self, tcp: socket.socket) -> Any:
+        """Create the listener of TCP, with TLS if there is a certificate."""
+        if self._tls is None:
+            return await self._listen(tcp)
+        return TlsListener(tcp, self._tls, self._make_connection, self._peers, HEADER_TIMEOUT_S)
+
+    async def _listen(self, sock: socket.socket) -> asyncio.Server:
+        """Create a listener as uvicorn does."""
         loop = asyncio.get_running_loop()
+        return await loop.create_server(self._make_connection, sock=sock, backlog=BACKLOG)
 
-        def connected() -> asyncio.Protocol:
-            return _Connection(
-                peers=self._peers,
-                config=self.config,
-                server_state=self.server_state,
-                app_state=self.lifespan.state,
-            )
-
-        patience_s = HEADER_TIMEOUT_S if secure else None
-        return await loop.create_server(
-            connected, sock=sock, ssl=secure, ssl_handshake_timeout=patience_s, backlog=BACKLOG
+    def _make_connection(self) -> asyncio.Protocol:
+        return _Connection(
+            peers=self._peers,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
         )
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:

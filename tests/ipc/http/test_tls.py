@@ -2,6 +2,7 @@
 token as ever.
 """
 
+import contextlib
 import datetime as dt
 import http.client
 import ipaddress
@@ -26,6 +27,7 @@ from cocosearch_ipc import client, error_codes
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.failure import Failure
+from cocosearch_ipc.http import tls_listener
 from cocosearch_ipc.trust import tls
 from tests.daemon import passing_daemon
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
@@ -149,6 +151,66 @@ def test_plain_text_is_let_go(encrypted: Served) -> None:
     connection.request("GET", "/healthz")
     assert connection.getresponse().read() == b"ok\n"
     connection.close()
+
+
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def crowded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    """A front end in TLS with room for few handshakes."""
+    monkeypatch.setattr(tls_listener, "MAX_HANDSHAKES", 5)
+    (tmp_path / "state").mkdir()
+    certificate, key = certify(tmp_path)
+    context = tls.context(tls.Exposure("127.0.0.1", False, str(certificate), str(key)))
+    options = {"use_uvloop": request.param}
+    with anyio.from_thread.start_blocking_portal(backend_options=options) as portal:
+        running = start(tmp_path / "run", tmp_path / "state", portal, tls=context)
+        yield running
+        running.stop()
+
+
+def test_connections_without_a_handshake_are_few(crowded: Served) -> None:
+    address = ("127.0.0.1", crowded.bound.port or 0)
+    before = _count_descriptors()
+    with contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(contextlib.closing(socket.create_connection(address, 10)))
+            for _ in range(30)
+        ]
+        closed = [_is_closed(connection) for connection in silent[:-5]]
+        connection = http.client.HTTPSConnection(*address, timeout=10, context=trusting(crowded))
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
+        connection.close()
+        assert sum(closed) >= 20
+        assert _count_descriptors() - before <= 30 + 5 + 2
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def _count_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    connection.settimeout(0.5)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_a_stop_does_not_wait_for_handshakes(crowded: Served) -> None:
+    address = ("127.0.0.1", crowded.bound.port or 0)
+    with socket.create_connection(address, 10) as silent:
+        crowded.portal.call(crowded.stopping.set)
+        crowded.ended.result(10)
+        assert _is_closed(silent)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, 5)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "search.example"])
