@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 
 # calls of one root at a time: two batches, a scan, rules, links, availability, a question or two
 THREADS_PER_ROOT = 8
+# Questions to git of one root at a time, beside these: each call of git may take half a minute, and
+# goes on when its caller has gone.
+GIT_THREADS_PER_ROOT = 2
 # of all roots together; started as they are needed, and half of TasksMax= in the units
 ROOT_THREADS = 256
 

@@ -52,7 +52,7 @@ from cocosearchd.watching.root_status import (
     lag_reason,
     live_state,
 )
-from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.root_threads import GIT_THREADS_PER_ROOT, RootThreads
 from cocosearchd.watching.scans.scan import compare_paths
 from cocosearchd.watching.scans.scan_coordinator import KnownFiles, ScanCoordinator
 from cocosearchd.watching.scans.scan_schedule import ScanSchedule
@@ -103,6 +103,7 @@ class WatchedRoot:
         self.path = root  # absolute
         self._watching = watching
         self.threads = RootThreads(executor)
+        self.git_threads = RootThreads(executor, GIT_THREADS_PER_ROOT)  # of questions
         self._sync_dir = os.fsencode(sync_dir)
         self._dirty = DirtySet(watching)
         self._coordinator = ScanCoordinator(root, known_files, indexing, self._dirty, self.threads)

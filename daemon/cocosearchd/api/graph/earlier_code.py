@@ -43,7 +43,7 @@ class EarlierCodeReader:
         Raises as `git_changes.read_texts`.
         """
         paths = [change.path for change in selected if _may_remove_code(change)]
-        texts = await index.own_root.threads.run(
+        texts = await index.own_root.git_threads.run(
             read_texts, index.record.root, changes.base, paths[:MAX_EARLIER_FILES]
         )
         files = dict[str, EarlierFile]()

@@ -103,7 +103,9 @@ class ImpactVerbs:
     ) -> ChangeSource:
         """Read a change from git, with the earlier versions of its files."""
         with _git_errors(index):
-            changes = await index.own_root.threads.run(read_changes, index.record.root, revisions)
+            changes = await index.own_root.git_threads.run(
+                read_changes, index.record.root, revisions
+            )
             selected = [change for change in changes.files if is_selected(change.path, target)]
             earlier = await self._earlier_code.read(index, changes, selected)
         has_untracked = changes.head is None and index.settings.indexing.respect_gitignore
