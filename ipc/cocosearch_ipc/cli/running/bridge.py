@@ -2,11 +2,13 @@
 
 The bridge knows the framing (one JSON message per line) and the part of MCP that it needs to keep a
 session across a restart of the daemon. After a restart it sends the first messages of the session
-again and answers open requests with an error. It relays all other messages unchanged. Before the
-client's first message it neither starts a daemon nor connects to one. After a daemon has stopped, the
-client's next message starts another one; a client that only listens to resources is connected again
-as soon as a daemon runs. The first line to the daemon is not an MCP message: it has the client's
-directory, and whether the user chose it.
+again, answers open requests with an error, and takes back the questions of the daemon that is gone. An
+answer of the client reaches only the daemon that asked: the bridge replaces the ids of questions by
+ones that no other daemon has. It relays all other messages unchanged. Before the client's first
+message it neither starts a daemon nor connects to one. After a daemon has stopped, the client's next
+message starts another one; a client that only listens to resources is connected again as soon as a
+daemon runs. The first line to the daemon is not an MCP message: it has the client's directory, and
+whether the user chose it.
 """
 
 import argparse
@@ -39,6 +41,8 @@ TOO_LONG = {
 }
 RECONNECT_S = 20.0
 REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
+CANCELLED = "notifications/cancelled"
+GONE = "cocosearchd restarted after the question"
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
@@ -76,10 +80,12 @@ class SessionRelay:
         self._connecting = threading.Lock()
         self._lock = threading.Lock()  # guards the fields below, and writes to `target`
         self._socket: socket.socket | None = None
-        self._beginning: list[bytes] = []  # initialize, notifications/initialized
-        # URI of a resource -> the client's subscription request
+        self._beginning: list[bytes] = []  # initialize, notifications/initialized; to be replayed
+        # URI of a resource -> the client's subscription request, to be replayed
         self._subscribed: dict[str, bytes] = {}
         self._waiting: dict[str, Any] = {}  # ids of requests that the daemon has not answered
+        # id that the client sees -> id of a question that the daemon of `_socket` asks
+        self._questions: dict[str, Any] = {}
         self._down: threading.Thread | None = None
 
     def run(self) -> None:
@@ -100,17 +106,22 @@ class SessionRelay:
             down.join(1.0)
 
     def _up(self, line: bytes) -> None:
+        if not line.endswith(b"\n"):  # the client ended with it
+            line += b"\n"
         message = _parsed(line)
         method = message.get("method")
+        if not method and ("result" in message or "error" in message):
+            self._pass_answer(message)
+            return
         rid = message.get("id")
-        request = {json.dumps(rid): rid} if method and rid is not None else {}
+        request = {json.dumps(rid): rid} if method and _is_id(rid) else {}
         if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
             self._refuse(request, TOO_LONG)
             return
         if method == "initialize":
             self._beginning = []
             self._subscribed = {}
-        if method == "notifications/cancelled":
+        if method == CANCELLED:
             self._forget_request(message)
         try:
             is_settled = any(self._send(message, line, request) for _ in range(2))
@@ -145,24 +156,38 @@ class SessionRelay:
         self._remember(message, line)
         return True
 
+    def _pass_answer(self, message: dict[str, Any]) -> None:
+        """Pass an answer to the daemon that asked; drop it if that one is gone."""
+        shown = message.get("id")
+        with self._lock:
+            connection = self._socket
+            if connection is None or not isinstance(shown, str) or shown not in self._questions:
+                return
+            message["id"] = self._questions.pop(shown)
+        # the other thread notices the end; nothing that a daemon asks has an answer so deep
+        with contextlib.suppress(OSError, RecursionError):
+            connection.sendall(_encoded(message))
+
     def _forget_request(self, message: dict[str, Any]) -> None:
         """Forget a request that the client has cancelled: the daemon will not answer it."""
-        params = message.get("params")
-        with self._lock:
-            self._waiting.pop(
-                json.dumps(params.get("requestId")) if isinstance(params, dict) else "", None
-            )
+        rid = _cancelled_id(message)
+        if _is_id(rid):
+            with self._lock:
+                self._waiting.pop(json.dumps(rid), None)
 
     def _remember(self, message: dict[str, Any], line: bytes) -> None:
         """Remember messages that the next daemon must receive again."""
         method = message.get("method")
         params = message.get("params")
         uri = str(params.get("uri")) if isinstance(params, dict) else ""
-        if method in ("initialize", "notifications/initialized"):
+        with contextlib.suppress(RecursionError):  # no daemon reads a message so deep
+            if method == "initialize":
+                self._beginning.append(_with_replayed_id(message))
+            elif method == "resources/subscribe":
+                self._subscribed[uri] = _with_replayed_id(message)
+        if method == "notifications/initialized":
             self._beginning.append(line)
-        elif method == "resources/subscribe":
-            self._subscribed[uri] = line
-        elif method == "resources/unsubscribe":
+        if method == "resources/unsubscribe":
             self._subscribed.pop(uri, None)
 
     def _connected(self, *, start: bool = True) -> socket.socket:
@@ -181,8 +206,8 @@ class SessionRelay:
         try:
             connection.sendall(json.dumps({"cocosearch": self._greeting}).encode() + b"\n")
             if self._beginning:  # begin the session again on the client's behalf
-                connection.sendall(_with_id(self._beginning[0]) + b"".join(self._beginning[1:]))
-                connection.sendall(b"".join(map(_with_id, tuple(self._subscribed.values()))))
+                connection.sendall(b"".join(self._beginning))
+                connection.sendall(b"".join(tuple(self._subscribed.values())))
         except OSError as error:
             connection.close()
             raise client.CallFailed(
@@ -212,20 +237,46 @@ class SessionRelay:
         return connection
 
     def _relay_down(self, connection: socket.socket) -> None:
+        mark = os.urandom(8).hex()  # of the questions of this connection
+        refusal = LOST
         with contextlib.suppress(OSError), connection.makefile("rb") as lines:
             for line in lines:
                 message = _parsed(line)
                 if message.get("id") == REPLAYED and "method" not in message:
                     continue
+                if error := _refusal(message):
+                    refusal = error
+                    continue
                 with self._lock:
-                    if "method" not in message:
-                        self._waiting.pop(json.dumps(message.get("id")), None)
-                    self._target.write(line)
+                    if connection is not self._socket:
+                        return
+                    self._target.write(self._translate(line, message, mark))
                     self._target.flush()
-        self._drop(connection)
+        self._drop(connection, refusal=refusal)
 
-    def _drop(self, connection: socket.socket, keep: Collection[str] = ()) -> None:
-        """Handle a lost connection: answer all open requests except `keep`.
+    def _translate(self, line: bytes, message: dict[str, Any], mark: str) -> bytes:
+        """Return a line for the client, and note what it asks, answers or takes back."""
+        rid = message.get("id")
+        if "method" not in message:
+            self._waiting.pop(json.dumps(rid), None)
+        elif rid is not None:
+            shown = f"{mark}-{rid}"
+            self._questions[shown] = rid
+            return _encoded(message | {"id": shown})
+        elif message["method"] == CANCELLED:
+            shown = f"{mark}-{_cancelled_id(message)}"
+            if shown in self._questions:
+                del self._questions[shown]
+                return _encoded(message | {"params": {**message["params"], "requestId": shown}})
+        return line
+
+    def _drop(
+        self,
+        connection: socket.socket,
+        keep: Collection[str] = (),
+        refusal: dict[str, Any] = LOST,
+    ) -> None:
+        """Handle a lost connection: answer all open requests except `keep`, take back questions.
 
         The next message connects again.
         """
@@ -236,7 +287,10 @@ class SessionRelay:
             self._socket = None
             open_requests = {key: rid for key, rid in self._waiting.items() if key not in keep}
             self._waiting = {key: rid for key, rid in self._waiting.items() if key in keep}
-        self._refuse(open_requests, LOST)
+            questions = list(self._questions)
+            self._questions = {}
+        self._take_back(questions)
+        self._refuse(open_requests, refusal)
         if self._subscribed:
             threading.Thread(target=self._listen_again, daemon=True).start()
 
@@ -259,6 +313,14 @@ class SessionRelay:
                 self._target.write(json.dumps(notification).encode() + b"\n")
             self._target.flush()
 
+    def _take_back(self, questions: Collection[str]) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            for shown in questions:
+                params = {"requestId": shown, "reason": GONE}
+                notification = {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
+                self._target.write(_encoded(notification))
+            self._target.flush()
+
     def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
             for rid in owed.values():
@@ -268,14 +330,34 @@ class SessionRelay:
             self._target.flush()
 
 
-def _with_id(line: bytes) -> bytes:
-    return json.dumps(_parsed(line) | {"id": REPLAYED}).encode() + b"\n"
+def _with_replayed_id(message: dict[str, Any]) -> bytes:
+    return _encoded(message | {"id": REPLAYED})
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
     """Return the message of a line, or {} for an invalid line: the daemon will report it."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _is_id(rid: object) -> bool:
+    return isinstance(rid, str | int | float)
+
+
+def _cancelled_id(message: dict[str, Any]) -> Any:
+    params = message.get("params")
+    return params.get("requestId") if isinstance(params, dict) else None
+
+
+def _refusal(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the error with which a daemon refuses a session, of no request, before it closes it."""
+    error = message.get("error")
+    is_refusal = isinstance(error, dict) and error.get("code") == UNAVAILABLE
+    return error if is_refusal and message.get("id") is None else None
