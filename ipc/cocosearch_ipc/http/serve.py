@@ -9,6 +9,7 @@ It uses internals of uvicorn, so the version of uvicorn is pinned.
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
@@ -26,6 +27,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cocosearch_ipc.client import peer_pid, peer_uid
+from cocosearch_ipc.error_codes import UNAVAILABLE
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.connection_slots import PeerFinder, Slot, choose_victim
@@ -47,6 +49,21 @@ KEEP_ALIVE_S = 75
 MAX_CONNECTIONS = 256
 PEER_LOOKUP_FROM = 128
 MAX_BRIDGES = 64
+REFUSAL_S = 1.0  # for a client to read why it is refused
+_FULL = (
+    json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": None,
+            "error": {
+                "code": UNAVAILABLE,
+                "message": f"cocosearchd serves {MAX_BRIDGES} assistants already",
+                "data": {"hint": "end a session that you do not need, then send the request again"},
+            },
+        }
+    ).encode()
+    + b"\n"
+)
 # Interval between checks of the socket files. Cleanup programs may remove these files, and the
 # listener gets no event for a removed path. The interval is shorter than a person waits for `up`.
 SOCKET_CHECK_S = 10.0
@@ -181,7 +198,7 @@ class _Listening:
         session = _BridgeSession(peer_pid(getattr(raw, "_sock", raw))) if _trusted(raw) else None
         if session is None or not self._has_room(session.peer):
             log.warning("bridge_refused", extra={"bridges": len(self._sessions)})
-            await stream.aclose()
+            await _turn_away(stream, says_why=session is not None)
             return
         self._sessions.append(session)
         try:
@@ -214,6 +231,18 @@ class _BridgeSession:
 
     peer: int
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+async def _turn_away(stream: anyio.abc.SocketStream, *, says_why: bool) -> None:
+    """Close a stream; tell an own client why, and read until it has heard it."""
+    gone = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+    async with stream:
+        with anyio.move_on_after(REFUSAL_S), contextlib.suppress(*gone):
+            if says_why:
+                await stream.send(_FULL)
+                await stream.send_eof()
+                while True:
+                    await stream.receive()
 
 
 def _trusted(s: Any) -> bool:
