@@ -23,6 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_TIMEOUT_S = 30.0
+WITHOUT_BODY = ("GET", "HEAD")  # methods whose body, if there is one, is not read
 HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - key in the scope of a request with a valid token
 # Time for running queries after a stop request; a complete stop should take at most 3 s.
 DRAIN_S = 2.0
@@ -51,7 +52,7 @@ class TcpGuard:
 
     It checks Host against a list, refuses a foreign Origin and requires a bearer token. A name that
     resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send Origin with
-    cross-site posts. `open_paths` need no token: they reveal no indexed content.
+    cross-site posts. Reading `open_paths` needs no token: they reveal no indexed content.
     """
 
     def __init__(
@@ -64,16 +65,17 @@ class TcpGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = (header(scope, b"host") or b"").decode("latin-1").lower()
+        is_open = scope["path"] in self.open_paths and scope["method"] in WITHOUT_BODY
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             await refuse(send, 421, f"this listener is not {host!r}", "use 127.0.0.1 or localhost")
         elif (origin := header(scope, b"origin")) is not None and origin.decode(
             "latin-1"
         ) != f"{scope['scheme']}://{host}":
             await refuse(send, 403, "requests from web pages are refused", "omit the Origin header")
-        elif scope["path"] not in self.open_paths and not self.token.accepts(_bearer(scope)):
+        elif not is_open and not self.token.accepts(_bearer(scope)):
             await refuse(send, 401, "a bearer token is required", "`cocosearchctl token` prints it")
         else:
-            scope[HAS_TOKEN] = scope["path"] not in self.open_paths
+            scope[HAS_TOKEN] = not is_open
             await self.app(scope, receive, send)
 
 
@@ -93,7 +95,7 @@ class LimitedBody:
         self.max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+        if scope["type"] != "http" or scope["method"] in WITHOUT_BODY:
             await self.app(scope, receive, send)
             return
         length = header(scope, b"content-length") or b"0"

@@ -454,6 +454,19 @@ def test_what_loopback_does_not_have_and_what_needs_no_token(served: Served) -> 
     assert _request(served, "POST", "/mcp", token, b" " * (5 << 20))[0] == 413
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/status", "/status/page.js"])
+def test_no_body_is_read_for_a_stranger(served: Served, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
+    connection.putrequest("POST", path)
+    connection.putheader("Content-Length", str(1 << 20))
+    connection.endheaders()  # and no body
+    assert connection.getresponse().status == 401
+    connection.close()
+    with_token: dict[str, str | None] = {"Authorization": f"Bearer {served.token}"}
+    assert _request(served, "POST", path, with_token)[0] == 405
+    assert _request(served, "GET", path, {})[0] == 200
+
+
 def test_a_rotated_token_replaces_the_old_one_at_once(served: Served) -> None:
     old = served.token
     served.front.token.rotate()
