@@ -152,7 +152,7 @@ def _value(annotation: Any, value: object, name: str) -> Any:
 
 def _choice(choices: tuple[Any, ...], value: object, name: str) -> object:
     if value not in choices:
-        raise _invalid(f"{name} is {value!r}", f"use one of {', '.join(map(repr, choices))}")
+        raise _invalid(f"{name} is {_short(value)}", f"use one of {', '.join(map(repr, choices))}")
     return value
 
 
@@ -194,7 +194,10 @@ def _check_text(value: str, name: str) -> None:
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value, default=str)
+    try:
+        text = json.dumps(value, default=str)
+    except RecursionError:  # it goes deeper than the parser
+        return "a value that is nested too deeply"
     return text if len(text) <= 40 else text[:37] + "..."
 
 

@@ -1,5 +1,6 @@
 """JSON-RPC over the real Unix socket, with the client of ours, with raw bytes, and with curl."""
 
+import asyncio
 import http.client
 import json
 import logging
@@ -22,8 +23,10 @@ import structlog
 from cocosearch_ipc import client, error_codes
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.rpc import openrpc, shapes
+from cocosearch_ipc.rpc.dispatcher import Dispatcher
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.ipc.conftest import Served
+from tests.ipc.engine import FixedEngine
 
 
 class UnixHTTP(http.client.HTTPConnection):
@@ -111,6 +114,21 @@ def test_bad_parameters_are_named(served: Served, params: object, message: str, 
     assert error["message"].startswith(message)
     assert hint in error.get("data", {}).get("hint", "")
     assert served.engine.requests == []
+
+
+def test_values_that_are_nested_as_deep_as_can_be_read_are_named() -> None:
+    dispatcher = Dispatcher(FixedEngine())
+    codes = set[int]()
+    for depth in range(900, 1000):
+        value = "[" * depth + "]" * depth
+        for method, params in (
+            ("search", f'{{"query": {value}}}'),
+            ("dependencies", f'{{"direction": {value}}}'),
+        ):
+            body = f'{{"jsonrpc": "2.0", "id": 1, "method": "{method}", "params": {params}}}'
+            reply = json.loads(asyncio.run(dispatcher.answer(body.encode())) or b"")
+            codes.add(reply["error"]["code"])
+    assert codes == {error_codes.INVALID_PARAMS, error_codes.PARSE_ERROR}
 
 
 def test_parameters_by_position_and_file_names_that_are_no_utf8(served: Served) -> None:
