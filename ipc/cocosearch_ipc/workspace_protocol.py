@@ -13,6 +13,9 @@ from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 GREP_LIMIT = 100
 GREP_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop
 GREP_MAX_CONTEXT = 20  # lines around a match
+GREP_MAX_SHOWN = (
+    5000  # lines of one reply, with those around matches: a page may have fewer matches
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,8 @@ class GrepRequest:
     A pattern has at most 10,000 characters and matches within one line. `under` is a file or
     directory: relative to the root, else to `cwd`, or absolute. Indexes are chosen as for `search`.
     `mode` is lines, counts or files. At most `limit` lines (or files) are returned, and about
-    `budget_tokens` tokens; `cursor` continues an earlier reply.
+    `budget_tokens` tokens, and with their `context` at most 5,000 lines; `cursor` continues an
+    earlier reply.
     """
 
     pattern: str

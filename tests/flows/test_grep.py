@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc import address, client
+from cocosearch_ipc.workspace_protocol import GREP_MAX_SHOWN
 from tests.daemon import Daemon
 
 LINE = tuple[str, int]
@@ -142,6 +143,14 @@ def test_pages_are_the_whole_answer(indexed: Daemon) -> None:
     assert paths == sorted({path for path, _ in all_lines})
     counts = indexed.call("grep", pattern="self", under="click", mode="counts", limit=500)
     assert sum(file["count"] for file in counts["files"]) == len(all_lines)
+
+
+def test_pages_with_context_are_shorter(indexed: Daemon, tree: Path) -> None:
+    page = indexed.call("grep", pattern="self", limit=1000, context=20)
+    matches = sum(len(file["lines"]) for file in page["files"])
+    assert matches == GREP_MAX_SHOWN // (20 + 1 + 20)
+    assert page["cursor"] is not None
+    assert grep_all(indexed, "self", context=20) == gnu_grep(tree, "self")
 
 
 def test_a_budget_of_tokens_cuts_the_answer(indexed: Daemon) -> None:

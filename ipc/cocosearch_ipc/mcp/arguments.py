@@ -3,7 +3,6 @@
 Each is one line that an assistant can act on.
 """
 
-import difflib
 import logging
 from typing import Any
 
@@ -14,6 +13,8 @@ from fastmcp.exceptions import ValidationError as InvalidArguments
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 from pydantic import ValidationError
+
+from cocosearch_ipc.rpc.client_names import MAX_NAME, find_nearest
 
 
 class Arguments(Middleware):
@@ -47,9 +48,9 @@ class Arguments(Middleware):
 def _sentence(error: Any, valid_names: list[str]) -> str:
     name = str(error["loc"][0]) if error["loc"] else "arguments"
     if error["type"] == "unexpected_keyword_argument":
-        matches = difflib.get_close_matches(name, valid_names, 1)
-        return f"unknown argument {name}\nHint: " + (
-            f"did you mean {matches[0]}?" if matches else ", ".join(valid_names)
+        near = find_nearest(name, valid_names)
+        return f"unknown argument {name[:MAX_NAME]}\nHint: " + (
+            f"did you mean {near}?" if near else ", ".join(valid_names)
         )
     if error["type"] in ("missing_argument", "missing_keyword_only_argument", "missing"):
         return f"{name} is missing"

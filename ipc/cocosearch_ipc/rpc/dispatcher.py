@@ -30,11 +30,15 @@ from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.protocol import Engine
 from cocosearch_ipc.request_id import REQUEST_ID
 from cocosearch_ipc.rpc import openrpc, shapes
+from cocosearch_ipc.rpc.client_names import MAX_NAME, find_nearest, quote_name
 from cocosearch_ipc.rpc.methods import METHODS
 
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 100
+# Replies of a batch are kept until the last one is there. A reply of a call has some ten megabytes
+# at most.
+MAX_BATCH_REPLY_BYTES = 16 << 20
 # No caller reaches this deadline by accident. The longest call is `follow`, which is streamed and has
 # no deadline.
 DEFAULT_DEADLINE_S = 600.0
@@ -51,6 +55,11 @@ class Call:
     method: str
     params: Any
     wants_reply: bool
+
+    @property
+    def label(self) -> str:
+        """Its method for logs and spans, which may be no name of ours."""
+        return self.method[:MAX_NAME]
 
 
 class Dispatcher:
@@ -77,9 +86,10 @@ class Dispatcher:
             failure = Failure("a batch has 1 to 100 calls", "split it", code=INVALID_REQUEST)
             return shapes.to_json(_error(None, failure))
         replies: list[bytes | None] = [None] * len(message)
+        room = _ReplyRoom()
 
         async def run(position: int) -> None:
-            replies[position] = await self._one(message[position], deadline_s)
+            replies[position] = await self._one(message[position], deadline_s, room)
 
         async with anyio.create_task_group() as group:
             for position in range(len(message)):
@@ -99,17 +109,25 @@ class Dispatcher:
             async with aclosing(self._values(call)) as values:
                 async for last in values:
                     yield _progress(call.id, last)
-            yield shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": last}) + b"\n"
+            yield _result(call, last) + b"\n"
         except Exception as error:  # noqa: BLE001 - becomes an error reply, see _failure
             yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"
 
-    async def _one(self, message: Any, deadline_s: float) -> bytes | None:
+    async def _one(
+        self, message: Any, deadline_s: float, room: "_ReplyRoom | None" = None
+    ) -> bytes | None:
+        """Return the reply to a call; None for a notification. A batch has `room` for replies."""
         call: Call | None = None
         try:
             call = _call(message)
-            with anyio.fail_after(deadline_s), spans.span(f"rpc {call.method}", **_described(call)):
+            attributes = _described(call)
+            with anyio.fail_after(deadline_s), spans.span(f"rpc {call.label}", **attributes):
                 result = await self._last(call)
-            reply = shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
+            if room is not None:
+                room.check()
+            reply = _result(call, result)
+            if room is not None:
+                room.take(reply)
         except Exception as error:  # noqa: BLE001 - becomes an error reply, see _failure
             reply = shapes.to_json(
                 _error(call.id if call else _id_of(message), _failure(error, call))
@@ -126,7 +144,7 @@ class Dispatcher:
     async def _values(self, call: Call) -> AsyncGenerator[Any, None]:
         """Yield the values of the engine's method, or its single result."""
         if call.method == DISCOVER:
-            yield openrpc.document()
+            yield openrpc.encoded_document()
             return
         if self.draining:
             raise Failure(
@@ -146,20 +164,47 @@ class Dispatcher:
             yield await outcome
 
 
+class _ReplyRoom:
+    """The bytes that the replies of a batch may still take."""
+
+    def __init__(self) -> None:
+        self._left = MAX_BATCH_REPLY_BYTES
+
+    def check(self) -> None:
+        """Raise `Failure` if nothing is left, before another reply is encoded."""
+        if self._left <= 0:
+            raise Failure(
+                f"the replies of the batch have more than {MAX_BATCH_REPLY_BYTES >> 20} MiB",
+                "split it, or request less",
+                code=INVALID_REQUEST,
+            )
+
+    def take(self, reply: bytes) -> None:
+        """Count a reply."""
+        self._left -= len(reply)
+
+
+def _result(call: Call, result: Any) -> bytes:
+    """Encode the response to a call. A result of bytes is JSON already."""
+    if isinstance(result, bytes):
+        return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (shapes.to_json(call.id), result)
+    return shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
+
+
 def _described(call: Call) -> dict[str, str]:
     """Return the attributes of a call's span. The log records carry the same request id."""
     return {
         "rpc.system.name": "jsonrpc",
-        "rpc.method": call.method,
+        "rpc.method": call.label,
         "cocosearch.request_id": REQUEST_ID.get(""),
     }
 
 
 def _method(name: str) -> tuple[str, type]:
     if name not in METHODS:
-        near = openrpc.nearest(name)
+        near = find_nearest(name, METHODS)
         hint = f"did you mean {near!r}?" if near else f"`{DISCOVER}` lists the methods"
-        raise Failure(f"no method {name!r}", hint, code=METHOD_NOT_FOUND)
+        raise Failure(f"no method {quote_name(name)}", hint, code=METHOD_NOT_FOUND)
     return METHODS[name]
 
 
@@ -203,7 +248,7 @@ def _failure(error: Exception, call: Call | None) -> Failure:
     """Convert `error` to a `Failure` for the caller; log an unexpected error."""
     if isinstance(error, Failure):
         return error
-    method = call.method if call else ""
+    method = call.label if call else ""
     if isinstance(error, TimeoutError):
         return Failure(
             f"{method} exceeded its deadline",

@@ -79,11 +79,11 @@ class Session:
         self.daemons = stack.enter_context(closing(Daemons(run)))
         env = {"COCOSEARCH_STATE_DIR": str(directory), "COCOSEARCH_RUNTIME_DIR": str(run)}
         (source, up), (down, target) = os.pipe(), os.pipe()
-        relayed = [os.fdopen(source, "rb"), os.fdopen(target, "wb")]
+        relayed_source, relayed_target = os.fdopen(source, "rb"), os.fdopen(target, "wb")
         self.client = OtherEnd(os.fdopen(down, "rb"), os.fdopen(up, "wb"))
-        relay = SessionRelay(env, {"cwd": "/srv"}, relayed[0], relayed[1])
+        relay = SessionRelay(env, {"cwd": "/srv"}, relayed_source, relayed_target)
         self._thread = threading.Thread(target=relay.run)
-        self._relayed = relayed
+        self._relayed = (relayed_source, relayed_target)
         self._thread.start()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ import structlog
 
 from cocosearch_ipc import client, error_codes
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.rpc import dispatcher as dispatcher_module
 from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.dispatcher import Dispatcher
 from cocosearch_ipc.rpc.methods import METHODS
@@ -491,3 +492,56 @@ def test_a_request_has_an_id_in_the_answer_and_in_the_log(
     connection.close()
     logging.getLogger("cocosearch_ipc.rpc.dispatcher").removeHandler(handler)
     assert request_ids == [f"rpc_failed {reply.headers['x-request-id']}"]
+
+
+def answer(body: object) -> bytes:
+    reply = asyncio.run(Dispatcher(FixedEngine()).answer(json.dumps(body).encode()))
+    assert reply is not None
+    return reply
+
+
+def call_of(method: str, params: object = None, rid: int = 1) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": rid, "method": method, "params": params or {}}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "message"),
+    [
+        ("s" * 900_000, {}, "no method 'sss"),
+        ("search", {"q" * 900_000: 1}, "unknown parameter 'qqq"),
+        ("search", {"query": "x", "indexes": ["a"] * 200_000}, "indexes has 200,000 items"),
+        ("dependencies", {"direction": "d" * 900_000}, 'direction is "ddd'),
+    ],
+)
+def test_long_names_and_lists_are_refused_in_few_words(
+    method: str, params: dict[str, object], message: str
+) -> None:
+    body = json.dumps(call_of(method, params)).encode()
+    dispatcher = Dispatcher(FixedEngine())
+    began = time.process_time()
+    reply = asyncio.run(dispatcher.answer(body)) or b""
+    used = time.process_time() - began
+    assert len(reply) < 1200
+    assert json.loads(reply)["error"]["message"].startswith(message)
+    assert used < 0.1, "parsing a megabyte takes some milliseconds"
+
+
+def test_the_document_is_encoded_once() -> None:
+    single = answer(call_of("rpc.discover"))
+    assert json.loads(single)["result"] == json.loads(shapes.to_json(openrpc.document()))
+    began = time.process_time()
+    answer([call_of("rpc.discover", rid=number) for number in range(100)])
+    assert time.process_time() - began < 0.1
+
+
+def test_the_replies_of_a_batch_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(answer(call_of("rpc.discover")))
+    monkeypatch.setattr(dispatcher_module, "MAX_BATCH_REPLY_BYTES", 3 * size)
+    body = [call_of("rpc.discover", rid=number) for number in range(10)]
+    replies = json.loads(answer(body))
+    assert [reply["id"] for reply in replies] == list(range(10))
+    refused = [reply["error"] for reply in replies if "error" in reply]
+    assert 6 <= len(refused) <= 7
+    assert {error["code"] for error in refused} == {error_codes.INVALID_REQUEST}
+    assert len(answer(body)) < 5 * size
+    assert "result" in json.loads(answer(call_of("rpc.discover")))

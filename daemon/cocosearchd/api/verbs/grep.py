@@ -147,6 +147,9 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
             raise InvalidInput(f"{name} is {value}", f"use {low} to {high}")
     if request.budget_tokens is not None and request.budget_tokens < 1:
         raise InvalidInput(f"the budget is {request.budget_tokens} tokens", "use 1 or more")
+    limit = request.limit
+    if request.mode == "lines":
+        limit = min(limit, w.GREP_MAX_SHOWN // (1 + 2 * request.context))
     return GrepQuery(
         pattern=pattern,
         files=make_grep_filter(
@@ -155,8 +158,8 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
             paths=tuple(map(glob_from_client, request.paths)),
             not_paths=tuple(map(glob_from_client, request.not_paths)),
         ),
-        max_lines=request.limit if request.mode == "lines" else 0,
-        max_files=request.limit,
+        max_lines=limit if request.mode == "lines" else 0,
+        max_files=limit,
         max_file_bytes=0,
         context=request.context,
         first_only=request.mode == "files",

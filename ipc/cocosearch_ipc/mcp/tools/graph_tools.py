@@ -14,6 +14,7 @@ from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import graph_text, tool_calls
 from cocosearch_ipc.mcp.tools import parameters
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
+from cocosearch_ipc.rpc.client_names import quote_name
 
 RELATIONS = ("references", "definition", "callers", "callees")
 
@@ -81,5 +82,5 @@ def _make_request(
         return graph_protocol.DefinitionRequest(**common), graph_text.definition
     hint = f"use one of {', '.join(RELATIONS)}"
     raise tool_calls.tool_error(
-        Failure(f"unknown relation {relation!r}", hint, code=INVALID_PARAMS)
+        Failure(f"unknown relation {quote_name(relation)}", hint, code=INVALID_PARAMS)
     )

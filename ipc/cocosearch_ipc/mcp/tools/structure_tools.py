@@ -20,6 +20,7 @@ from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import structure_text
 from cocosearch_ipc.render.visible import CONTENT_NOTICE, fenced, visible_name
 from cocosearch_ipc.rpc import shapes
+from cocosearch_ipc.rpc.client_names import quote_name
 
 AFFECTED_SHOWN = 50  # maximum number of definitions; a small budget allows fewer
 VIEWS = ("map", "outline", "imports")
@@ -109,7 +110,9 @@ def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
             call, render = engine.dependencies, structure_text.dependencies
         else:
             failure = Failure(
-                f"unknown view {view!r}", f"use one of {', '.join(VIEWS)}", code=INVALID_PARAMS
+                f"unknown view {quote_name(view)}",
+                f"use one of {', '.join(VIEWS)}",
+                code=INVALID_PARAMS,
             )
             raise tool_calls.tool_error(failure)
         answer = call(tool_calls.validate_request(request))
