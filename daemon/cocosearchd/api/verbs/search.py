@@ -15,8 +15,8 @@ from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.missing_indexes import find_missing_indexes
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import (
+    QueryParser,
     asks_all_indexes,
-    query_of,
     searched_indexes,
     wants_explanation,
 )
@@ -48,6 +48,7 @@ class SearchVerbs:
         self._overlays = overlays
         self._sync = sync
         self._reports = reports
+        self._parser = QueryParser()
         self.latency = Latency()
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
@@ -70,7 +71,7 @@ class SearchVerbs:
 
         A single index adds the indexes that it links, and the defaults of its project.
         """
-        query = query_of(request)
+        query = await self._parser.parse(request)
         indexes = await searched_indexes(self._indexes.lookup, request, query)
         warnings: tuple[str, ...] = ()
         if len(indexes) == 1:

@@ -10,7 +10,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
-from cocosearchd.api.requests import query_of, searched_indexes
+from cocosearchd.api.requests import QueryParser, searched_indexes
 from cocosearchd.api.saved_queries import MIN_EVIDENCE, SavedQuery, Search, next_batch
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.registry import IndexRegistry
@@ -33,6 +33,7 @@ class WatchVerbs:
         self._db = db
         self._indexes = indexes
         self._search = search
+        self._parser = QueryParser()
 
     def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         """Yield committed batches as they become searchable, until the client disconnects.
@@ -63,7 +64,7 @@ class WatchVerbs:
                 if matched := await self._first_matches(event, query):
                     yield matched
             begun = {event.index for event in events}
-            parsed = query_of(search_request)
+            parsed = await self._parser.parse(search_request)
             for index in await searched_indexes(self._indexes.lookup, search_request, parsed):
                 if index.record.name not in begun:
                     await query.begin(index.record.name)

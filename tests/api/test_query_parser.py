@@ -1,0 +1,50 @@
+"""Long questions are parsed beside the event loop, one after the other."""
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+from cocosearch_ipc import protocol as p
+from cocosearchd.api import requests
+from cocosearchd.api.requests import LONG_QUESTION, QueryParser
+from cocosearchd.errors import InvalidInput
+from cocosearchd.search.plan import parse_query
+from cocosearchd.search.query_bounds import MAX_QUESTION
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+LONG = "retry a request\n" * LONG_QUESTION
+
+
+async def test_a_long_question_leaves_the_event_loop_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entered, release = threading.Semaphore(0), threading.Event()
+
+    def parse(text: str, **options: Any) -> object:
+        if threading.current_thread() is threading.main_thread():
+            return parse_query(text, **options)
+        entered.release()
+        assert release.wait(20)
+        return parse_query(text, **options)
+
+    monkeypatch.setattr(requests, "parse_query", parse)
+    parser = QueryParser()
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(parser.parse, p.SearchRequest(LONG))
+        assert await anyio.to_thread.run_sync(entered.acquire, True, 20)
+        query = await parser.parse(p.SearchRequest("retry"))
+        assert query.words == "retry"
+        await anyio.sleep(0.1)
+        assert not entered.acquire(blocking=False), "one at a time"
+        release.set()
+
+
+async def test_a_long_question_is_read_and_refused_as_a_short_one() -> None:
+    parser = QueryParser()
+    assert await parser.parse(p.SearchRequest(LONG, limit=7)) == parse_query(LONG, limit=7)
+    with pytest.raises(InvalidInput, match="characters"):
+        await parser.parse(p.SearchRequest("a" * (MAX_QUESTION + 1)))
