@@ -654,8 +654,8 @@ async def test_consent_is_for_the_directory_of_the_question(
     shared: Daemon, hostile_root: Path, mode: Any
 ) -> None:
     """A directory that becomes a link while the user reads the question is not indexed."""
-    asked, secret = hostile_root / "code", hostile_root / "secret"
-    asked.mkdir()
+    directory, secret = hostile_root / "code", hostile_root / "secret"
+    directory.mkdir()
     secret.mkdir()
     questions = list[str]()
 
@@ -663,13 +663,13 @@ async def test_consent_is_for_the_directory_of_the_question(
         questions.append(message)
         if len(questions) > 1:
             return ElicitResult(action="decline")
-        asked.rmdir()
-        asked.symlink_to(secret)
+        directory.rmdir()
+        directory.symlink_to(secret)
         return ElicitResult(action="accept", content={"confirm": True})
 
     async with Client(http(shared), mode=mode, elicitation_handler=swap) as client:
         answer = await client.call_tool(
-            "index_codebase", {"path": str(asked)}, raise_on_error=False
+            "index_codebase", {"path": str(directory)}, raise_on_error=False
         )
     assert answer.is_error
     assert shared.call("list_indexes")["indexes"] == []

@@ -33,7 +33,7 @@ class Slot:
 
 def choose_victim(slots: Sequence[Slot], newest: int) -> int:
     """Return the position of the slot to close to make room for `newest`; it may be `newest`."""
-    earlier = [n for n in range(len(slots)) if n != newest]
+    earlier = _earlier(slots, newest)
     strangers = [n for n in earlier if slots[n].is_idle and not slots[n].has_token]
     if strangers:
         return _oldest(slots, strangers)
@@ -45,7 +45,7 @@ def choose_by_share(slots: Sequence[Slot], newest: int) -> int:
 
     Tokens do not count.
     """
-    earlier = [n for n in range(len(slots)) if n != newest]
+    earlier = _earlier(slots, newest)
     counts = Counter(slot.peer for slot in slots)
     largest = max(counts.values())
     of_largest = [n for n in earlier if counts[slots[n].peer] == largest]
@@ -53,6 +53,10 @@ def choose_by_share(slots: Sequence[Slot], newest: int) -> int:
     if not idle and counts[slots[newest].peer] >= largest - 1:
         return newest  # no other peer has more slots, and all of those are busy
     return _choose_of_largest(slots, idle or of_largest)
+
+
+def _earlier(slots: Sequence[Slot], newest: int) -> list[int]:
+    return [n for n in range(len(slots)) if n != newest]
 
 
 def _choose_of_largest(slots: Sequence[Slot], numbers: Sequence[int]) -> int:

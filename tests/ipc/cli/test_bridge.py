@@ -119,16 +119,16 @@ def test_an_approval_reaches_only_the_daemon_that_asked(session: Session) -> Non
         assert [second.read()["method"] for _ in range(2)] == ["initialize", "tools/call"]
         second.write(line_of(id=0, method="elicitation/create", params={"message": "Delete b?"}))
         late = client.read()
-        for shown in (early["id"], 0, "0", None):
-            client.write(line_of(id=shown, result={"action": "accept"}))
+        for client_id in (early["id"], 0, "0", None):
+            client.write(line_of(id=client_id, result={"action": "accept"}))
         client.write(line_of(id=late["id"], result={"action": "decline"}))
         assert second.read() == {"jsonrpc": "2.0", "id": 0, "result": {"action": "decline"}}
         client.write(line_of(id=late["id"], result={"action": "accept"}))  # an answer is one
         second.write(line_of(id=1, method="roots/list"))
-        asked = client.read()
+        question = client.read()
         second.write(line_of(method="notifications/cancelled", params={"requestId": 1}))
-        assert client.read()["params"]["requestId"] == asked["id"]
-        client.write(line_of(id=asked["id"], result={}))
+        assert client.read()["params"]["requestId"] == question["id"]
+        client.write(line_of(id=question["id"], result={}))
         client.write(line_of(id=3, method="ping"))
         assert second.read()["id"] == 3
         for rid in (2, 3):

@@ -171,7 +171,7 @@ def crowded(
 
 def test_connections_without_a_handshake_are_few(crowded: Served) -> None:
     address = ("127.0.0.1", crowded.bound.port or 0)
-    before = _count_descriptors()
+    first_count = _count_descriptors()
     with contextlib.ExitStack() as stack:
         silent = [
             stack.enter_context(contextlib.closing(socket.create_connection(address, 10)))
@@ -183,7 +183,7 @@ def test_connections_without_a_handshake_are_few(crowded: Served) -> None:
         assert connection.getresponse().read() == b"ok\n"
         connection.close()
         assert sum(closed) >= 20
-        assert _count_descriptors() - before <= 30 + 5 + 2
+        assert _count_descriptors() - first_count <= 30 + 5 + 2
     connection.request("GET", "/healthz")
     assert connection.getresponse().status == 200
     connection.close()

@@ -109,15 +109,18 @@ class SessionRelay:
         if not line.endswith(b"\n"):  # the client ended with it
             line += b"\n"
         message = _parsed(line)
-        method = message.get("method")
-        if not method and ("result" in message or "error" in message):
-            self._pass_answer(message)
-            return
         rid = message.get("id")
-        request = {json.dumps(rid): rid} if method and _is_id(rid) else {}
+        request = {json.dumps(rid): rid} if message.get("method") and _is_id(rid) else {}
         if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
             self._refuse(request, TOO_LONG)
-            return
+        elif "method" not in message and message.keys() & {"result", "error"}:
+            self._pass_answer(message)
+        else:
+            self._pass_message(message, line, request)
+
+    def _pass_message(self, message: dict[str, Any], line: bytes, request: dict[str, Any]) -> None:
+        """Pass a message, or answer its request with an error; `request` is as for `_send`."""
+        method = message.get("method")
         if method == "initialize":
             self._beginning = []
             self._subscribed = {}
@@ -158,12 +161,16 @@ class SessionRelay:
 
     def _pass_answer(self, message: dict[str, Any]) -> None:
         """Pass an answer to the daemon that asked; drop it if that one is gone."""
-        shown = message.get("id")
+        client_id = message.get("id")
         with self._lock:
             connection = self._socket
-            if connection is None or not isinstance(shown, str) or shown not in self._questions:
+            if (
+                connection is None
+                or not isinstance(client_id, str)
+                or client_id not in self._questions
+            ):
                 return
-            message["id"] = self._questions.pop(shown)
+            message["id"] = self._questions.pop(client_id)
         # the other thread notices the end; nothing that a daemon asks has an answer so deep
         with contextlib.suppress(OSError, RecursionError):
             connection.sendall(_encoded(message))
@@ -260,14 +267,14 @@ class SessionRelay:
         if "method" not in message:
             self._waiting.pop(json.dumps(rid), None)
         elif rid is not None:
-            shown = f"{mark}-{rid}"
-            self._questions[shown] = rid
-            return _encoded(message | {"id": shown})
+            client_id = f"{mark}-{rid}"
+            self._questions[client_id] = rid
+            return _encoded(message | {"id": client_id})
         elif message["method"] == CANCELLED:
-            shown = f"{mark}-{_cancelled_id(message)}"
-            if shown in self._questions:
-                del self._questions[shown]
-                return _encoded(message | {"params": {**message["params"], "requestId": shown}})
+            client_id = f"{mark}-{_cancelled_id(message)}"
+            if client_id in self._questions:
+                del self._questions[client_id]
+                return _encoded(message | {"params": {**message["params"], "requestId": client_id}})
         return line
 
     def _drop(
@@ -315,8 +322,8 @@ class SessionRelay:
 
     def _take_back(self, questions: Collection[str]) -> None:
         with self._lock, contextlib.suppress(OSError):
-            for shown in questions:
-                params = {"requestId": shown, "reason": GONE}
+            for client_id in questions:
+                params = {"requestId": client_id, "reason": GONE}
                 notification = {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
                 self._target.write(_encoded(notification))
             self._target.flush()
