@@ -41,6 +41,8 @@ async def refuse(
     error = {"code": code, "message": message, "data": {"hint": hint}}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if status == 405:
+        headers.append((b"allow", b"GET"))
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="cocosearch"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -52,7 +54,7 @@ class TcpGuard:
 
     It checks Host against a list, refuses a foreign Origin and requires a bearer token. A name that
     resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send Origin with
-    cross-site posts. Reading `open_paths` needs no token: they reveal no indexed content.
+    cross-site posts. `open_paths` need no token, as they reveal no indexed content, and take no body.
     """
 
     def __init__(
@@ -65,13 +67,15 @@ class TcpGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = (header(scope, b"host") or b"").decode("latin-1").lower()
-        is_open = scope["path"] in self.open_paths and scope["method"] in WITHOUT_BODY
+        is_open = scope["path"] in self.open_paths
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             await refuse(send, 421, f"this listener is not {host!r}", "use 127.0.0.1 or localhost")
         elif (origin := header(scope, b"origin")) is not None and origin.decode(
             "latin-1"
         ) != f"{scope['scheme']}://{host}":
             await refuse(send, 403, "requests from web pages are refused", "omit the Origin header")
+        elif is_open and scope["method"] not in WITHOUT_BODY:
+            await refuse(send, 405, "this path can only be read", "use GET")
         elif not is_open and not self.token.accepts(_bearer(scope)):
             await refuse(send, 401, "a bearer token is required", "`cocosearchctl token` prints it")
         else:
