@@ -184,6 +184,9 @@ def test_files_lines_and_uses_come_from_rows(pair: Pair) -> None:
     ]
     assert (grep["fresh"], grep["complete"], grep["notes"]) == (True, True, [])
     assert not grep["files"][0]["changed"]
+    assert not grep["files"][0]["overlay"], "it is stored text, not that of an editor"
+    grep = pair.follower.call("grep", pattern=r"def first5", indexes=[INDEX])
+    assert grep["files"][0]["lines"][0]["symbol_name"] == "first5"
     uses = pair.follower.call("references", target="first5", index=INDEX)
     assert uses["fresh"], uses["stale_reason"]
     (file,) = [file for file in uses["files"] if file["path"] == "user.py"]

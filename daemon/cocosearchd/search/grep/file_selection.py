@@ -55,12 +55,16 @@ def make_grep_filter(under: str, **filters: Sequence[str]) -> GrepFilter:
 
 @dataclass(frozen=True, slots=True)
 class SelectedFile:
-    """A file to read. `has_bloom` is False if the grep should make its Bloom filter."""
+    """A file to read. `has_bloom` is False if the grep should make its Bloom filter.
+
+    `text` is searched in place of the disk: unsaved text, or the stored text of a followed index.
+    """
 
     path: str
     language: str
     has_bloom: bool = True
-    text: bytes | None = None  # unsaved text
+    text: bytes | None = None
+    is_unsaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def _unsaved_files(grep_filter: GrepFilter, overlay: Overlay | None) -> tuple[Se
     return _passing(
         grep_filter,
         (
-            SelectedFile(file.path, file.language, text=file.text.data)
+            SelectedFile(file.path, file.language, text=file.text.data, is_unsaved=True)
             for file in overlay.files.values()
         ),
     )

@@ -159,7 +159,7 @@ class Grep:
     ) -> tuple[MatchingFile, ...]:
         """Describe the first files and lines, with file states and enclosing definitions."""
         described_matches = _first_matches(run.matches, query)
-        saved = [file.path for file, _ in described_matches if file.text is None]
+        saved = [file.path for file, _ in described_matches if not file.is_unsaved]
         states = (await file_states(self._db, record, saved)).files if saved else {}
         unchanged = {
             file.path: states[file.path]
@@ -176,8 +176,8 @@ class Grep:
                     DescribedLine(line, definitions.get((file.path, line.number)))
                     for line in searched.matches.lines
                 ),
-                changed=not record.is_followed and file.text is None and file.path not in unchanged,
-                overlay=file.text is not None,
+                changed=file.text is None and file.path not in unchanged,
+                overlay=file.is_unsaved,
             )
             for file, searched in described_matches
         )
