@@ -155,16 +155,14 @@ class VerifiedFiles:
 
         Return None if the file may have changed.
         """
+        record = self._records.get((root, path))
+        if record is None or not record.settled:
+            return None
         try:
             status = status_of(_absolute_path(root, path))
         except (OSError, ValueError):
             return None
-        record = self._records.get((root, path))
-        return (
-            record.content_hash
-            if record is not None and record.settled and record.print == _fingerprint(status)
-            else None
-        )
+        return record.content_hash if record.print == _fingerprint(status) else None
 
     def _read(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
         read_began_ns = time_ns()
@@ -208,16 +206,16 @@ def _read_regular(path: bytes) -> tuple[os.stat_result, bytes] | None:
         fd = open_absolute(path, os.O_RDONLY)
     except (OSError, ValueError):  # ValueError: a NUL byte in the path
         return None
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE_BYTES:
-        os.close(fd)
-        return None
-    with os.fdopen(fd, "rb") as file:
-        try:
-            data = file.read(LARGEST_FILE_BYTES)
-        except OSError:
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE_BYTES:
             return None
+        data = os.read(fd, status.st_size)  # no more: the memory for it is taken before it is read
         return (status, data) if _fingerprint(status) == _fingerprint(os.fstat(fd)) else None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def _fingerprint(status: os.stat_result) -> _Fingerprint:
@@ -225,6 +223,8 @@ def _fingerprint(status: os.stat_result) -> _Fingerprint:
 
 
 def _line_starts(data: bytes) -> NDArray[np.int64]:
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
-    starts = np.concatenate([np.zeros(1, np.int64), ends])
-    return starts[starts < len(data)]
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    starts = np.zeros(len(ends) + 1, np.int64)
+    np.add(ends, 1, out=starts[1:])
+    has_text = int(starts[-1]) < len(data)  # after the last line end
+    return starts if has_text else starts[:-1]

@@ -25,7 +25,7 @@ from cocosearchd.search.code.place_scores import (
     score_places,
 )
 from cocosearchd.search.lexical import ranking_signals
-from cocosearchd.search.lexical.array_types import Floats
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, join_ranges
 from cocosearchd.search.lexical.index_snapshot import SignalMatrix, split_matrix
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
@@ -336,28 +336,60 @@ def rank_scored(
     place_scores = scored.place_scores
     if pointed_out is not None and len(place_scores):
         place_scores = np.where(pointed_out, place_scores + np.ptp(place_scores), place_scores)
-    chunks = (
-        _choose_all_chunks(matrix, files, scored.relevances, allowed_chunks, limit)
-        if all_chunks
-        else _choose_chunks(matrix, files, place_scores, allowed_chunks, limit)
+    sorted_chunks = _sort_chunks(
+        matrix, files, scored.relevances if all_chunks else place_scores, allowed_chunks
     )
-    signals = _largest_signals(scored.by_signal, files)
+    chunks = (
+        _choose_all_chunks(sorted_chunks, scored.relevances, limit)
+        if all_chunks
+        else _choose_chunks(sorted_chunks, place_scores, limit)
+    )
     places = (
         {
-            file: _rank_places(scored, _sort_chunks(matrix, file, place_scores, allowed_chunks))
-            for file in files[:BUNDLED_FILES]
+            file: _rank_places(scored, sorted_chunks.of_file(rank))
+            for rank, file in enumerate(files[:BUNDLED_FILES])
         }
         if matrix.is_report and not all_chunks
         else {}
     )
-    return tuple(
-        _make_ranked_chunk(scored, chunk, float(place_scores[chunk]), signals, places)
-        for chunk in chunks
+    return _make_ranked_chunks(
+        scored, chunks, place_scores, _largest_signals(scored.by_signal, files), places
     )
 
 
-def _rank_places(scored: ScoredMatrix, chunks: Sequence[int]) -> tuple[RankedPlace, ...]:
-    """Return the first chunks of a sorted list of a file's chunks as places."""
+@dataclass(frozen=True, slots=True)
+class _SortedChunks:
+    """The allowed chunks of f sorted files, file by file, best first: n."""
+
+    chunks: Ints  # (n,)
+    ranks: Ints  # (n,): of each in its file, from 0
+    counts: Ints  # (f,): how many each file has
+
+    def of_file(self, number: int) -> Ints:
+        """Return the chunks of a file, best first."""
+        end = int(self.counts[: number + 1].sum())
+        return self.chunks[end - int(self.counts[number]) : end]
+
+
+def _sort_chunks(
+    matrix: SignalMatrix, files: Sequence[int], scores: Floats, allowed: Mask | None
+) -> _SortedChunks:
+    """Sort the allowed chunks of each of the files. Equal scores keep their order in the file."""
+    ends = np.append(matrix.chunks.starts[1:], len(matrix.chunks.keys))[files]
+    starts = matrix.chunks.starts[files]
+    counts = ends - starts
+    chunks = join_ranges(starts, counts)
+    numbers = np.repeat(np.arange(len(files)), counts)
+    if allowed is not None:
+        passing = allowed[chunks]
+        chunks, numbers = chunks[passing], numbers[passing]
+        counts = np.bincount(numbers, minlength=len(files))
+    order = np.lexsort((-scores[chunks], numbers))
+    return _SortedChunks(chunks[order], join_ranges(np.zeros_like(counts), counts), counts)
+
+
+def _rank_places(scored: ScoredMatrix, chunks: Ints) -> tuple[RankedPlace, ...]:
+    """Return the first of the sorted chunks of a file as places."""
     first_chunks = chunks[:MAX_BUNDLED_PLACES]
     columns = (
         *scored.matrix.chunks.keys[first_chunks].T.tolist(),
@@ -367,50 +399,18 @@ def _rank_places(scored: ScoredMatrix, chunks: Sequence[int]) -> tuple[RankedPla
     return tuple(map(RankedPlace, *columns))
 
 
-def _choose_chunks(
-    matrix: SignalMatrix,
-    files: Sequence[int],
-    place_scores: Floats,
-    allowed: NDArray[np.bool_] | None,
-    limit: int,
-) -> list[int]:
-    """Return the chunks to show of the sorted `files`, in their order."""
-    by_file = [_sort_chunks(matrix, file, place_scores, allowed) for file in files]
-    scores = place_scores[[chunk for order in by_file for chunk in order]].tolist()
-    threshold = best_places_threshold(scores, limit)
-    return [
-        chunk
-        for order in by_file
-        for position, chunk in enumerate(order[: 1 + MAX_OTHER_PLACES])
-        if position == 0 or place_scores[chunk] >= threshold
-    ]
+def _choose_chunks(candidates: _SortedChunks, place_scores: Floats, limit: int) -> Ints:
+    """Return the chunks to show of the sorted files, in their order."""
+    scores = place_scores[candidates.chunks]
+    is_good = scores >= best_places_threshold(scores.tolist(), limit)
+    is_first = candidates.ranks == 0
+    return candidates.chunks[is_first | (is_good & (candidates.ranks <= MAX_OTHER_PLACES))]
 
 
-def _choose_all_chunks(
-    matrix: SignalMatrix,
-    files: Sequence[int],
-    relevances: Floats,
-    allowed: NDArray[np.bool_] | None,
-    limit: int,
-) -> list[int]:
+def _choose_all_chunks(candidates: _SortedChunks, relevances: Floats, limit: int) -> Ints:
     """Return the `limit` most relevant chunks of the files."""
-    chunks = [chunk for file in files for chunk in _sort_chunks(matrix, file, relevances, allowed)]
-    return sorted(chunks, key=lambda chunk: -relevances[chunk])[:limit]
-
-
-def _sort_chunks(
-    matrix: SignalMatrix, file: int, scores: Floats, allowed: NDArray[np.bool_] | None
-) -> list[int]:
-    """Return the allowed chunks of a file, best first."""
-    start = int(matrix.chunks.starts[file])
-    end = (
-        int(matrix.chunks.starts[file + 1])
-        if file + 1 < len(matrix.chunks.starts)
-        else len(matrix.chunks.keys)
-    )
-    order = np.argsort(-scores[start:end], kind="stable") + start
-    chunks: list[int] = (order if allowed is None else order[allowed[order]]).tolist()
-    return chunks
+    order = np.argsort(-relevances[candidates.chunks], kind="stable")
+    return candidates.chunks[order[:limit]]
 
 
 def _largest_signals(
@@ -420,38 +420,58 @@ def _largest_signals(
     # (S, F), converted to Python values in one step: reading each value from its array costs more
     # than the whole function.
     columns = np.array([values[files] for values in by_signal.values()], np.float32)
-    columns = columns.reshape(len(by_signal), len(files))
+    columns = columns.reshape(len(by_signal), len(files))  # (S, f)
     order = np.argsort(-np.abs(columns), axis=0, kind="stable")
     rows = zip(order.T.tolist(), np.take_along_axis(columns, order, axis=0).T.tolist(), strict=True)
+    counts = np.count_nonzero(columns, axis=0).tolist()  # zeros are sorted to the end
     names = tuple(by_signal)
     return {
-        file: tuple((names[n], value) for n, value in zip(numbers, values, strict=True) if value)
-        for file, (numbers, values) in zip(files, rows, strict=True)
+        file: tuple(zip(map(names.__getitem__, numbers[:count]), values[:count], strict=True))
+        for file, count, (numbers, values) in zip(files, counts, rows, strict=True)
     }
 
 
-def _make_ranked_chunk(
+def _make_ranked_chunks(
     scored: ScoredMatrix,
-    chunk: int,
-    place_score: float,
+    chunks: Ints,
+    place_scores: Floats,
     signals: Mapping[int, tuple[tuple[str, float], ...]],
     places: Mapping[int, tuple[RankedPlace, ...]],
-) -> RankedChunk:
-    matrix = scored.matrix
-    file = int(matrix.chunks.files[chunk])
-    cosine = None if matrix.chunks.cosines is None else float(matrix.chunks.cosines[chunk])
-    return RankedChunk(
-        path=matrix.paths[file],
-        start_byte=int(matrix.chunks.keys[chunk, 0]),
-        end_byte=int(matrix.chunks.keys[chunk, 1]),
-        score=float(scored.scores[file]),
-        place_score=place_score,
-        relevance=float(scored.relevances[chunk]),
-        lexical=float(matrix.chunks.scores[chunk]),
-        coverage=float(matrix.chunks.coverage[chunk]),
-        cosine=None if cosine is None or math.isnan(cosine) else cosine,
-        signals=signals[file],
-        compared_places=places.get(file, ()),
+) -> tuple[RankedChunk, ...]:
+    """Make ranked chunks; `signals` and `places` are those of their files."""
+    signals_of_chunks = scored.matrix.chunks
+    files = signals_of_chunks.files[chunks]
+    cosines = signals_of_chunks.cosines
+    values = (
+        place_scores,
+        scored.relevances,
+        signals_of_chunks.scores,
+        signals_of_chunks.coverage,
+        np.full(len(place_scores), np.nan, np.float32) if cosines is None else cosines,
+    )
+    # Python values column by column: to read each from its array costs more than all here
+    rows = zip(
+        files.tolist(),
+        *signals_of_chunks.keys[chunks].T.tolist(),
+        scored.scores[files].tolist(),
+        *(column[chunks].tolist() for column in values),
+        strict=True,
+    )
+    return tuple(
+        RankedChunk(
+            path=scored.matrix.paths[file],
+            start_byte=start_byte,
+            end_byte=end_byte,
+            score=score,
+            place_score=place_score,
+            relevance=relevance,
+            lexical=lexical,
+            coverage=coverage,
+            cosine=None if math.isnan(cosine) else cosine,
+            signals=signals[file],
+            compared_places=places.get(file, ()),
+        )
+        for file, start_byte, end_byte, score, place_score, relevance, lexical, coverage, cosine in rows
     )
 
 

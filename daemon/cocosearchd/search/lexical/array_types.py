@@ -15,3 +15,10 @@ Array = NDArray[Any]  # of any type
 def concatenate(arrays: Sequence[Array], kind: type) -> Array:
     """Concatenate arrays into one array of a type; empty without arrays."""
     return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)
+
+
+def join_ranges(starts: Ints, counts: Ints) -> Ints:
+    """Join ranges of numbers, each from its start, of so many numbers, in their order."""
+    offsets = np.cumsum(counts) - counts
+    numbers: Ints = np.arange(int(counts.sum())) + np.repeat(starts - offsets, counts)
+    return numbers

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate, join_ranges
 from cocosearchd.search.lexical.ranking_signals import scale_to_maximum
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.lexical.scoring.corpus import Corpus
@@ -142,8 +142,7 @@ def _expand(segment: Segment, hashes: NDArray[np.uint64], chosen: Mask) -> tuple
     """Return the postings of the chosen terms in a segment, and the term number of each posting."""
     starts, ends = segment.file_row_bounds(hashes)
     counts = np.where(chosen, ends - starts, 0)
-    rows = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return rows, np.repeat(np.arange(len(hashes)), counts)
+    return join_ranges(starts, counts), np.repeat(np.arange(len(hashes)), counts)
 
 
 def _find_pairs(corpus: Corpus, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints, Mask]:

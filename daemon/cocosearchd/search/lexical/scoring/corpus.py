@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate, join_ranges
 from cocosearchd.search.lexical.groups import Groups, make_groups
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays
 from cocosearchd.search.lexical.segments.path_names import FileStems, PathNames, make_file_stems
@@ -49,10 +49,7 @@ def locate_chunks(segment: Segment, files: Ints) -> CandidateFiles:
     """Locate the chunks of `files` of a segment."""
     starts = segment.chunk_starts[files]
     counts = segment.chunk_ends[files] - starts
-    offsets = np.cumsum(counts) - counts
-    return CandidateFiles(
-        segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - offsets, counts)
-    )
+    return CandidateFiles(segment, files, counts, join_ranges(starts, counts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +199,7 @@ def gather_candidates(corpus: Corpus, files: Ints) -> Candidates:
     counts = concatenate([candidate.counts for candidate in by_view], np.int64)
     sizes = np.array([len(candidate.chunks) for candidate in by_view], np.int64)
     keys = concatenate(
-        [candidate.segment.keys[candidate.chunks] for candidate in by_view], np.int64
+        [candidate.segment.keys.take(candidate.chunks, axis=0) for candidate in by_view], np.int64
     )
     numbers_of_groups = corpus.file_groups.numbers[files]
     sizes_of_groups = np.bincount(numbers_of_groups, minlength=len(corpus.statistics))
@@ -219,11 +216,12 @@ def gather_candidates(corpus: Corpus, files: Ints) -> Candidates:
         chunk_starts=np.cumsum(sizes) - sizes,
         keys=keys.reshape(-1, 2),
         lengths=concatenate(
-            [candidate.segment.chunk_lengths[candidate.chunks] for candidate in by_view], np.float32
+            [candidate.segment.chunk_lengths.take(candidate.chunks) for candidate in by_view],
+            np.float32,
         ),
         defines=concatenate(
             [
-                mask[candidate.chunks]
+                mask.take(candidate.chunks)
                 for mask, candidate in zip(corpus.definition_masks, by_view, strict=True)
             ],
             np.bool_,

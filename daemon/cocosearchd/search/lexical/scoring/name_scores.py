@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 
 from cocosearchd.languages.identifiers import fold_name
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, term_hash
-from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.array_types import (
+    Array,
+    Floats,
+    Ints,
+    Mask,
+    concatenate,
+    join_ranges,
+)
 from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
@@ -182,11 +189,9 @@ def _match_names(sorted_names: NDArray[np.uint64], hashes: NDArray[np.uint64]) -
     """
     starts = sorted_names.searchsorted(hashes)
     counts = sorted_names.searchsorted(hashes, side="right") - starts
-    total = int(counts.sum())
-    if not total:
+    if not counts.any():
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    rows: Ints = np.arange(total) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    return rows, np.repeat(np.arange(len(hashes)), counts)
+    return join_ranges(starts, counts), np.repeat(np.arange(len(hashes)), counts)
 
 
 def _best_per_file(corpus: Corpus, matches: MatchingDefinitions) -> Floats:
