@@ -168,7 +168,7 @@ async def find_pointed_out(
     """Return the places that a report names by line."""
     if plan.report is None or not plan.report.mentions.frames:
         return {}
-    names = MentionedFiles(snapshot.live_documents.paths)
+    names = MentionedFiles(snapshot.live_documents.paths, snapshot.corpus.find_stem)
     return await find_frame_places(db, record, plan.report, names, overlay)
 
 

@@ -404,13 +404,16 @@ def _choose_chunks(candidates: _SortedChunks, place_scores: Floats, limit: int) 
     scores = place_scores[candidates.chunks]
     is_good = scores >= best_places_threshold(scores.tolist(), limit)
     is_first = candidates.ranks == 0
-    return candidates.chunks[is_first | (is_good & (candidates.ranks <= MAX_OTHER_PLACES))]
+    is_shown = is_first | (is_good & (candidates.ranks <= MAX_OTHER_PLACES))
+    chunks: Ints = candidates.chunks[is_shown]
+    return chunks
 
 
 def _choose_all_chunks(candidates: _SortedChunks, relevances: Floats, limit: int) -> Ints:
     """Return the `limit` most relevant chunks of the files."""
     order = np.argsort(-relevances[candidates.chunks], kind="stable")
-    return candidates.chunks[order[:limit]]
+    chunks: Ints = candidates.chunks[order[:limit]]
+    return chunks
 
 
 def _largest_signals(

@@ -115,14 +115,21 @@ def _select_linking(corpus: Corpus, hashes: NDArray[np.uint64]) -> _Terms:
         having += _count_live(view, hashes)
     is_rare = having <= max(MIN_COMMON, int(COMMON_SHARE * len(corpus.live.paths)))
     defining = np.zeros(len(hashes), np.int64)
-    for view in corpus.views:
-        rows, numbers = _expand(view.segment, hashes, is_rare)
-        defines = np.flatnonzero(view.segment.posting_defined.take(rows))
-        if view.alive is not None:
-            defines = defines[view.alive[view.segment.posting_files[rows[defines]]]]
-        defining += np.bincount(numbers[defines], minlength=len(hashes))
+    for view, rows in zip(corpus.views, corpus.defining_rows, strict=True):
+        defining += np.where(is_rare, _count_defining(view, rows, hashes), 0)
     is_linking = (defining > 0) & (defining <= MAX_DEFINING_FILES)
     return _Terms(hashes[is_linking], having[is_linking], defining[is_linking])
+
+
+def _count_defining(view: SegmentView, defining_rows: Ints, hashes: NDArray[np.uint64]) -> Ints:
+    """Count the live files of a view that define each term, (T,), among the `defining_rows`."""
+    segment = view.segment
+    if view.alive is not None:
+        is_live = view.alive.take(segment.posting_files.take(defining_rows))
+        defining_rows = defining_rows[is_live]
+    starts, ends = segment.file_row_bounds(hashes)
+    counts: Ints = defining_rows.searchsorted(ends) - defining_rows.searchsorted(starts)
+    return counts
 
 
 def _count_live(view: SegmentView, hashes: NDArray[np.uint64]) -> Ints:
@@ -138,10 +145,10 @@ def _count_live(view: SegmentView, hashes: NDArray[np.uint64]) -> Ints:
     return counts
 
 
-def _expand(segment: Segment, hashes: NDArray[np.uint64], chosen: Mask) -> tuple[Ints, Ints]:
-    """Return the postings of the chosen terms in a segment, and the term number of each posting."""
+def _expand(segment: Segment, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Return the postings of the terms in a segment, and the term number of each posting."""
     starts, ends = segment.file_row_bounds(hashes)
-    counts = np.where(chosen, ends - starts, 0)
+    counts = ends - starts
     return join_ranges(starts, counts), np.repeat(np.arange(len(hashes)), counts)
 
 
@@ -152,7 +159,7 @@ def _find_pairs(corpus: Corpus, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints,
     """
     files, terms, defined = list[Ints](), list[Ints](), list[Mask]()
     for number, view in enumerate(corpus.views):
-        rows, terms_of_rows = _expand(view.segment, hashes, np.ones(len(hashes), np.bool_))
+        rows, terms_of_rows = _expand(view.segment, hashes)
         numbers, live = corpus.number_files(number, view.segment.posting_files.take(rows))
         is_defined = view.segment.posting_defined.take(rows) > 0
         files.append(numbers)

@@ -1,7 +1,7 @@
 """Computes signals for the files that a report mentions, in one or several indexes. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ MAX_NAMESAKES = 4
 # A plain lower-case word counts as a name only if few files define it, and it counts less.
 MAX_DEFINING_PLAIN = 3
 PLAIN_SHARE = 0.5
+FindStem = Callable[[str], Iterable[int]]
 HUB_STEMS = frozenset({"__init__", "index", "mod", "lib", "main"})
 
 MENTION_SIGNALS = frozenset(
@@ -30,34 +31,25 @@ MENTION_SIGNALS = frozenset(
 class MentionedFiles:
     """The files of a snapshot, indexed by name and stem, to resolve mentions of paths."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], find_stem: FindStem | None = None) -> None:
+        """`find_stem` finds the files with a name without suffix, and may find others; None: all
+        paths are read to find them.
+        """
         self.paths = paths
-
-    @cached_property
-    def _by_name(self) -> Mapping[str, list[int]]:
-        files = defaultdict[str, list[int]](list)
-        for number, path in enumerate(self.paths):
-            files[path.rpartition("/")[2]].append(number)
-        return files
-
-    @cached_property
-    def _by_stem(self) -> Mapping[str, list[int]]:
-        files = defaultdict[str, list[int]](list)
-        for number, path in enumerate(self.paths):
-            files[file_stem(path)].append(number)
-        return files
+        self._find_stem = find_stem or self._find_unsorted
+        self._by_stem = dict[str, list[int]]()
 
     def of_path(self, path: str) -> list[int]:
         """Return the files with the longest common path end with `path`."""
         path_parts = path.split("/")[::-1]
         best = list[int]()
         most = 0
-        for number in self._by_name.get(path_parts[0], ()):
+        for number in self._with_stem(file_stem(path_parts[0])):
             parts = self.paths[number].split("/")[::-1]
             shared = _count_equal(parts, path_parts)
             if shared > most:
                 best, most = [], shared
-            if shared == most:
+            if shared and shared == most:
                 best.append(number)
         return best if most == len(path_parts) or most > 1 or len(best) == 1 else []
 
@@ -67,14 +59,10 @@ class MentionedFiles:
             directory, name = parts[length - 2], parts[length - 1]
             numbers = [
                 number
-                for number in self._by_stem.get(name, ())
+                for number in self._with_stem(name)
                 if self.paths[number].split("/")[-2:-1] == [directory]
             ]
-            numbers += [
-                number
-                for number in self._by_stem.get("__init__", ())
-                if self.paths[number].split("/")[-3:-1] == [directory, name]
-            ]
+            numbers += self._packages.get((directory, name), ())
             if numbers:
                 return numbers
         return []
@@ -83,7 +71,29 @@ class MentionedFiles:
         """Return the files with this stem, with or without a leading underscore."""
         if name in HUB_STEMS:
             return []
-        return [*self._by_stem.get(name, ()), *self._by_stem.get(f"_{name}", ())]
+        return [*self._with_stem(name), *self._with_stem(f"_{name}")]
+
+    def _with_stem(self, stem: str) -> list[int]:
+        """Return the files with exactly this name without suffix, ascending."""
+        files = self._by_stem.get(stem)
+        if files is None:
+            files = [
+                number for number in self._find_stem(stem) if file_stem(self.paths[number]) == stem
+            ]
+            self._by_stem[stem] = files
+        return files
+
+    def _find_unsorted(self, stem: str) -> Iterable[int]:
+        del stem
+        return range(len(self.paths))
+
+    @cached_property
+    def _packages(self) -> Mapping[tuple[str, ...], list[int]]:
+        """The files `__init__` by their directory and the one above it."""
+        files = defaultdict[tuple[str, ...], list[int]](list)
+        for number in self._with_stem("__init__"):
+            files[tuple(self.paths[number].split("/")[-3:-1])].append(number)
+        return files
 
 
 def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
@@ -95,8 +105,10 @@ def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
         for group in GROUPS.values()
     }
     by_index = [
-        _mention_signals_of_paths(mentions, names_by_group, MentionedFiles(corpus.live.paths[rows]))
-        for rows in map(corpus.file_groups.rows, range(len(corpus.file_groups)))
+        _mention_signals_of_paths(
+            mentions, names_by_group, MentionedFiles(part.live.paths, part.find_stem)
+        )
+        for part in corpus.parts or (corpus,)
     ]
     signals = _definition_signals(mentions, corpus)
     for name in by_index[0]:

@@ -42,6 +42,11 @@ class PostingRuns:
         counts: Ints = self.ends - self.starts
         return counts
 
+    def of_view(self, view: int) -> "PostingRuns":
+        """Return the runs of a view."""
+        rows = slice(*self.views.searchsorted([view, view + 1]).tolist())
+        return PostingRuns(self.views[rows], self.terms[rows], self.starts[rows], self.ends[rows])
+
     def concatenate(self, views: Sequence[SegmentView], column: str, kind: type) -> Array:
         """Concatenate the values of a column for all runs: (R,)."""
         columns = [getattr(view.segment, column) for view in views]
@@ -221,32 +226,28 @@ def _match_chunks(
 ) -> tuple[Ints, Ints, Floats]:
     """Match rows to candidate chunks; return the position of each chunk, its term and frequency."""
     if not all(candidate.are_all for candidate in candidates.by_view):
-        return _look_up_chunks(candidates, runs)
+        return _look_up_chunks(corpus, candidates, runs)
     positions = runs.concatenate(corpus.views, "posting_chunks", np.int64)
     positions += np.repeat(candidates.chunk_starts[runs.views], runs.counts)
     counts = runs.concatenate(corpus.views, "posting_counts", np.float32)
     return positions, np.repeat(runs.terms, runs.counts), counts
 
 
-def _look_up_chunks(candidates: Candidates, runs: PostingRuns) -> tuple[Ints, Ints, Floats]:
-    """Match rows to candidate chunks, run by run, because only some chunks are candidates."""
-    positions, counts, sizes = list[Array](), list[Array](), list[int]()
-    lookups = dict[int, Callable[[Array], tuple[slice | Ints, Array]]]()
-    for view, start, end in zip(
-        runs.views.tolist(), runs.starts.tolist(), runs.ends.tolist(), strict=True
-    ):
-        candidate = candidates.by_view[view]
-        if view not in lookups:
-            lookups[view] = _chunk_lookup(candidate)
-        segment = candidate.segment
-        matches, matching_positions = lookups[view](segment.posting_chunks[start:end])
-        positions.append(matching_positions)
-        counts.append(segment.posting_counts[start:end][matches])
-        sizes.append(len(matching_positions))
-    offsets = np.repeat(candidates.chunk_starts[runs.views], sizes)
+def _look_up_chunks(
+    corpus: Corpus, candidates: Candidates, runs: PostingRuns
+) -> tuple[Ints, Ints, Floats]:
+    """Match the rows of each view, because only some chunks are candidates."""
+    positions, terms, counts = list[Array](), list[Array](), list[Array]()
+    for view in np.unique(runs.views).tolist():
+        of_view = runs.of_view(view)
+        chunks = of_view.concatenate(corpus.views, "posting_chunks", np.int32)
+        matches, matching_positions = _chunk_lookup(candidates.by_view[view])(chunks)
+        positions.append(matching_positions + candidates.chunk_starts[view])
+        terms.append(np.repeat(of_view.terms, of_view.counts)[matches])
+        counts.append(of_view.concatenate(corpus.views, "posting_counts", np.uint8)[matches])
     return (
-        concatenate(positions, np.int64) + offsets,
-        np.repeat(runs.terms, sizes),
+        concatenate(positions, np.int64),
+        concatenate(terms, np.int64),
         concatenate(counts, np.float32),
     )
 

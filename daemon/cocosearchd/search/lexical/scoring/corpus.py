@@ -5,7 +5,7 @@ score a question to many small indexes. Operations that compare files with each 
 the group of an index.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate, join_ranges
 from cocosearchd.search.lexical.groups import Groups, make_groups
+from cocosearchd.search.lexical.ranking_signals import joined_stem
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays
 from cocosearchd.search.lexical.segments.path_names import FileStems, PathNames, make_file_stems
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
@@ -142,12 +143,32 @@ class Corpus:
         values: Floats = join_arrays([score(stems) for stems in self.file_stems])
         return values if self.live_files is None else values[self.live_files]
 
+    def find_stem(self, stem: str) -> Iterator[int]:
+        """Yield the live files of one index with a name without suffix, ascending.
+
+        Case, `-`, `_` and `.` do not count.
+        """
+        key = joined_stem(stem.lower())
+        for view, names in enumerate(self.path_names):
+            number = names.file_stems.stem_numbers.get(key)
+            if number is not None:
+                files, _ = self.number_files(view, names.file_stems.files_of(number))
+                yield from files.tolist()
+
+    @cached_property
+    def defining_rows(self) -> tuple[Ints, ...]:
+        """The rows of files with a definition that has the term in its name, by view, ascending.
+
+        Computed by the first report after a commit.
+        """
+        return tuple(np.flatnonzero(view.segment.posting_defined) for view in self.views)
+
     @cached_property
     def all_candidates(self) -> Candidates:
         """Every live file as a candidate."""
         return gather_candidates(self, np.arange(len(self.live.paths)))
 
-    def number_files(self, view: int, files: NDArray[np.int32]) -> tuple[Ints, Mask | None]:
+    def number_files(self, view: int, files: NDArray[np.integer]) -> tuple[Ints, Mask | None]:
         """Convert files of a view to numbers of live files; return the mask of the live ones, too.
 
         If the mask is None, all `files` are live. Otherwise only live files have a number in the

@@ -46,6 +46,11 @@ class FileStems:
     grams: NDArray[np.uint64]  # trigrams of `joined` as numbers, sorted
     gram_offsets: NDArray[np.int32]  # their offsets, in the order of `grams`
 
+    def files_of(self, stem: int) -> Ints:
+        """Return the files with the stem of a number, ascending."""
+        start = int(self.stem_ends[stem - 1]) if stem else 0
+        return self.files_by_stem[start : self.stem_ends[stem]]
+
 
 def make_file_stems(paths: Sequence[str]) -> FileStems:
     """Index the names of files."""
@@ -241,8 +246,7 @@ def _find_prefix_stems(
         number = names.stem_numbers.get(word.text[:length])
         if number is None or number in credit:
             continue
-        start = int(names.stem_ends[number - 1]) if number else 0
-        for file in names.files_by_stem[start : names.stem_ends[number]].tolist():
+        for file in names.files_of(number).tolist():
             path = names.paths[file].lower()
             if not any(form in path for form in evidence):
                 yield file, length
