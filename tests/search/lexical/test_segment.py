@@ -23,8 +23,8 @@ from cocosearchd.search.lexical.index_snapshot import (
     make_snapshot,
 )
 from cocosearchd.search.lexical.scoring import candidate_selection
-from cocosearchd.search.lexical.scoring.name_scores import dot_products
 from cocosearchd.search.lexical.scoring.nearest_vectors import compare_vectors
+from cocosearchd.search.lexical.scoring.vector_products import dot_products
 from cocosearchd.search.lexical.segments.segment import (
     SegmentView,
     build_segment,

@@ -347,9 +347,9 @@ def compute_corpus_matrix(
         languages=live.languages
         if is_whole
         else tuple(map(live.languages.__getitem__, files.tolist())),
-        allowed=allowed if allowed is None or is_whole else allowed[files],
+        allowed=allowed if allowed is None or is_whole else allowed.take(files),
         values={
-            name: values_of_signal if is_whole else values_of_signal[files]
+            name: values_of_signal if is_whole else values_of_signal.take(files)
             for name, values_of_signal in (values | question_signals).items()
         }
         | score_fields(corpus, hits, query, candidates)
@@ -420,7 +420,7 @@ def _corpus_statistics(
     else:
         sample = corpus.live.sample
         is_sampled = len(sample) == len(files) == len(corpus.live.paths)
-        sampled = cosines if is_sampled else _file_cosines(corpus, sample, vector)
+        sampled = cosines if is_sampled else corpus.sample_vectors.multiply(vector)
         means, deviations = ranking_signals.mean_and_deviation(
             sampled, groups if is_sampled else make_groups([len(sample)])
         )

@@ -92,9 +92,11 @@ def best_three(scores: Floats, starts: Ints, chunk_files: Ints) -> Floats:
     for _ in range(TOP_CHUNKS):
         best = best_chunk(remaining, starts)
         total += best
-        # Remove one best score per file: that of the first chunk with this score.
-        positions = np.flatnonzero((remaining == best[chunk_files]) & (remaining > 0))
-        remaining[positions[np.diff(chunk_files[positions], prepend=-1) > 0]] = 0
+        # Take the best away once per file: the first chunk that has it.
+        positions = np.flatnonzero((remaining == best.take(chunk_files)) & (remaining > 0))
+        files = chunk_files.take(positions)
+        is_first = np.append(True, files[1:] != files[:-1])[: len(files)]
+        remaining[positions[is_first]] = 0
     return total
 
 

@@ -83,16 +83,11 @@ class FileHits:
         return values if self.live is None else values[self.live]
 
     def document_counts(self, corpus: Corpus, terms: int, having: Mask | None = None) -> Ints:
-        """Count for each index the files that have each term, (G, terms).
-
-        With `having`, (R,), only the marked rows count.
-        """
-        if having is None:
-            counts = np.diff(self.run_ends, prepend=0)
-        else:
-            totals = np.append(0, np.cumsum(having))
-            counts = np.diff(totals[self.run_ends], prepend=0)
-        return sum_runs(corpus, self.runs, counts, terms)
+        """Count the files of each index that have each term, (G, terms); of those marked, (R,)."""
+        bounds = np.append(0, self.run_ends)
+        if having is not None:
+            bounds = np.append(0, np.cumsum(having)).take(bounds)
+        return sum_runs(corpus, self.runs, bounds[1:] - bounds[:-1], terms)
 
 
 class IdLookup:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate, join_ranges
 from cocosearchd.search.lexical.groups import Groups, make_groups
 from cocosearchd.search.lexical.ranking_signals import joined_stem
+from cocosearchd.search.lexical.scoring.vector_products import WidenedRows, widen_rows
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays
 from cocosearchd.search.lexical.segments.path_names import FileStems, PathNames, make_file_stems
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
@@ -162,6 +163,18 @@ class Corpus:
         Computed by the first report after a commit.
         """
         return tuple(np.flatnonzero(view.segment.posting_defined) for view in self.views)
+
+    @cached_property
+    def sample_vectors(self) -> WidenedRows:
+        """The mean vectors of the sample of files: 1 MB, widened by the first question to a large
+        index after a commit.
+        """
+        selections = list(zip(self.views, self.live.by_segment(self.live.sample), strict=True))
+        scales = [view.segment.file_scales.take(files) for view, files in selections]
+        return widen_rows(
+            [(view.segment.file_vectors, files) for view, files in selections],
+            concatenate(scales, np.float32),
+        )
 
     @cached_property
     def all_candidates(self) -> Candidates:

@@ -1,6 +1,6 @@
 """Scores files and chunks of a corpus for one query, by defined names and by vectors. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +17,9 @@ from cocosearchd.search.lexical.array_types import (
     join_ranges,
 )
 from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
+from cocosearchd.search.lexical.scoring.vector_products import multiply_rows
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-# Values of int8 vectors that are converted to float32 at a time. So many stay in a core's cache.
-# Also, for more values OpenBLAS would use several threads: on a busy machine, their synchronisation
-# costs 15 times as much as the work (measured).
-_BLOCK_NUMBERS = 1 << 16
-# Rows are multiplied in multiples of this number. Otherwise OpenBLAS would sum the last rows in
-# another order, and the cosines of equal vectors would depend on their positions.
-_ROWS_TOGETHER = 16
 _FOLDED_SHARE = 0.8  # share of a definition's value for a name that differs in case
 # bonus for a chunk that defines the exact name, so that a constant ranks before its uses
 _EXACT_LEAD = 1.0
@@ -100,64 +94,20 @@ def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Fl
     It is NaN for a file without vectors.
     """
     selections = list(zip(views, files, strict=True))
-    return dot_products(
-        [_select_rows(view.segment.file_vectors, numbers) for view, numbers in selections],
+    return multiply_rows(
+        [(view.segment.file_vectors, numbers) for view, numbers in selections],
         _concatenate([view.segment.file_scales.take(numbers) for view, numbers in selections]),
         vector,
     )
 
 
 def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Floats:
-    """Compute the cosines of the candidate chunks, (c,); NaN for a chunk without a vector."""
-    return dot_products(
-        [_select_rows(candidate.segment.vectors, candidate.chunks) for candidate in candidates],
+    """Return cosines of the candidate chunks of all views, (c,); NaN for a chunk without a vector."""
+    return multiply_rows(
+        [(candidate.segment.vectors, candidate.chunks) for candidate in candidates],
         _concatenate([candidate.segment.scales.take(candidate.chunks) for candidate in candidates]),
         vector,
     )
-
-
-def dot_products(tables: Sequence[NDArray[np.int8]], scales: Floats, vector: Floats) -> Floats:
-    """Multiply the quantised rows of all tables with a vector; NaN for rows of scale 0.
-
-    The products are exact, except for the int8 quantisation of the rows. All are NaN if the
-    dimension of a table differs from that of the vector.
-    """
-    result = np.full(len(scales), np.nan, np.float32)
-    if not vector.any() or any(table.shape[1] != len(vector) for table in tables):
-        return result
-    height = max(1, _BLOCK_NUMBERS // len(vector) // _ROWS_TOGETHER) * _ROWS_TOGETHER
-    block = np.zeros((height, len(vector)), np.float32)
-    position = 0
-    for count in _fill_blocks(block, tables):
-        filled = -(-count // _ROWS_TOGETHER) * _ROWS_TOGETHER
-        result[position : position + count] = np.dot(block[:filled], vector)[:count]
-        position += count
-    result *= scales
-    result[scales == 0] = np.nan
-    return result
-
-
-def _fill_blocks(block: Floats, tables: Sequence[NDArray[np.int8]]) -> Iterator[int]:
-    """Fill the block repeatedly with the rows of all tables; yield the number of rows each time."""
-    filled = 0
-    for table in tables:
-        start = 0
-        while start < len(table):
-            rows = table[start : start + len(block) - filled]
-            block[filled : filled + len(rows)] = rows
-            filled += len(rows)
-            start += len(rows)
-            if filled == len(block):
-                yield filled
-                filled = 0
-    if filled:
-        yield filled
-
-
-def _select_rows(table: NDArray[np.int8], rows: Ints) -> NDArray[np.int8]:
-    """Return the rows with ascending numbers; without a copy if these are all rows."""
-    selected: NDArray[np.int8] = table if len(rows) == len(table) else table.take(rows, axis=0)
-    return selected
 
 
 def _concatenate(arrays: Sequence[Floats]) -> Floats:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain, compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -73,12 +73,11 @@ class LiveDocuments:
 
     def by_segment(self, files: Ints) -> list[Ints]:
         """Convert ascending numbers of live files to numbers in the segment of each view."""
-        cuts = np.searchsorted(files, self.ends[:-1])
-        groups = np.split(files, cuts) if self.segment_files else []
+        bounds = [0, *files.searchsorted(self.ends).tolist()]
         return [
-            segment_files[group - start]
-            for segment_files, start, group in zip(
-                self.segment_files, self.starts, groups, strict=True
+            segment_files.take(files[first:last] - start)
+            for segment_files, start, (first, last) in zip(
+                self.segment_files, self.starts, pairwise(bounds), strict=True
             )
         ]
 
