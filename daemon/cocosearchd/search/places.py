@@ -72,13 +72,17 @@ def _relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandi
     return [
         entry
         for entry in scored
-        if entry.relevance >= plan.min_relevance and _evidence(entry) >= plan.min_evidence
+        if is_relevant(plan, entry.relevance, every_word=entry.every_word, cosine=entry.cosine)
     ]
 
 
-def _evidence(entry: ScoredCandidate) -> float:
-    """Return 1 for a chunk with every word of the query, else its cosine, but at least 0."""
-    return 1.0 if entry.every_word else max(0.0, entry.cosine or 0.0)
+def is_relevant(plan: Plan, relevance: float, *, every_word: bool, cosine: float | None) -> bool:
+    """Return True if a chunk passes the limits of a plan on relevance and evidence.
+
+    Evidence is 1 for a chunk with every word of the query, otherwise its cosine, at least 0.
+    """
+    evidence = 1.0 if every_word else max(0.0, cosine or 0.0)
+    return relevance >= plan.min_relevance and evidence >= plan.min_evidence
 
 
 def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenFile, ...]:

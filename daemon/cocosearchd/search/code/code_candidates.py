@@ -1,7 +1,7 @@
 """Candidates of the profile `code`: chunks ranked by the lexical index, with their rows."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.ranking_signals import asks_for_tests
 from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.places import ScoredResult, select_results
+from cocosearchd.search.places import ScoredResult, is_relevant, select_results
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.frame_places import Places, find_frame_places
 from cocosearchd.search.reports.mention_signals import MentionedFiles
@@ -50,7 +50,8 @@ class RankedCandidates:
     `complete` is True if every candidate still has its row. `states` are the states of the
     candidates' files, read with the rows; None if not read yet. `selected` are the results; None if
     a reranker has yet to choose them. `warning` is a sentence for people, or None. `cacheable` is
-    False if the same question may get a better answer later.
+    False if the same question may get a better answer later. `file_count` is the number of files that were
+    ranked, with those that the limits of the plan leave out.
     """
 
     scored: list[ScoredCandidate]
@@ -61,6 +62,7 @@ class RankedCandidates:
     cacheable: bool = True
     retrieved: RetrievedCandidates | None = None
     selected: tuple[ScoredResult, ...] | None = None
+    file_count: int = 0
 
 
 async def code_candidates(
@@ -198,6 +200,8 @@ async def _rank(
     else:
         chunks, matrix = await code_query.rank_all(matrix)
         matches = PhraseMatches(chunks)
+    if code_query.plan.reranker == "disabled" and not trace.explain:
+        return await _add_relevant_rows(db, record, code_query, matches, first), matrix
     return await _add_rows(db, record, code_query, matches, first), matrix
 
 
@@ -205,7 +209,7 @@ def lacks_results(plan: Plan, candidates: RankedCandidates, result_count: int, l
     """Return True if collapsing alike results leaves too few, and more candidates may exist."""
     if not plan.collapse or result_count >= plan.limit:
         return False
-    return len({entry.candidate.path for entry in candidates.scored}) >= limit
+    return candidates.file_count >= limit
 
 
 async def _list_symbols(
@@ -229,6 +233,21 @@ async def _list_symbols(
     return RankedCandidates(
         listing.scored, snapshot.generation, listing.complete, warning=unmet or listing.warning
     )
+
+
+async def _add_relevant_rows(
+    db: Database,
+    record: IndexRecord,
+    code_query: CodeQuery,
+    matches: PhraseMatches,
+    first: RankedCandidates | None,
+) -> RankedCandidates:
+    """Make candidates as `_add_rows` does, of those chunks that pass the limits of the plan."""
+    plan = code_query.plan
+    chunks = tuple(chunk for chunk in matches.chunks if _passes_limits(plan, chunk))
+    relevant = replace(matches, chunks=chunks)
+    candidates = await _add_rows(db, record, code_query, relevant, first)
+    return replace(candidates, file_count=_count_files(matches.chunks))
 
 
 async def _add_rows(
@@ -259,7 +278,7 @@ def make_candidates(
     snapshot = code_query.snapshot
     keys = chunk_keys(matches.chunks)
     scored = [
-        _make_candidate(by_key[key], chunk, bool(plan.where.phrases))
+        _make_candidate(by_key[key], chunk, plan)
         for key, chunk in zip(keys, matches.chunks, strict=True)
         if key in by_key
     ]
@@ -270,8 +289,18 @@ def make_candidates(
         else unmet_filter(plan.where, snapshot.live_documents, record.root) or matches.warning
     )
     return RankedCandidates(
-        scored, snapshot.generation, complete, states, warning, matches.cacheable
+        scored,
+        snapshot.generation,
+        complete,
+        states,
+        warning,
+        matches.cacheable,
+        file_count=_count_files(matches.chunks),
     )
+
+
+def _count_files(chunks: Iterable[RankedChunk]) -> int:
+    return len({chunk.path for chunk in chunks})
 
 
 def chunk_keys(chunks: Sequence[RankedChunk]) -> list[Key]:
@@ -311,11 +340,23 @@ def merge_states(states: FileStates, later_states: FileStates) -> FileStates:
     return replace(later_states, files=states.files | later_states.files)
 
 
-def _make_candidate(row: Candidate, chunk: RankedChunk, has_phrases: bool) -> ScoredCandidate:
-    """Make a candidate from a row and its ranked chunk.
+def _passes_limits(plan: Plan, chunk: RankedChunk) -> bool:
+    """Return True if a chunk passes the limits of a plan, by what is known of it without its row."""
+    return is_relevant(
+        plan, _relevance(chunk, plan), every_word=_has_every_word(chunk), cosine=chunk.cosine
+    )
 
-    If the query has quoted phrases, the chunk contains them, so its relevance is 1.
-    """
+
+def _relevance(chunk: RankedChunk, plan: Plan) -> float:
+    """Return the relevance of a chunk. One that has the quoted phrases is what was asked for."""
+    return 1.0 if plan.where.phrases else chunk.relevance
+
+
+def _has_every_word(chunk: RankedChunk) -> bool:
+    return chunk.coverage >= FULL_COVERAGE
+
+
+def _make_candidate(row: Candidate, chunk: RankedChunk, plan: Plan) -> ScoredCandidate:
     match_type: MatchType = "semantic"
     if chunk.lexical:
         match_type = "both" if chunk.cosine is not None and chunk.cosine > 0 else "keyword"
@@ -324,9 +365,9 @@ def _make_candidate(row: Candidate, chunk: RankedChunk, has_phrases: bool) -> Sc
         chunk.score,
         match_type,
         cosine=chunk.cosine,
-        every_word=chunk.coverage >= FULL_COVERAGE,
+        every_word=_has_every_word(chunk),
         own_place_score=chunk.place_score,
-        relevance=1.0 if has_phrases else chunk.relevance,
+        relevance=_relevance(chunk, plan),
         signals=(
             ("lexical", chunk.lexical),
             ("coverage", chunk.coverage),
