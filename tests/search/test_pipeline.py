@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
 from cocosearchd.exclusion import find_exclusion
+from cocosearchd.model import IndexRecord
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
+from cocosearchd.store.chunks.rows import Key
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.reads import chunk_reads
 from tests.search.corpus import Corpus, CountingEmbedder, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -203,6 +207,27 @@ async def test_min_relevance_leaves_out_less_relevant_hits(shared: Corpus, profi
         parse_query("get_user_by_id", profile=profile, min_relevance=relevances[-1])
     )
     assert {hit.relevance for hit in answer.hits} == {relevances[-1]}
+
+
+async def test_only_chunks_that_pass_the_limits_are_read(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "words")
+    everything = await corpus.ask("get_user_by_id")
+    read = chunk_reads.chunks_with_files
+    keys = list[Key]()
+
+    async def note_keys(
+        db: Database, record: IndexRecord, requested: Sequence[Key], size: int = 0
+    ) -> chunk_reads.RowsWithFiles:
+        keys.extend(requested)
+        return await read(db, record, requested, size)
+
+    monkeypatch.setattr(chunk_reads, "chunks_with_files", note_keys)
+    highest = max(hit.relevance for hit in everything.hits)
+    answer = await corpus.ask(parse_query("get_user_by_id", min_relevance=highest))
+    assert 0 < len(answer.hits) < len(everything.hits)
+    assert {path for path, _, _ in keys} == {hit.path for hit in answer.hits}
 
 
 async def test_a_second_question_is_answered_from_the_cache(shared: Corpus) -> None:

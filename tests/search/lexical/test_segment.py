@@ -24,7 +24,11 @@ from cocosearchd.search.lexical.index_snapshot import (
 )
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.scoring.nearest_vectors import compare_vectors
-from cocosearchd.search.lexical.scoring.vector_products import dot_products
+from cocosearchd.search.lexical.scoring.vector_products import (
+    dot_products,
+    multiply_rows,
+    widen_rows,
+)
 from cocosearchd.search.lexical.segments.segment import (
     SegmentView,
     build_segment,
@@ -303,6 +307,26 @@ def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) 
         for size in (*range(1, 40), 255, 1001)
     ]
     assert len(set(np.concatenate(result).tolist())) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 300, 1025])
+def test_widened_rows_have_the_products_of_quantised_ones(count: int) -> None:
+    random_ = np.random.default_rng(7)
+    vector = random_.normal(0, 1, 256).astype(np.float32)
+    tables = [random_.integers(-127, 128, (2000, 256)).astype(np.int8) for _ in range(2)]
+    rows = np.sort(random_.choice(2000, count, replace=False))
+    scales = random_.random(2 * count).astype(np.float32)
+    scales[::7] = 0
+    selections = [(table, rows) for table in tables]
+    widened = widen_rows(selections, scales)
+    expected = np.concatenate([table[rows] for table in tables]).astype(np.float32) @ vector
+    products = widened.multiply(vector)
+    assert np.array_equal(products, multiply_rows(selections, scales, vector), equal_nan=True)
+    assert np.array_equal(np.isnan(products), scales == 0)
+    assert np.nan_to_num(products) == pytest.approx(expected * scales, rel=1e-4, abs=1e-3)
+    for other_vector in (vector[:64], np.zeros_like(vector)):
+        assert np.isnan(widened.multiply(other_vector)).all()
+        assert np.isnan(multiply_rows(selections, scales, other_vector)).all()
 
 
 def large() -> IndexSnapshot:

@@ -1,5 +1,7 @@
 """Ranking of long questions: what is mentioned is found, whatever else the text has."""
 
+from itertools import islice
+
 import numpy as np
 
 from cocosearchd.config.settings import SearchSettings
@@ -121,6 +123,28 @@ def test_paths_are_found_by_their_longest_end() -> None:
     assert names.of_path("models.py") == [0, 1]
     assert names.of_path("other/models.py") == []  # one end of two: it says nothing
     assert names.of_path("other/views.py") == [2]  # the only file of that name
+
+
+def test_names_are_found_in_an_index_as_in_all_of_its_paths() -> None:
+    names = ("models", "Models", "my_models", "my-models", "mymodels", "__init__", "a.b", "_models")
+    folders = ("src/shop", "src/shop/basket", "lib", "lib/shop")
+    files = {f"{folder}/{name}.py": "x = 1\n" for folder in folders for name in names}
+    segments = [
+        SegmentView(build_segment(documents(dict(part)), DIMENSION))
+        for part in (islice(files.items(), 11), islice(files.items(), 11, None))
+    ]
+    views = (segments[0].with_deleted((0, 5)), *segments[1:])
+    corpus = make_snapshot(views, 1).corpus
+    every_path = MentionedFiles(corpus.live.paths)
+    by_index = MentionedFiles(corpus.live.paths, corpus.find_stem)
+    assert len(corpus.live.paths) == len(files) - 2
+    for name in (*names, "MODELS", "missing", ""):
+        assert by_index.of_stem(name) == every_path.of_stem(name)
+        for path in (f"{name}.py", f"shop/{name}.py", f"/srv/lib/shop/{name}.py", f"x/{name}"):
+            assert by_index.of_path(path) == every_path.of_path(path)
+        for parts in (("shop", name), ("shop", "basket", name), ("lib", "shop", name, "x")):
+            assert by_index.of_dotted(parts) == every_path.of_dotted(parts)
+    assert by_index.of_dotted(("shop", "basket")), "a package has a file"
 
 
 def test_signals_are_those_that_weights_may_have() -> None:
