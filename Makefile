@@ -14,8 +14,8 @@ SEEDS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # Parts of the tests, the longest first: the short ones fill both cores at the end.
-PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing rest storage searching front-ends lexical watching \
-	command-line models
+PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing storage searching code rest front-ends watching \
+	command-line lexical models
 JOBS := 6
 
 .PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak cluster hostile slow map lock sbom password clean help
@@ -64,6 +64,7 @@ flows-a-r := $(FLOWS_A_TO_R)
 flows-s-z := tests/flows $(FLOWS_A_TO_R:%=--ignore %)
 attacks-a-f := $(ATTACKS_A_TO_F)
 attacks-g-z := tests/hostile $(ATTACKS_A_TO_F:%=--ignore %)
+code := tests/graph tests/languages
 command-line := tests/ipc/cli
 front-ends := tests/ipc --ignore $(command-line)
 indexing := tests/indexing
@@ -72,7 +73,7 @@ searching := tests/search --ignore $(lexical)
 storage := tests/store
 models := tests/embedding tests/quality
 watching := tests/watching
-FOLDERS := tests/flows tests/hostile tests/ipc $(indexing) tests/search $(storage) $(models) $(watching)
+FOLDERS := tests/flows tests/hostile tests/ipc $(code) $(indexing) tests/search $(storage) $(models) $(watching)
 rest := tests $(FOLDERS:%=--ignore %)
 
 # Each part has temporary files of its own, which `rm` removes: Python's removal recurses, and some trees are very deep.
