@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 
+from cocosearchd.search.answers import disk_files
 from cocosearchd.search.answers.disk_files import MAX_PARALLEL_READS, VerifiedFiles
 
 pytestmark = pytest.mark.anyio
@@ -58,3 +60,12 @@ async def test_an_unresponsive_file_system_is_not_asked_until_it_answers() -> No
             return
         await asyncio.sleep(0.01)
     pytest.fail("it is not asked again")
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="no file system of the kernel")
+def test_a_file_that_is_longer_than_its_status_says_is_read_whole() -> None:
+    """Files of some file systems in user space state no size, as those of the kernel do."""
+    read = disk_files._read_regular(b"/proc/version")
+    assert read is not None
+    status, data = read
+    assert (status.st_size, data) == (0, Path("/proc/version").read_bytes())

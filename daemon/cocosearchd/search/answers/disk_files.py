@@ -210,7 +210,10 @@ def _read_regular(path: bytes) -> tuple[os.stat_result, bytes] | None:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE_BYTES:
             return None
-        data = os.read(fd, status.st_size)  # no more: the memory for it is taken before it is read
+        # `read` takes memory for all that it may return. Some file systems state a smaller size.
+        data = os.read(fd, status.st_size + 1)
+        while len(data) > status.st_size and (more := os.read(fd, LARGEST_FILE_BYTES - len(data))):
+            data += more
         return (status, data) if _fingerprint(status) == _fingerprint(os.fstat(fd)) else None
     except OSError:
         return None
