@@ -14,6 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+from pgvector import HalfVector
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing import row_shape
@@ -209,6 +210,8 @@ def row_columns() -> dict[str, Part]:
     change = rows.FileRows(write, 4).change(nothing)
     (row,) = change.new
     *columns, _ = row  # the digest has the version in it
+    vector = rows.COPY_TYPES.index("halfvec")
+    columns[vector] = HalfVector.from_binary(columns[vector])
     return {
         "words": Part("", digest(chunker.chunk_keywords(chunk))),
         "chunk": Part("", digest([str(column) for column in columns], rows.COPY_TYPES)),

@@ -10,6 +10,7 @@ statement part `texts` gives them: a JSON list of the names, NUL, and the text. 
 
 import json
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +53,16 @@ class ChunkTexts(NamedTuple):
         return f"{self.header}\n{self.content}"
 
 
-def pack_texts(path: str, texts: ChunkTexts) -> bytes:
-    """Pack the texts of a chunk of the file at a path. They have no NUL."""
+def pack_texts(path: str, chunks: Sequence[ChunkTexts]) -> list[bytes]:
+    """Pack the texts of each of some chunks of the file at a path. They have no NUL."""
+    searched = [texts.searched for texts in chunks]
+    return [
+        (_ASCII if text.isascii() else _DEFLATED) + bloom + _deflate(path, texts)
+        for texts, text, bloom in zip(chunks, searched, _blooms(searched), strict=True)
+    ]
+
+
+def _deflate(path: str, texts: ChunkTexts) -> bytes:
     symbol = (texts.symbol_type, texts.symbol_name, texts.symbol_signature)
     parts = (
         *(texts.header, texts.block_type, texts.hierarchy),
@@ -69,9 +78,7 @@ def pack_texts(path: str, texts: ChunkTexts) -> bytes:
         zlib.Z_DEFAULT_STRATEGY,
         path.encode(),
     )
-    deflated = compressor.compress("\0".join(parts).encode()) + compressor.flush()
-    layout = _ASCII if texts.searched.isascii() else _DEFLATED
-    return layout + _bloom(texts.searched) + deflated
+    return compressor.compress("\0".join(parts).encode()) + compressor.flush()
 
 
 def phrase_bits(phrase: str) -> list[int]:
@@ -79,19 +86,32 @@ def phrase_bits(phrase: str) -> list[int]:
 
     Case does not count.
     """
-    bits: list[int] = np.unique(8 + _trigram_hashes(phrase).astype(np.int64)).tolist()
+    bits: list[int] = np.unique(8 + _trigram_hashes(_lower_bytes(phrase)).astype(np.int64)).tolist()
     return bits
 
 
-def _bloom(text: str) -> bytes:
-    bits = np.zeros(_BLOOM_BITS, np.uint8)
-    bits[_trigram_hashes(text)] = 1
-    return np.packbits(bits, bitorder="little").tobytes()
+def _blooms(texts: Sequence[str]) -> list[bytes]:
+    """Return the Bloom filter of each text. The trigrams of all are hashed together."""
+    raw = [_lower_bytes(text) for text in texts]
+    # as indexes: NumPy would convert them for each text
+    hashes = _trigram_hashes(b"".join(raw)).astype(np.intp)
+    bits = np.zeros((len(texts), _BLOOM_BITS), np.uint8)
+    start = 0
+    for row, size in zip(bits, map(len, raw), strict=True):
+        # the last two trigrams go on into the next text
+        row[hashes[start : start + max(0, size - 2)]] = 1
+        start += size
+    packed = np.packbits(bits, axis=1, bitorder="little")
+    return [row.tobytes() for row in packed]
 
 
-def _trigram_hashes(text: str) -> NDArray[np.uint16]:
-    """Hash the trigrams of a text's bytes in lower case; a text below three bytes has none."""
-    codes = np.frombuffer(text.lower().encode(), np.uint8).astype(np.uint16)
+def _lower_bytes(text: str) -> bytes:
+    return text.lower().encode()
+
+
+def _trigram_hashes(raw: bytes) -> NDArray[np.uint16]:
+    """Hash the trigrams of bytes; none of less than three bytes."""
+    codes = np.frombuffer(raw, np.uint8).astype(np.uint16)
     first, second, third = _FACTORS
     hashes: NDArray[np.uint16] = codes[:-2] * first + codes[1:-1] * second + codes[2:] * third
     return hashes >> _HASH_SHIFT

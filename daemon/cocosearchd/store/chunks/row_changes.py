@@ -8,8 +8,8 @@ from psycopg import sql
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.arrays import EMPTY_ARRAY, array_literal
+from cocosearchd.store.chunks.copied_rows import encode_copy
 from cocosearchd.store.chunks.rows import (
-    COPY_TYPES,
     FILE_COLUMNS,
     PARSE_COLUMNS,
     FileChange,
@@ -24,7 +24,7 @@ from cocosearchd.store.connection.statements import statement
 # For statements that run with every change and have a single plan for tables of any size: planning
 # took longer than executing.
 PREPARE = True
-TURN_ITEMS = 8  # files compared or rows sent before other tasks run: at most 2 ms
+TURN_ITEMS = 8  # files compared or blocks of rows sent before other tasks run: at most 2 ms
 INSERTED_ROWS = 512  # rows of one statement, which has some two megabytes
 T = TypeVar("T")
 Query = sql.Composed | bytes
@@ -139,9 +139,8 @@ async def _write_retained(
 
 async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:
     async with connection.cursor() as cursor, cursor.copy(statement("copy_chunks", record)) as copy:
-        copy.set_types(COPY_TYPES)
-        async for row in cooperatively(rows):
-            await copy.write_row(row)
+        async for block in cooperatively(encode_copy(rows)):
+            await copy.write(block)
 
 
 async def _insert(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:

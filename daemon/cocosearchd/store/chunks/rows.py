@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pgvector import HalfVector
 
 from cocosearchd.model import NO_CODE, Chunk, Fingerprint, PackedCode, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
@@ -22,11 +21,12 @@ from cocosearchd.store.chunks.manifest import (
     stored_chunk_order,
 )
 from cocosearchd.store.chunks.packed_texts import ChunkTexts, pack_texts, unpack_texts
+from cocosearchd.store.chunks.sent_vectors import encode_vectors, vector_text
 from cocosearchd.store.index_records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
-# Column types of the statement copy_chunks.
+# Column types of the statement copy_chunks. A row has a vector as it is sent (`sent_vectors`).
 COPY_TYPES = (
     *("text", "int8", "bytea", "halfvec", "text", "int4", "int4"),
     *("text[]", "text[]", "bytea"),
@@ -183,8 +183,8 @@ class FileRows:
         if write.vectors.shape != shape and write.chunks:
             raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {shape}")
         self.write = write
-        self._float16_vectors = write.vectors.astype(np.float16)
-        self._has_vector: Any = self._float16_vectors.any(axis=-1).tolist()  # by chunk
+        # by chunk
+        self._vectors = encode_vectors(write.vectors.astype(np.float16)) if write.chunks else []
         # position in the file -> index in `write.chunks`
         self._chunk_at: Mapping[int, int]
         if write.diff is not None:
@@ -211,7 +211,7 @@ class FileRows:
             self.write, self._manifest.symbol_count, len(diff.chunk_numbers), positions
         )
         parse = parse_values(self.write)
-        new = tuple(self._row(position, diff.chunk_numbers[position]) for position in diff.new)
+        new = tuple(self._make_rows(diff))
         retained = number_array_literal(diff.retained)
         changed_retained = retained if retained != stored.retained else None
         has_other_chunks = bool(diff.gone or new or changed_retained)
@@ -235,14 +235,16 @@ class FileRows:
             self._manifest, stored, self.write.content_hash, retain=diff is not None
         )
 
-    def _row(self, position: int, chunk_number: int) -> Row:
-        """Build a row for the statement copy_chunks; its last column is the chunk's digest."""
-        index = self._chunk_at[position]
-        size, digest = self._manifest.contents[position]
-        chunk = self.write.chunks[index]
-        vector = HalfVector(self._float16_vectors[index]) if self._has_vector[index] else None
-        texts = pack_texts(self.write.path, _texts(chunk))
-        return (self.write.path, chunk_number, texts, vector, *_columns(chunk, size), digest)
+    def _make_rows(self, diff: ManifestDiff) -> Iterator[Row]:
+        """Make the new rows for the statement copy_chunks; the last column is a chunk's digest."""
+        path, chunks = self.write.path, self.write.chunks
+        indexes = [self._chunk_at[position] for position in diff.new]
+        packed_texts = pack_texts(path, [_texts(chunks[index]) for index in indexes])
+        for position, index, texts in zip(diff.new, indexes, packed_texts, strict=True):
+            size, digest = self._manifest.contents[position]
+            columns = _columns(chunks[index], size)
+            number = diff.chunk_numbers[position]
+            yield (path, number, texts, self._vectors[index], *columns, digest)
 
     def _words(self, diff: ManifestDiff) -> Iterator[tuple[int, str]]:
         for position in diff.new:
@@ -271,7 +273,7 @@ def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
 
 def chunk_elements(row: Row) -> tuple[str | bytes | int | None, ...]:
     """Write the values of a row of chunks as elements of arrays, for `chunk_columns`."""
-    return tuple(map(_element, row))
+    return tuple(map(_element, COPY_TYPES, row))
 
 
 def chunk_columns(rows: Sequence[Sequence[str | bytes | int | None]]) -> dict[str, str]:
@@ -280,12 +282,14 @@ def chunk_columns(rows: Sequence[Sequence[str | bytes | int | None]]) -> dict[st
     return dict(zip(CHUNK_COLUMNS, map(array_literal, columns), strict=True))
 
 
-def _element(value: Any) -> str | bytes | int | None:
+def _element(column_type: str, value: Any) -> str | bytes | int | None:
     """Write a vector as pgvector reads it, and a list as JSON."""
-    if isinstance(value, HalfVector):
-        bits = np.asarray(value.to_numpy(), np.float16).view(np.uint16).tolist()
-        return "[" + ",".join(map(_half_texts().__getitem__, bits)) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    if value is None or column_type not in ("halfvec", "text[]"):
+        element: str | bytes | int | None = value
+        return element
+    if column_type == "halfvec":
+        return vector_text(value, _half_texts())
+    return json.dumps(value, ensure_ascii=False)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Reads the contents of an index in memory: texts, names and vectors of files, and nothing else."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import unpack_texts
 from cocosearchd.store.chunks.rows import Row
+from cocosearchd.store.chunks.sent_vectors import decode_vectors, sent_size
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
@@ -24,8 +25,6 @@ from cocosearchd.store.file_groups import file_groups
 _FEW_FILES = 128
 _DIGEST = -2  # its column in a row
 _64_BITS = (1 << 64) - 1
-# In bytes, as pgvector sends a vector: the number of dimensions, and an unused word.
-_VECTOR_HEADER = 4
 IndexedChunk = tuple[int, int, str, list[str], str, list[str], list[str]]
 
 
@@ -127,12 +126,12 @@ async def file_vectors(
     db: Database, record: IndexRecord, paths: Sequence[str]
 ) -> list[FileVectors]:
     """Read the vectors of files that have chunks, in no order, all as of one moment."""
-    values = {"filenames": list(paths), "missing": bytes(_sent_bytes(record.dimension))}
+    values = {"filenames": list(paths), "missing": bytes(sent_size(record.dimension))}
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("file_vectors", record), values)
         rows = await cursor.fetchall()
     return [
-        FileVectors(path, generation, _vectors([sent], record.dimension))
+        FileVectors(path, generation, decode_vectors([sent], record.dimension))
         for path, generation, sent in rows
         if sent is not None  # a damaged file has lost its rows
     ]
@@ -152,13 +151,12 @@ async def file_digests(db: Database, record: IndexRecord, paths: Sequence[str]) 
 def _file(rows: Sequence[Row], dimension: int) -> FileTexts:
     path, generation, language = rows[0][:3]
     digest = reduce(xor, [row[_DIGEST] for row in rows]) & _64_BITS
-    missing = bytes(_sent_bytes(dimension))
     return FileTexts(
         path,
         generation,
         language,
         tuple(_chunk(path, *row[3:_DIGEST]) for row in rows),
-        _vectors([row[-1] or missing for row in rows], dimension),
+        decode_vectors([row[-1] for row in rows], dimension),
         digest,
     )
 
@@ -168,14 +166,3 @@ def _chunk(
 ) -> IndexedChunk:
     texts = unpack_texts(path, packed)
     return (start, end, texts.content, list(texts.definitions), texts.header, kinds, names)
-
-
-def _vectors(sent: Iterable[bytes], dimension: int) -> NDArray[np.float32]:
-    """Decode vectors in PostgreSQL's wire format: two 16-bit integers, then big-endian halves."""
-    raw = np.frombuffer(b"".join(sent), np.uint8).reshape(-1, _sent_bytes(dimension))
-    return np.ascontiguousarray(raw[:, _VECTOR_HEADER:]).view(">f2").astype(np.float32)
-
-
-def _sent_bytes(dimension: int) -> int:
-    """Compute the bytes of a vector in PostgreSQL's wire format."""
-    return _VECTOR_HEADER + 2 * dimension
