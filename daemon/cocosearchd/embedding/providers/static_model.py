@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,55 +134,64 @@ class ComputedDict(dict[bytes, tuple[int, ...]]):
         return value
 
 
-class _UnknownWords:
-    """Words outside the vocabulary with their vectors; their numbers follow those of the matrix.
+class _WordNumbers(dict[str, int]):
+    """Numbers of words. Words outside of the vocabulary are numbered as they appear."""
+
+    def __init__(self, vocabulary: Sequence[str], first_unknown: int) -> None:
+        super().__init__(zip(vocabulary, range(len(vocabulary)), strict=True))
+        self.first_unknown = first_unknown
+        self.unknown = list[str]()  # in the order of their numbers
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = self.first_unknown + len(self.unknown)
+        self.unknown.append(word)
+        return number
+
+    def forget_unknown(self) -> None:
+        """Forget all words outside of the vocabulary. Their numbers are given again."""
+        for word in self.unknown:
+            del self[word]
+        self.unknown.clear()
+
+
+class _UnknownVectors:
+    """Vectors of the words outside of the vocabulary.
 
     The vector of a word is the mean of its pieces' vectors; zero if the model has no pieces. Vectors
     are computed when they are needed, many at a time: one by one took a sixth of all the time.
     """
 
-    def __init__(self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors) -> None:
-        self.first = len(rows)  # number
+    def __init__(
+        self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors, words: _WordNumbers
+    ) -> None:
         self._rows = rows
         self._scales = scales
+        self._words = words
         self._first_piece = len(model.words)
         self._buckets = model.buckets
-        self._numbers = dict[str, int]()
-        self._pending = list[str]()  # the last ones, without a vector yet
+        self._count = 0  # words whose vectors are computed: the first ones
         self._vectors = np.zeros((_BLOCK_WORDS, model.dimension), np.float32)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def number(self, word: str) -> int:
-        """Number a word that is not in the vocabulary."""
-        number = self._numbers.get(word)
-        if number is None:
-            number = self._numbers[word] = self.first + len(self._numbers)
-            self._pending.append(word)
-        return number
 
     def vectors(self, numbers: NDArray[np.int64]) -> Vectors:
         """Return the vectors of words by number."""
-        if self._pending:
-            self._compute_pending()
-        return self._vectors.take(numbers - self.first, axis=0)
+        if self._count < len(self._words.unknown):
+            self._compute_missing()
+        return self._vectors.take(numbers - self._words.first_unknown, axis=0)
 
     def clear(self) -> None:
-        """Forget all words."""
-        self._numbers.clear()
-        self._pending.clear()
+        """Drop all vectors."""
+        self._count = 0
 
-    def _compute_pending(self) -> None:
-        first = len(self) - len(self._pending)
-        self._vectors = _with_room(self._vectors, len(self))
-        self._vectors[first : len(self)] = 0
-        for start in range(0, len(self._pending) if self._buckets else 0, BATCH_WORDS):
-            batch = self._pending[start : start + BATCH_WORDS]
+    def _compute_missing(self) -> None:
+        first, missing = self._count, self._words.unknown[self._count :]
+        self._count += len(missing)
+        self._vectors = _with_room(self._vectors, self._count)
+        self._vectors[first : self._count] = 0
+        for start in range(0, len(missing) if self._buckets else 0, BATCH_WORDS):
+            batch = missing[start : start + BATCH_WORDS]
             numbers, sizes = number_pieces(batch, self._buckets)
             vectors = self._vectors[first + start : first + start + len(batch)]
             self._write_means(numbers + self._first_piece, sizes, vectors)
-        self._pending.clear()
 
     def _write_means(
         self, numbers: NDArray[np.int64], sizes: NDArray[np.int64], vectors: Vectors
@@ -222,8 +230,8 @@ class Encoder:
         # Plain arrays: with the class of mapped arrays, each call costs more than twice as much.
         self._rows = np.asarray(model.rows)
         self._scales = np.asarray(model.scales)
-        self._vocabulary = {word: number for number, word in enumerate(model.words)}
-        self._unknown = _UnknownWords(model, self._rows, self._scales)
+        self._words = _WordNumbers(model.words, len(model.rows))
+        self._unknown_vectors = _UnknownVectors(model, self._rows, self._scales, self._words)
         self._runs = ComputedDict(self._word_numbers)
         self._unknown_runs = list[bytes]()  # those with unknown words
 
@@ -244,7 +252,8 @@ class Encoder:
     def _encode(self, texts: Sequence[str], count: Callable[[str], Counts]) -> Vectors:
         vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BLOCK_TEXTS):
-            if len(self._runs) > CACHED_RUNS or len(self._unknown) > CACHED_UNKNOWN_WORDS:
+            unknown_count = len(self._words.unknown)
+            if len(self._runs) > CACHED_RUNS or unknown_count > CACHED_UNKNOWN_WORDS:
                 self._forget()
             block = slice(start, start + _BLOCK_TEXTS)
             self._add([count(text) for text in texts[block]], vectors[block])
@@ -274,15 +283,10 @@ class Encoder:
         return chain.from_iterable(map(self._runs.__getitem__, letter_runs(text)))
 
     def _word_numbers(self, run: bytes) -> tuple[int, ...]:
-        words_of_run = run_words(run)
-        numbers = tuple(map(self._vocabulary.get, words_of_run))
-        if None not in numbers:
-            return cast(tuple[int, ...], numbers)
-        self._unknown_runs.append(run)
-        return tuple(
-            self._unknown.number(word) if number is None else number
-            for word, number in zip(words_of_run, numbers, strict=True)
-        )
+        numbers = tuple(map(self._words.__getitem__, run_words(run)))
+        if max(numbers, default=0) >= self._words.first_unknown:
+            self._unknown_runs.append(run)
+        return numbers
 
     def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
         """Add to each row the vectors of its text's words.
@@ -308,11 +312,11 @@ class Encoder:
 
     def _vectors(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
         """Return the unscaled rows of words; multiply their scales into the `weights`."""
-        unknown = np.flatnonzero(numbers >= self._unknown.first)
+        unknown = np.flatnonzero(numbers >= self._words.first_unknown)
         if not len(unknown):
             weights *= self._scales.take(numbers)
             return self._rows.take(numbers, axis=0).astype(np.float32)
-        unknown_vectors = self._unknown.vectors(numbers[unknown])
+        unknown_vectors = self._unknown_vectors.vectors(numbers[unknown])
         numbers[unknown] = 0
         scales = self._scales.take(numbers)
         vectors = self._rows.take(numbers, axis=0).astype(np.float32)
@@ -328,4 +332,5 @@ class Encoder:
         for run in self._unknown_runs:
             self._runs.pop(run, None)
         self._unknown_runs.clear()
-        self._unknown.clear()
+        self._words.forget_unknown()
+        self._unknown_vectors.clear()
