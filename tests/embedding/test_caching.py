@@ -99,7 +99,7 @@ async def test_without_a_cache_on_disk_its_file_is_removed(tmp_path: Path) -> No
     np.testing.assert_array_equal(vectors[0], vectors[1])
     again = await second.embed_documents(["two", "one"])
     np.testing.assert_array_equal(again[1], vectors[0])
-    second.add_vectors(["three"], vectors[:1].astype(np.float16))
+    second.add_vectors(lambda: ["three"], vectors[:1].astype(np.float16))
     await second.aclose()
     assert model.asked == ["one", "one", "two"]
     assert (counters.computed, counters.reused) == (4, 2)

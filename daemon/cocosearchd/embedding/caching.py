@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,14 +99,17 @@ class CachingEmbedder:
         self._counters.reused += len(texts) - len(missing)
         return vectors
 
-    def add_vectors(self, texts: Sequence[str], vectors: NDArray[np.float16]) -> None:
+    def add_vectors(
+        self, make_texts: Callable[[], Sequence[str]], vectors: NDArray[np.float16]
+    ) -> None:
         """Cache vectors that the same model computed elsewhere; they count as computed.
 
-        Call it on the event loop.
+        `make_texts` makes their texts; it is called where there is a cache on disk. Call it on the
+        event loop.
         """
         if self._cache is not None:
-            self._put(dict(zip(map(text_key, texts), vectors, strict=True)))
-        self._counters.computed += len(texts)
+            self._put(dict(zip(map(text_key, make_texts()), vectors, strict=True)))
+        self._counters.computed += len(vectors)
 
     async def embed_query(self, text: str) -> Vectors:
         """See `Embedder`."""

@@ -183,7 +183,8 @@ class _UnknownVectors:
         self._count = 0
 
     def _compute_missing(self) -> None:
-        first, missing = self._count, self._words.unknown[self._count :]
+        first = self._count
+        missing = self._words.unknown[first:]
         self._count += len(missing)
         self._vectors = _with_room(self._vectors, self._count)
         self._vectors[first : self._count] = 0

@@ -71,6 +71,7 @@ BATCH_TEXTS = 64
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
 Vectors = NDArray[np.float32]
+Float16Vectors = NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,19 +278,14 @@ class RowMaker:
     async def _embed_files(
         self, files: Sequence[tuple[SourceFile, FileExtract]]
     ) -> Sequence[FileWrite | EmbedderUnavailable]:
-        texts = [
-            build_embedding_texts(source.path, extract.chunks, self._embedder_pairs)
-            for source, extract in files
-        ]
         worker_vectors = [
-            self._read_and_cache_vectors(extract, file_texts)
-            for (_, extract), file_texts in zip(files, texts, strict=True)
+            self._read_and_cache_vectors(source, extract) for source, extract in files
         ]
         missing = [
             text
-            for file_texts, vectors in zip(texts, worker_vectors, strict=True)
+            for (source, extract), vectors in zip(files, worker_vectors, strict=True)
             if vectors is None
-            for text in file_texts
+            for text in self._make_texts(source, extract)
         ]
         new_vectors = await self._embed_texts(missing)
         writes = list[FileWrite | EmbedderUnavailable]()
@@ -319,17 +315,21 @@ class RowMaker:
         except EmbedderUnavailable as error:
             return error
 
-    def _read_and_cache_vectors(self, extract: FileExtract, texts: Sequence[str]) -> Vectors | None:
+    def _read_and_cache_vectors(
+        self, source: SourceFile, extract: FileExtract
+    ) -> Float16Vectors | None:
         """Return a bulk worker's vectors of an extract, or None. Add them to the cache."""
         result = extract.task_result
-        if result is None or len(result.vectors) != len(texts) * self._dimension * 2:
+        count = len(extract.chunks)
+        if result is None or len(result.vectors) != count * self._dimension * 2:
             return None
-        float16_vectors = np.frombuffer(result.vectors, np.float16).reshape(
-            len(texts), self._dimension
-        )
+        vectors = np.frombuffer(result.vectors, np.float16).reshape(count, self._dimension)
         if isinstance(self._embedder, CachingEmbedder):
-            self._embedder.add_vectors(texts, float16_vectors)
-        return float16_vectors.astype(np.float32)
+            self._embedder.add_vectors(partial(self._make_texts, source, extract), vectors)
+        return vectors
+
+    def _make_texts(self, source: SourceFile, extract: FileExtract) -> Sequence[str]:
+        return build_embedding_texts(source.path, extract.chunks, self._embedder_pairs)
 
 
 def make_task_input(source: SourceFile, language: str, stored: StoredFile) -> TaskInput:
@@ -500,7 +500,9 @@ def extract_file(source: SourceFile, language: str, parsed_file: ParsedFile) -> 
     )
 
 
-def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
+def make_file_write(
+    source: SourceFile, extract: FileExtract, vectors: Vectors | Float16Vectors
+) -> FileWrite:
     """Return the rows to write. `vectors` has shape (number of chunks, dimension)."""
     return FileWrite(
         path=source.path,

@@ -73,10 +73,10 @@ COMPARED = (
 class FileWrite:
     """The new stored state of one file.
 
-    `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as
-    NULL. A skipped file has no chunks and no parse row. `keywords` returns the words of a chunk for
-    full text search: header and text after identifier splitting. It is called for rows that are
-    written while the index keeps words, and must return the same for equal chunks.
+    `vectors` has shape (len(chunks), dimension), L2-normalised, float32 or float16 as stored; a zero
+    row is stored as NULL. A skipped file has no chunks and no parse row. `keywords` returns the words
+    of a chunk for full text search: header and text after identifier splitting. It is called for rows
+    that are written while the index keeps words, and must return the same for equal chunks.
 
     With a `diff`, `chunks` are those that are not stored, in the order of `diff.new`; without one,
     `chunks` are all chunks of the file.
@@ -87,7 +87,7 @@ class FileWrite:
     fingerprint: Fingerprint | None
     language: str
     chunks: tuple[Chunk, ...]
-    vectors: NDArray[np.float32]
+    vectors: NDArray[np.float32] | NDArray[np.float16]
     report: ParseReport
     skip_reason: SkipReason | None = None
     code: PackedCode = NO_CODE
@@ -184,7 +184,9 @@ class FileRows:
             raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {shape}")
         self.write = write
         # by chunk
-        self._vectors = encode_vectors(write.vectors.astype(np.float16)) if write.chunks else []
+        self._vectors = (
+            encode_vectors(write.vectors.astype(np.float16, copy=False)) if write.chunks else []
+        )
         # position in the file -> index in `write.chunks`
         self._chunk_at: Mapping[int, int]
         if write.diff is not None:
@@ -237,7 +239,8 @@ class FileRows:
 
     def _make_rows(self, diff: ManifestDiff) -> Iterator[Row]:
         """Make the new rows for the statement copy_chunks; the last column is a chunk's digest."""
-        path, chunks = self.write.path, self.write.chunks
+        path = self.write.path
+        chunks = self.write.chunks
         indexes = [self._chunk_at[position] for position in diff.new]
         packed_texts = pack_texts(path, [_texts(chunks[index]) for index in indexes])
         for position, index, texts in zip(diff.new, indexes, packed_texts, strict=True):

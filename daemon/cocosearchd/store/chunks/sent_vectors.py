@@ -5,6 +5,7 @@ All vectors of a file are converted at once: an object for each would cost more 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,10 @@ def encode_vectors(vectors: NDArray[np.float16]) -> list[bytes | None]:
     header = np.array([dimension, 0], _HEADER).tobytes()
     halves = vectors.astype(_HALF).tobytes()
     body = size - len(header)
+    has_vector: Any = vectors.any(axis=-1).tolist()
     return [
-        header + halves[number * body : (number + 1) * body] if has_vector else None
-        for number, has_vector in zip(range(count), vectors.any(axis=-1).tolist(), strict=True)
+        header + halves[number * body : (number + 1) * body] if has_vector[number] else None
+        for number in range(count)
     ]
 
 
