@@ -134,7 +134,7 @@ class ComputedDict(dict[bytes, tuple[int, ...]]):
         return value
 
 
-class _WordNumbers(dict[str, int]):
+class _NumberedWords(dict[str, int]):
     """Numbers of words. Words outside of the vocabulary are numbered as they appear."""
 
     def __init__(self, vocabulary: Sequence[str], first_unknown: int) -> None:
@@ -162,7 +162,7 @@ class _UnknownVectors:
     """
 
     def __init__(
-        self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors, words: _WordNumbers
+        self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors, words: _NumberedWords
     ) -> None:
         self._rows = rows
         self._scales = scales
@@ -231,7 +231,7 @@ class Encoder:
         # Plain arrays: with the class of mapped arrays, each call costs more than twice as much.
         self._rows = np.asarray(model.rows)
         self._scales = np.asarray(model.scales)
-        self._words = _WordNumbers(model.words, len(model.rows))
+        self._words = _NumberedWords(model.words, len(model.rows))
         self._unknown_vectors = _UnknownVectors(model, self._rows, self._scales, self._words)
         self._runs = ComputedDict(self._word_numbers)
         self._unknown_runs = list[bytes]()  # those with unknown words
