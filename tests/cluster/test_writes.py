@@ -35,7 +35,7 @@ async def delete(db: Database, record: IndexRecord) -> None:
 
 async def touch(db: Database, record: IndexRecord) -> None:
     fingerprint = Fingerprint(1, 2, 3, 4, 5, 6)
-    assert await refresh_fingerprints(db, record, [(A.path, A.content_hash, fingerprint)])
+    assert await refresh_fingerprints(db, record, [(A.path, A.content_hash, fingerprint)], b"")
 
 
 async def import_uses(db: Database, record: IndexRecord) -> None:

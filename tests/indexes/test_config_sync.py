@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +21,9 @@ from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.indexes import config_sync
 from cocosearchd.indexes import registry as indexes_module
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
@@ -175,6 +178,35 @@ async def test_exactly_what_a_project_changes_is_made_anew(dsn: str, tmp_path: P
         assert await bench.chunks("src/a.py") == chunks
         assert await bench.files() == {"src/a.py", "src/b.go", "gen/c.py"}
         assert bench.index.record.topics == ()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("reverted", [False, True])
+async def test_rules_are_applied_again_if_the_answer_of_postgresql_was_lost(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reverted: bool
+) -> None:
+    async def lose_answer(*arguments: Any) -> None:
+        await invalidate(*arguments)
+        raise StoreUnavailable("PostgreSQL went away")
+
+    async with shop(dsn, tmp_path) as bench:
+        chunks = await bench.chunks("src/a.py")
+        with monkeypatch.context() as patch:
+            patch.setattr(config_sync, "invalidate", lose_answer)
+            limit = {"COCOSEARCH_INDEXING_MAX_FILE_BYTES": "1000"}
+            await bench.indexes.configure(load_settings(None, limit))
+            assert bench.index.rules_in_doubt
+        (bench.root / "src/b.go").write_text("package b\n\nfunc Close() int { return 1 }\n")
+        if reverted:
+            await bench.indexes.configure(load_settings(None, {}))
+        await bench.indexes.refresh(bench.index)
+        while not (await bench.index.root.sync(5)).fresh:
+            pass  # a save that was refused meanwhile is tried again
+        assert await bench.chunks("src/a.py") == (chunks if reverted else 0)
+        (registered,) = await index_records.list_indexes(bench.db)
+        assert registered.shaping_settings == bench.index.record.shaping_settings
+        (bench.root / "src/b.go").write_text("package b\n\nfunc Open() int { return 1 }\n")
+        assert await bench.touched() == {"src/b.go"}
 
 
 @pytest.mark.timeout(60)

@@ -153,9 +153,11 @@ class ConfigSync:
     async def apply_current(self, index: RunningIndex) -> None:
         """Apply the current settings to a running index, if its root is available.
 
-        Raises `StoreUnavailable`; then nothing has changed.
+        Raises `StoreUnavailable`; then PostgreSQL may have the new rules, and refuses writes by the
+        old ones until this is called again.
         """
         previous = index.settings
+        in_doubt = index.rules_in_doubt
         settings = await index.own_root.threads.run(
             _read_there, index.record.root, self.loaded, previous.project
         )
@@ -164,12 +166,11 @@ class ConfigSync:
         rules = self.rules(settings)  # read once: the daemon's rules may change while this waits
         was_read = previous.error != NOT_READ
         differ = changed_names(previous, settings)
-        # The updater does not have settings that were never read, even if the rows fit them.
         files = 0
-        if not was_read or _differs(index.record, rules):
+        if _needs_rules(index, rules):
             files = await self._renew(index, rules)
-        await _apply_scope(index, settings, differ, files)
-        # Set last: a caller that sees the new settings here does not wait for their effects.
+        await _apply_scope(index, settings, differ, is_invalid=in_doubt or files > 0)
+        # Last: a caller that sees the new settings here does not wait for their effects.
         index.settings = settings
         index.record = replace(
             index.record, topics=index.explicit_topics or settings.project.topics
@@ -182,7 +183,9 @@ class ConfigSync:
 
         async def change() -> IndexRecord:
             nonlocal files
-            record, files = await self._invalidate(index.record, rules)
+            in_doubt, index.rules_in_doubt = index.rules_in_doubt, True
+            record, files = await self._invalidate(index.record, rules, always=in_doubt)
+            index.rules_in_doubt = False
             return record
 
         await self._updater.change_rules(index.queue_name, rules, change)
@@ -192,12 +195,15 @@ class ConfigSync:
         )
         return files
 
-    async def _invalidate(self, record: IndexRecord, rules: IndexRules) -> tuple[IndexRecord, int]:
-        """Mark files whose rows do not fit these rules; return the new record and their number.
+    async def _invalidate(
+        self, record: IndexRecord, rules: IndexRules, *, always: bool = False
+    ) -> tuple[IndexRecord, int]:
+        """Mark files whose rows do not fit these rules; the new record and the number of files.
 
-        No task may write to the index meanwhile.
+        `record` has the rules that made the rows. `always` stores the rules even if they are equal:
+        the registry may have others.
         """
-        if not _differs(record, rules):
+        if not always and not _differs(record, rules):
             return record, 0
         identity, settings = _target(record, rules)
         async with self._invalidation:
@@ -220,6 +226,15 @@ def _differs(record: IndexRecord, rules: IndexRules) -> bool:
     return _target(record, rules) != (record.identity, dict(record.shaping_settings))
 
 
+def _needs_rules(index: RunningIndex, rules: IndexRules) -> bool:
+    """Return True if an index does not run by these rules, or PostgreSQL may have others.
+
+    Settings that were never read are no rules of the updater yet, even if the rows fit them.
+    """
+    never_read = index.settings.error == NOT_READ
+    return never_read or index.rules_in_doubt or _differs(index.record, rules)
+
+
 def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:
     """Read the settings of a root; None if the root went away meanwhile. Blocking."""
     settings = read_index_settings(root, loaded, last)
@@ -227,9 +242,9 @@ def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSett
 
 
 async def _apply_scope(
-    index: RunningIndex, settings: IndexSettings, differ: tuple[str, ...], files: int
+    index: RunningIndex, settings: IndexSettings, differ: tuple[str, ...], *, is_invalid: bool
 ) -> None:
     if set(differ) & set(SCOPE):
         await index.own_root.configure(settings.indexing)
-    elif files:
+    elif is_invalid:
         index.own_root.rescan("settings changed")

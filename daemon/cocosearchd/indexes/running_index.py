@@ -48,6 +48,8 @@ class RunningIndex:
     settings: IndexSettings = field(default_factory=IndexSettings)
     # chunks from before the newest columns existed, as of the last count
     outdated_chunks: int = 0
+    # a change of its rules was begun, and PostgreSQL has not said how it ended
+    rules_in_doubt: bool = False
     notice: str = ""  # about the last change of settings
     notice_at: float = 0.0
     # The name in the updater. It stays when this index replaces another and takes over its name.
@@ -126,8 +128,8 @@ class RunningIndex:
         return freshness
 
     async def has_changed_settings(self, within_s: float = math.inf) -> bool:
-        """Return True if the project's files of settings have changed; False for a root that is
-        away.
+        """Return True if the project's files of settings have changed, or rules are in doubt; False
+        for a root that is away.
 
         Waits at most `within_s` seconds for the file system; one that does not answer counts as
         unchanged.
@@ -135,7 +137,7 @@ class RunningIndex:
         if self.error is not None or isinstance(self.root, FollowedRoot):
             return False
         current = await self._read_stamps(self.root, within_s)
-        return current is not None and current != self.settings.stamps
+        return current is not None and (self.rules_in_doubt or current != self.settings.stamps)
 
     async def _read_stamps(self, root: WatchedRoot, within_s: float) -> Stamps | None:
         if not root.availability.available or self.stamp_reader is None:

@@ -69,11 +69,18 @@ def collect_shaping_settings(indexing: IndexingSettings, queries: QueryOverrides
         shaping_settings["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
         shaping_settings["named"] = _digest(repr((indexing.include, indexing.extend_include)))
+    return shaping_settings | digest_languages(queries)
+
+
+def digest_languages(queries: QueryOverrides) -> dict[str, str]:
+    """Return digests of each language: of the rules that recognise and cut its files, its dialects
+    and its queries.
+    """
     dialects = {f"{_DIALECTS}{base}": names for base, names in blocks.dialects_by_base().items()}
-    return shaping_settings | dialects | _digest_languages() | digest_queries(queries)
+    return dialects | _digest_table() | _digest_queries(queries)
 
 
-def _digest_languages() -> dict[str, str]:
+def _digest_table() -> dict[str, str]:
     """Return for each language a digest of the rules that recognise and cut its files."""
     return {
         f"{_LANGUAGE}{info.name}": _digest(
@@ -83,7 +90,7 @@ def _digest_languages() -> dict[str, str]:
     }
 
 
-def digest_queries(queries: QueryOverrides) -> dict[str, str]:
+def _digest_queries(queries: QueryOverrides) -> dict[str, str]:
     """Return a digest of each language's queries, with the user's additions."""
     languages = {info.name for info in language_table.languages() if info.symbols} | {
         name.removesuffix(reference_query.SUFFIX) for name, _ in queries

@@ -1,9 +1,11 @@
 """Invalidates files whose rows change under new settings.
 
 The identity (embedder, chunker, header) shapes every row; other settings shape the rows of some
-files only. The values of the latter are stored with the index: a change is noticed whenever it was
-made. In the transaction that stores new values, the affected files lose their fingerprint. From then
-on they count as unread, even after a crash. Their old rows answer until they are replaced.
+files only. The values of those settings are stored with the index, so that a change is noticed
+whenever it was made. In the transaction that stores new values, the affected files lose their
+fingerprint and the digest of the rules that made their rows: from then on they count as not read,
+even after a crash, whatever CocoIndex remembers of them, and their old rows answer until each is
+replaced. Writes by the old values are refused from then on.
 """
 
 from collections.abc import Mapping
@@ -41,8 +43,8 @@ async def invalidate(
 ) -> tuple[IndexRecord, int]:
     """Store new settings that shape rows; return the index and the number of files to read again.
 
-    `identity` must have the embedder of the index, because its rows stay. No file may be written
-    under the old settings meanwhile. Raises `NotFound`.
+    The embedder of `identity` must be that of the index: its rows stay. It waits for writes that
+    are under way, so that none by the old settings comes after it. Raises `NotFound`.
     """
     assert identity.embedder == record.identity.embedder, "vectors of two embedders never mix"
     values = {
@@ -53,6 +55,7 @@ async def invalidate(
     }
     async with schema_change(db) as connection:
         await require_index(connection, record)
+        await connection.execute(statement("lock_words", record))
         containing = affected.containing
         values["filenames"] = (
             await files_containing(connection, record, containing) if containing else []

@@ -150,10 +150,11 @@ where number = {number}
 update {indexes} set shaping_settings = %(shaping_settings)s where number = {number}
 
 -- name: clear_fingerprints
--- Clears those of the files whose rows other settings would shape differently: a scan then reads these files again. Bytes
--- 17 to 24 of a fingerprint are the size.
-update {files} set fingerprint = null
-where fingerprint is not null and (
+-- Clears those of the files whose rows other settings would shape differently: a scan then reads these files again, and
+-- an empty digest equals no rules, so their rows are made again whatever CocoIndex remembers. Bytes 17 to 24 of a
+-- fingerprint are the size.
+update {files} set fingerprint = null, rules_digest = ''
+where (fingerprint is not null or rules_digest is distinct from '') and (
     %(everything)s or language_id = any(%(languages)s::text[]) or skip_reason = any(%(skipped)s::text[])
     or substring(fingerprint from 17 for 8) > int8send(%(larger_than)s::int8)
     or filename = any(%(filenames)s::text[]))
@@ -301,8 +302,8 @@ order by status, error_count desc, filename
 limit %(limit)s
 
 -- name: table_digest
--- The contents that must equal those of a new index of the same files, byte for byte. Fingerprints, generations, chunk
--- numbers and times are left out, because they always differ.
+-- The contents that a fresh index of the same files must equal, byte for byte. Fingerprints, generations, chunk numbers,
+-- digests of rules and times differ by nature.
 select
     (select count(*) from {chunks}) - (select coalesce(sum(cardinality(chunk_numbers)), 0) from {retained_chunks}),
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
@@ -386,31 +387,38 @@ where {registered}
 on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
--- No row: the index is gone, or has another identity by now. Then this transaction must be rolled back.
+-- No row: the index is gone, or has other rules by now, and nothing of this transaction may stay.
 update {indexes}
 set generation = generation + 1, last_change = now()
-where number = {number} and identity = %(identity)s
+where number = {number} and identity = %(identity)s and shaping_settings = %(shaping_settings)s
 returning generation
+
+-- name: generation_by_rules
+-- In place of bump_generation where no row has changed but fingerprints.
+select generation from {indexes}
+where number = {number} and identity = %(identity)s and shaping_settings = %(shaping_settings)s
 
 -- name: upsert_files
 -- After bump_generation.
 insert into {files}
     (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
-    facts, name_hashes, chunk_numbers, starts, first_lines, generation)
+    facts, name_hashes, rules_digest, chunk_numbers, starts, first_lines, generation)
 select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
-       facts, name_hashes, {chunk_numbers_array}, {starts_array},
+       facts, name_hashes, rules_digest, {chunk_numbers_array}, {starts_array},
        {first_lines_array}, {new_generation}
 from {beside} unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
-    %(symbols)s::bytea[], %(facts)s::bytea[], %(name_hashes)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[],
-    %(first_lines)s::text[]) as input(filename, content_hash, fingerprint, chunk_count, symbol_count, language_id,
-    skip_reason, scopes, symbols, facts, name_hashes, chunk_numbers, starts, first_lines)
+    %(symbols)s::bytea[], %(facts)s::bytea[], %(name_hashes)s::bytea[], %(rules_digests)s::bytea[],
+    %(chunk_numbers)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as input(filename, content_hash, fingerprint,
+    chunk_count, symbol_count, language_id, skip_reason, scopes, symbols, facts, name_hashes, rules_digest,
+    chunk_numbers, starts, first_lines)
 where {registered}
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
     skip_reason = excluded.skip_reason, scopes = excluded.scopes, symbols = excluded.symbols,
-    facts = excluded.facts, name_hashes = excluded.name_hashes, chunk_numbers = excluded.chunk_numbers, starts = excluded.starts, first_lines = excluded.first_lines
+    facts = excluded.facts, name_hashes = excluded.name_hashes, rules_digest = excluded.rules_digest,
+    chunk_numbers = excluded.chunk_numbers, starts = excluded.starts, first_lines = excluded.first_lines
 
 -- name: upsert_retained_chunks
 -- After bump_generation.
@@ -437,12 +445,15 @@ where ({parses}.language, {parses}.parse_status, {parses}.error_count, {parses}.
     is distinct from (excluded.language, excluded.parse_status, excluded.error_count, excluded.error_message)
 
 -- name: set_fingerprints
-update {files} f set fingerprint = input.fingerprint
-from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[]) as input(filename, fingerprint)
-where f.filename = input.filename and f.fingerprint is distinct from input.fingerprint
+-- With the rules: equal rows may come from other ones.
+update {files} f set fingerprint = input.fingerprint, rules_digest = input.rules_digest
+from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[], %(rules_digests)s::bytea[])
+    as input(filename, fingerprint, rules_digest)
+where f.filename = input.filename
+  and (f.fingerprint, f.rules_digest) is distinct from (input.fingerprint, input.rules_digest)
 
 -- name: refresh_fingerprints
--- Stores the changed fingerprints. Returns every file with a stored hash that equals the hash that was read.
+-- Stores the changed fingerprints, and names every file whose rows are those of the content that was read, by these rules.
 with read_files as materialized (
     select * from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[])
         as input(filename, content_hash, fingerprint)
@@ -451,9 +462,13 @@ with read_files as materialized (
     set fingerprint = read_files.fingerprint
     from read_files
     where f.filename = read_files.filename and f.content_hash = read_files.content_hash
+      and coalesce(f.rules_digest, %(rules_digest)s::bytea) = %(rules_digest)s::bytea
       and f.fingerprint is distinct from read_files.fingerprint
 )
-select f.filename from {files} f join read_files using (filename) where f.content_hash = read_files.content_hash
+select f.filename
+from {files} f join read_files using (filename)
+where f.content_hash = read_files.content_hash
+  and coalesce(f.rules_digest, %(rules_digest)s::bytea) = %(rules_digest)s::bytea
 
 -- name: delete_parses
 delete from {parses} where filename = any(%(filenames)s::text[])

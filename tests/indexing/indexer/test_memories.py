@@ -9,11 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.indexing.indexer_messages import IndexerSpec
+from cocosearchd.indexing.row_shape import (
+    collect_shaping_settings,
+    find_affected_files,
+    index_identity,
+)
+from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import file_writer
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.indexing.support import fresh_digest, new_record, running
 from tests.store.support import file_write
@@ -122,6 +129,89 @@ async def test_another_database_starts_from_nothing(
         assert await bench.digest() == digest
     memories = Path(spec.state_dir) / "cocoindex"
     assert len(list(memories.iterdir())) == 2
+
+
+async def apply_rules(db: Database, record: IndexRecord, indexing: IndexingSettings) -> IndexRecord:
+    """Give an index the settings of its rows, as the daemon does at its start."""
+    identity = index_identity(record.identity.embedder, indexing)
+    settings = collect_shaping_settings(indexing, ())
+    affected = find_affected_files(dict(record.shaping_settings), settings)
+    return (await invalidate(db, record, identity, settings, affected))[0]
+
+
+async def test_a_language_that_takes_other_files_makes_their_rows_anew(
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
+) -> None:
+    """CocoIndex remembers the content, the rules of the indexer are what they are, and the rows are
+    those of a version that did not know the interpreter.
+    """
+    (root / "tool").write_text("#!/usr/bin/env uv\ndef deploy():\n    return 1\n")
+    record = await apply_rules(db, await new_record(db, root), spec.indexing)
+    async with running(db, record, root, spec) as bench:
+        assert await bench.feed_all() == {}
+        digest = await bench.digest()
+    (tool,) = await index_records.file_records(db, record, "tool")
+    assert tool.language == "python"
+    older = replace(
+        file_write("tool", language="", dimension=record.dimension),
+        content_hash=tool.content_hash,
+        skip_reason="unsupported",
+    )
+    await file_writer.replace_file(db, record, older)
+    settings = dict(record.shaping_settings) | {"language.python": "of an older version"}
+    record, _ = await invalidate(db, record, record.identity, settings, AffectedFiles())
+    record = await apply_rules(db, record, spec.indexing)
+    async with running(db, record, root, spec) as bench:
+        assert await bench.feed_all() == {}
+        assert await bench.digest() == digest
+
+
+async def test_memories_of_two_hosts_with_other_rules(
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
+) -> None:
+    """Each memory has the same contents as PostgreSQL, but rows of its own rules."""
+    short = IndexingSettings(chunk_size=100)
+    hosts = [
+        replace(spec, state_dir=str(tmp_path / "first")),
+        replace(spec, state_dir=str(tmp_path / "second"), indexing=short),
+    ]
+    record = await new_record(db, root)
+    digests = list[tuple[int, str, str, str]]()
+    for host in (*hosts, *hosts):
+        record = await apply_rules(db, record, host.indexing)
+        async with running(db, record, root, host) as bench:
+            assert await bench.feed_all() == {}
+            digests.append(await bench.digest())
+    assert digests[:2] == digests[2:]
+    assert digests[0] != digests[1]
+
+
+async def test_rules_that_changed_behind_the_indexer(
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
+) -> None:
+    """The registry has other rules, and the answer that said so was lost: no file gets rows by the
+    former ones, nor a fingerprint.
+    """
+    record = await apply_rules(db, await new_record(db, root), spec.indexing)
+    limited = replace(spec, indexing=IndexingSettings(max_file_bytes=200))
+    async with running(db, record, root, spec) as bench:
+        assert await bench.feed_all() == {}
+        changed = await apply_rules(db, record, limited.indexing)
+        (root / "lib/retry.py").write_text("def changed() -> None: ...\n" * 20)
+        failed = await bench.feed_all()
+        assert all("other settings" in error for error in failed.values())
+        assert "lib/retry.py" in failed
+        forgotten = {
+            file.path
+            for file in await index_records.file_records(db, record)
+            if file.fingerprint is None
+        }
+        assert forgotten
+        assert forgotten <= failed.keys()
+    async with running(db, changed, root, limited) as bench:
+        assert await bench.feed_all() == {}
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, limited, tmp_path / "other")
 
 
 async def test_only_changed_chunks_are_embedded(

@@ -255,7 +255,7 @@ def test_every_input_that_shapes_rows_is_part_of_the_key(
     for rules in (
         replace(RULES, limits=chunker_limits(IndexingSettings())),
         replace(RULES, overrides=(("python", "; none"),)),
-        replace(RULES, queries=(("query.python", "other"),)),
+        replace(RULES, languages=(("query.python", "other"),)),
         replace(RULES, skip=replace(RULES.skip, max_file_bytes=7)),
         replace(RULES, skip=replace(RULES.skip, index_secrets=True)),
         replace(RULES, skip=replace(RULES.skip, any_type=False)),

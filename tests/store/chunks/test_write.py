@@ -253,13 +253,13 @@ async def test_fingerprints_are_refreshed_where_the_content_is_the_stored_one(db
         ("b.py", a.content_hash, fingerprint(8)),
         ("c.py", b"", fingerprint()),
     ]
-    assert await refresh_fingerprints(db, record, checked) == {"a.py"}
+    assert await refresh_fingerprints(db, record, checked, b"rules") == {"a.py"}
     assert [file_record.fingerprint for file_record in await file_records(db, record)] == [
         fingerprint(7),
         fingerprint(1),
     ]
-    assert await refresh_fingerprints(db, record, checked[:1]) == {"a.py"}
-    assert await refresh_fingerprints(db, record, []) == frozenset()
+    assert await refresh_fingerprints(db, record, checked[:1], b"rules") == {"a.py"}
+    assert await refresh_fingerprints(db, record, [], b"rules") == frozenset()
     assert await read_generation(db, record) == 2
 
 

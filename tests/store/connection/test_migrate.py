@@ -15,7 +15,7 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
-from cocosearchd.store.chunks.file_writer import replace_file
+from cocosearchd.store.chunks.file_writer import refresh_fingerprints, replace_file
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
@@ -23,6 +23,7 @@ from cocosearchd.store.connection.migrate import drop_tables, fetch_schema, migr
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.following.stored_texts import stored_texts
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from cocosearchd.store.reads.chunk_reads import file_chunks, first_matches, vector_search
 from cocosearchd.store.reads.file_states import count_matching_chunks, symbols_at_lines
 from cocosearchd.store.reads.index_texts import file_texts
@@ -31,6 +32,7 @@ from cocosearchd.store.words.words_table import fill_words
 from tests.cluster.refused import REFUSED, STORAGE
 from tests.store.support import (
     file_write,
+    fingerprint,
     keyword_search,
     new_index,
     split_texts,
@@ -333,6 +335,21 @@ async def test_rows_of_before_are_packed_with_their_file(db: Database) -> None:
     assert await answers_of(db, record) == answers
 
 
+async def test_an_upgrade_reads_only_files_again_that_were_to_be_read(db: Database) -> None:
+    record = await new_index(db)
+    for write in (file_write("a.py", "a: 1"), file_write("b.go", "b: 1", language="go")):
+        await replace_file(db, record, write)
+    await invalidate(db, record, record.identity, {}, AffectedFiles(languages=("go",)))
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(compose(WITHOUT_RULES, record))
+        await connection.execute("update cocosearch_indexes set version = 10")
+    await migrate_registry(db)
+    a, b = await index_records.file_records(db, record)
+    assert (a.fingerprint, b.fingerprint) == (fingerprint(), None)
+    checked = [(file.path, file.content_hash, fingerprint()) for file in (a, b)]
+    assert await refresh_fingerprints(db, record, checked, b"rules") == {"a.py"}
+
+
 async def answers_of(db: Database, record: IndexRecord) -> list[object]:
     """Read the texts of an index in each way."""
     paths = ["a.py", "b.py"]
@@ -349,13 +366,18 @@ async def answers_of(db: Database, record: IndexRecord) -> list[object]:
     ]
 
 
-# The reverse of migration 10, after `unpack_rows`.
-TEXTS_IN_COLUMNS = """
+# The reverse of migration 11.
+WITHOUT_RULES = "alter table {files} drop column rules_digest;"
+# The reverse of migrations 11 and 10, after `unpack_rows`.
+TEXTS_IN_COLUMNS = (
+    WITHOUT_RULES
+    + """
 alter table {chunks} drop column packed_texts;
 alter table {chunks}
     alter column content_text set not null, alter column block_type set not null, alter column hierarchy set not null,
     alter column definitions set not null, alter column header set not null;
 """
+)
 # The reverse of migration 9, and of migrations 7 and 6 of the registry: the words of each row are in it.
 WORDS_IN_ROWS = """
 drop table {words};
@@ -404,7 +426,7 @@ async def test_words_leave_the_rows_and_no_row_is_written(db: Database) -> None:
     assert len(await keyword_search(db, record, "7 more", Filter(), 50)) == 1
 
 
-# The reverse of migrations 4 to 10: tables as they were before them, with rows in them.
+# The reverse of migrations 4 to 11: tables as they were before them, with rows in them.
 VERSION_3 = (
     TEXTS_IN_COLUMNS
     + WORDS_IN_ROWS

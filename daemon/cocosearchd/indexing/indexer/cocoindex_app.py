@@ -1,9 +1,9 @@
 """One index in CocoIndex: its state on disk, its live run, and its comparison with PostgreSQL.
 
 Two stores record the indexed files: CocoIndex's memory, on the local disk, and PostgreSQL. Either
-can be older than the other (a crash, a restored backup, another database, rows deleted by hand).
-Therefore each batch ends with a comparison of the files as read with PostgreSQL. Files that
-PostgreSQL does not hold are processed again, under a new unique number.
+can be older than the other (a crash, a restored backup, another database, rows deleted by hand). So
+after each batch the files as read, and the rules that shape rows, are compared with PostgreSQL.
+Files that it does not hold, or that other rules made, are processed again under a new unique number.
 """
 
 import asyncio
@@ -207,13 +207,15 @@ class IndexApp:
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
         """Compare files as read with PostgreSQL. Return path -> error of the failed files.
 
-        Files that PostgreSQL does not hold are fed once more, with a new number that CocoIndex's
-        memory cannot have.
+        Files that it does not hold by these rules are fed once more, with a new number that CocoIndex's memory
+        cannot have.
         """
         if not sources:
             return {}
         readings = [(source.path, source.content_hash, source.fingerprint) for source in sources]
-        stored_paths = await file_writer.refresh_fingerprints(self._database, self.record, readings)
+        stored_paths = await file_writer.refresh_fingerprints(
+            self._database, self.record, readings, self._tools.make.rules_digest
+        )
         lost = [source for source in sources if source.path not in stored_paths]
         if not lost:
             return {}

@@ -4,7 +4,6 @@
 by their texts, in `embedding.caching`, so a changed file embeds only its changed chunks.
 """
 
-import hashlib
 from collections.abc import Callable
 
 import cocoindex as coco
@@ -57,9 +56,6 @@ class FileTools:
             parser=parser,
             bulk_pool=bulk_pool,
         )
-        shaping = f"{rules!r} {embedder.fingerprint.digest()}"
-        # Equal in every process for rules and an embedder that make the same rows.
-        self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
 
 # Not memoised: CocoIndex already remembers a file by its cause, and a memo would cost two further
@@ -68,5 +64,5 @@ class FileTools:
 async def index_file(source: SourceFile, tools: FileTools) -> None:
     """Declare the rows of a file by all inputs that shape them."""
     tools.guard(source.path)
-    cause = (source.content_hash, source.force, tools.key)
+    cause = (source.content_hash, source.force, tools.make.rules_digest)
     tools.target.declare(tools.rules.index, WantedFile(source, cause))

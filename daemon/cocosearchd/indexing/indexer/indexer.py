@@ -48,7 +48,7 @@ from cocosearchd.indexing.pool.boxed_parser import ParserPools
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
 from cocosearchd.indexing.row_shape import (
     chunker_limits,
-    digest_queries,
+    digest_languages,
     index_identity,
     skip_rules,
 )
@@ -383,7 +383,7 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
         identity=record.identity,
         limits=chunker_limits(settings),
         overrides=index.rules.queries,
-        queries=tuple(digest_queries(index.rules.queries).items()),
+        languages=tuple(digest_languages(index.rules.queries).items()),
         skip=skip_rules(settings),
     )
 

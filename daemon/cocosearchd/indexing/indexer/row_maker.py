@@ -7,6 +7,7 @@ has workers, else by parser processes.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,8 +83,13 @@ class RowRules:
     identity: IndexIdentity
     limits: ChunkLimits
     overrides: QueryOverrides
-    queries: tuple[tuple[str, str], ...]  # digests of symbol queries: `row_shape.digest_queries`
+    languages: tuple[tuple[str, str], ...]  # `row_shape.digest_languages`
     skip: SkipRules
+
+    def digest(self, embedder: Embedder) -> bytes:
+        """Digest the rules with an embedder: equal digests make equal rows, in every process."""
+        text = f"{self!r} {embedder.fingerprint.digest()}"
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ class RowMaker:
         bulk_pool: BulkPool | None = None,
     ) -> None:
         self._rules = rules
+        self.rules_digest = rules.digest(embedder)
         self._embedder = embedder
         self._keys = keys
         self._manifests = manifests
@@ -293,18 +300,21 @@ class RowMaker:
         for (source, extract), vectors in zip(files, worker_vectors, strict=True):
             count = len(extract.chunks)
             if vectors is not None:
-                writes.append(make_file_write(source, extract, vectors))
+                writes.append(self._write(source, extract, vectors))
             elif isinstance(new_vectors, EmbedderUnavailable):
                 # other files of the batch may need no vector
                 writes.append(new_vectors if count else self._write_without_chunks(source, extract))
             else:
                 file_vectors = new_vectors[first : first + count]
-                writes.append(make_file_write(source, extract, file_vectors))
+                writes.append(self._write(source, extract, file_vectors))
                 first += count
         return writes
 
     def _write_without_chunks(self, source: SourceFile, extract: FileExtract) -> FileWrite:
-        return make_file_write(source, extract, np.empty((0, self._dimension), np.float32))
+        return self._write(source, extract, np.empty((0, self._dimension), np.float32))
+
+    def _write(self, source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
+        return make_file_write(source, extract, vectors, self.rules_digest)
 
     async def _embed_texts(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
         """Return the vectors of texts, or the embedder's error."""
@@ -501,7 +511,10 @@ def extract_file(source: SourceFile, language: str, parsed_file: ParsedFile) -> 
 
 
 def make_file_write(
-    source: SourceFile, extract: FileExtract, vectors: Vectors | Float16Vectors
+    source: SourceFile,
+    extract: FileExtract,
+    vectors: Vectors | Float16Vectors,
+    rules_digest: bytes | None = None,
 ) -> FileWrite:
     """Return the rows to write. `vectors` has shape (number of chunks, dimension)."""
     return FileWrite(
@@ -516,4 +529,5 @@ def make_file_write(
         skip_reason=extract.skip_reason,
         code=extract.code,
         diff=extract.diff,
+        rules_digest=rules_digest,
     )

@@ -1,6 +1,9 @@
 """Writes files and deletes them: one transaction, `replace_files`, for all rows of a batch."""
 
 from collections.abc import Sequence
+from typing import Any
+
+from psycopg.types.json import Jsonb
 
 from cocosearchd.errors import IdentityMismatch
 from cocosearchd.model import Fingerprint, IndexRecord
@@ -44,9 +47,9 @@ async def replace_files(
     No path may occur twice. Only chunks with changed content are written; the row of a file places
     its other chunks. If only fingerprints differ, the generation stays.
 
-    Raises `NotFound` if the index is gone, and `IdentityMismatch` if it belongs to another embedder
-    by now. Raises `OutdatedManifest` if the stored state of a file has changed since the file was
-    compared with it, and chunks are needed that were not built. After an error nothing is written.
+    Raises `NotFound` if the index is gone, `IdentityMismatch` if its rows are made by another
+    embedder or other settings by now, and `OutdatedManifest` if the state that a file was compared
+    with is no longer stored and chunks are needed that were not built; then nothing is written.
     """
     targets = await _build_file_rows(record, writes)
     paths = sorted([*(write.path for write in writes), *deleted])
@@ -59,8 +62,8 @@ async def replace_files(
         await _set_fingerprints(connection, record, changes)
         retained = await _delete_files(connection, record, deleted)
         if not changed and retained is None:
-            return await _read_generation(connection, record)
-        # The locks of the files include the lock of words.
+            return await _read_generation_by_rules(connection, record)
+        # Under the lock of words, which came with the locks of the files.
         with_words = await read_words_state(connection, record) != "none"
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
@@ -117,11 +120,15 @@ async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) 
 
 
 async def refresh_fingerprints(
-    db: Database, record: IndexRecord, checked: Sequence[tuple[str, bytes, Fingerprint]]
+    db: Database,
+    record: IndexRecord,
+    checked: Sequence[tuple[str, bytes, Fingerprint]],
+    rules_digest: bytes,
 ) -> frozenset[str]:
-    """Store the fingerprints of files whose stored content hash is unchanged; return their paths.
+    """Store the fingerprints of files that are stored as they were read; return their paths.
 
-    `checked` is (path, content hash, fingerprint). The generation stays.
+    `checked` is (path, content hash, fingerprint). Rows that other rules than those of
+    `rules_digest` made do not count. The generation stays.
     """
     values = {
         "filenames": array_literal(path for path, _, _ in checked),
@@ -129,6 +136,7 @@ async def refresh_fingerprints(
         "fingerprints": array_literal(
             pack_fingerprint(fingerprint) for _, _, fingerprint in checked
         ),
+        "rules_digest": rules_digest,
     }
     async with db.connection() as connection:
         rows = await (
@@ -157,20 +165,31 @@ async def _read_stored_files(
 
 
 async def _raise_generation(connection: Connection, record: IndexRecord) -> int:
-    identity = {"identity": identity_digest(record.identity)}
+    return await _fetch_generation(connection, record, "bump_generation")
+
+
+async def _read_generation_by_rules(connection: Connection, record: IndexRecord) -> int:
+    return await _fetch_generation(connection, record, "generation_by_rules")
+
+
+async def _fetch_generation(connection: Connection, record: IndexRecord, name: str) -> int:
+    """Return the generation of a statement that no row passes if the index has other rules."""
     row = await fetch_row(
-        connection, statement("bump_generation", record), identity, prepare=PREPARE
+        connection, statement(name, record), _rules_values(record), prepare=PREPARE
     )
-    if row is None:
-        await _read_generation(connection, record)
-        raise IdentityMismatch(
-            f"index {record.name} was given another embedder meanwhile", "index the file again"
-        )
-    return int(row[0])
-
-
-async def _read_generation(connection: Connection, record: IndexRecord) -> int:
-    row = await fetch_row(connection, statement("generation", record), {})
-    if row is None:
+    if row is not None:
+        return int(row[0])
+    if await fetch_row(connection, statement("generation", record), {}) is None:
         raise index_not_found(record)
-    return int(row[0])
+    raise IdentityMismatch(
+        f"index {record.name} was given another embedder or other settings meanwhile",
+        "index the file again",
+    )
+
+
+def _rules_values(record: IndexRecord) -> dict[str, Any]:
+    """Return the rules of a record, as the registry must have them still."""
+    return {
+        "identity": identity_digest(record.identity),
+        "shaping_settings": Jsonb(dict(record.shaping_settings)),
+    }

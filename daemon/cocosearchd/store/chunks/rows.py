@@ -51,6 +51,7 @@ FILE_COLUMNS = {
     "symbols": "symbols",
     "facts": "facts",
     "name_hashes": "name_hashes",
+    "rules_digests": "rules_digest",
     **{name: name for name in PLACES},
 }
 PARSE_COLUMNS = {
@@ -60,9 +61,13 @@ PARSE_COLUMNS = {
     "error_counts": "error_count",
     "error_messages": "error_message",
 }
-FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
-# Columns that the statement stored_files returns for comparison. The fingerprint is left out: a new
-# fingerprint alone is no change.
+FINGERPRINTS = {
+    "filenames": "filename",
+    "fingerprints": "fingerprint",
+    "rules_digests": "rules_digest",
+}
+# Columns that the statement stored_files returns for comparison. The fingerprint and the digest of
+# the rules are not among them: by themselves they are no change.
 COMPARED = (
     *("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes"),
     *("symbols", "facts", "name_hashes"),
@@ -80,6 +85,8 @@ class FileWrite:
 
     With a `diff`, `chunks` are those that are not stored, in the order of `diff.new`; without one,
     `chunks` are all chunks of the file.
+
+    `rules_digest` tells the rules that made the rows; None: those that the registry has.
     """
 
     path: str
@@ -92,6 +99,7 @@ class FileWrite:
     skip_reason: SkipReason | None = None
     code: PackedCode = NO_CODE
     diff: ManifestDiff | None = None
+    rules_digest: bytes | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
@@ -322,6 +330,7 @@ def file_values(
         "facts": write.code.facts,
         "name_hashes": write.code.name_hashes,
         "fingerprint": pack_fingerprint(write.fingerprint),
+        "rules_digest": write.rules_digest,
         **dict(zip(PLACES, positions, strict=True)),
     }
 

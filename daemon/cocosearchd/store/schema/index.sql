@@ -65,6 +65,8 @@ create table {files} (
     facts bytea,
     -- Hashes of the names that it defines and uses, packed by languages.name_hashes; null: not known.
     name_hashes bytea,
+    -- Digest of the rules that made its rows, 16 bytes; null: those that the registry has; empty: others, make them anew.
+    rules_digest bytea,
     constraint {files_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
 -- They are read chunk by chunk, so up to about 400 chunks they stay in the row uncompressed.
