@@ -16,7 +16,7 @@ from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.store import index_records
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.database import Database, series_key
 from tests.daemon import Daemon
 
 VICTIMS = ("daemon", "postgres", "both")
@@ -123,13 +123,11 @@ def test_nothing_is_read_while_a_killed_daemon_may_still_commit(
     fresh.
     """
     daemon.index(project, "project")
-    dsn, series = (
-        daemon.call("status")["store"]["dsn"],
-        IndexerSpec("", str(daemon.home / "state")).series,
-    )
+    dsn = daemon.call("status")["store"]["dsn"]
+    key = series_key("public", IndexerSpec("", str(daemon.home / "state")).series)
     daemon.kill()
     with psycopg.connect(dsn, autocommit=True) as former:
-        former.execute("select pg_advisory_lock_shared(%s)", (series,))
+        former.execute("select pg_advisory_lock_shared(%s)", (key,))
         daemon.process = daemon.launch()
         end = time.monotonic() + 5
         while time.monotonic() < end:

@@ -16,7 +16,6 @@ file means stop. The order of lines matters only within one index. Both ends imp
 imports neither CocoIndex nor sockets.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -60,11 +59,9 @@ class IndexerSpec:
         return Path(self.state_dir) / "cocoindex"
 
     @property
-    def series(self) -> int:
-        """Number of the indexer processes of this state directory; one runs at a time."""
-        return int.from_bytes(
-            hashlib.blake2b(os.fsencode(self.cocoindex_dir), digest_size=7).digest()
-        )
+    def series(self) -> str:
+        """Name of the indexer processes of this state directory; one runs at a time."""
+        return path_text(os.fsencode(self.cocoindex_dir))
 
 
 @dataclass(frozen=True, slots=True)

@@ -385,16 +385,16 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
     # all of them.
     settings = DatabaseSettings(pool_min=1, pool_max=1)
     async with (
-        Database.open(dsn, settings, series=7) as first_db,
+        Database.open(dsn, settings, series="a") as first_db,
         first_db.connection() as connection,
     ):
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
-            async with Database.open(dsn, DatabaseSettings(), series=7):
+            async with Database.open(dsn, DatabaseSettings(), series="a"):
                 pass
-        async with Database.open(dsn, DatabaseSettings(), series=8) as elsewhere:
+        async with Database.open(dsn, DatabaseSettings(), series="b") as elsewhere:
             await elsewhere.ping()
-    async with Database.open(dsn, DatabaseSettings(), series=7) as after:
+    async with Database.open(dsn, DatabaseSettings(), series="a") as after:
         await after.ping()
 
 
@@ -405,13 +405,29 @@ async def test_readers_wait_for_transactions_of_a_dead_process_as_well(
     # all of them.
     settings = DatabaseSettings(pool_min=1, pool_max=1)
     async with (
-        Database.open(dsn, settings, series=7) as first_db,
+        Database.open(dsn, settings, series="a") as first_db,
         first_db.connection() as connection,
     ):
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
-            await db.wait_for_predecessors(7, limit_s=0)
-        await db.wait_for_predecessors(8, limit_s=0)
-        reading = asyncio.create_task(db.wait_for_predecessors(7))
+            await db.wait_for_predecessors("a", limit_s=0)
+        await db.wait_for_predecessors("b", limit_s=0)
+        reading = asyncio.create_task(db.wait_for_predecessors("a"))
         assert not (await asyncio.wait({reading}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
     await reading
+
+
+async def test_daemons_of_other_schemas_may_have_equal_state_directories(
+    dsn: str, db: Database
+) -> None:
+    """On two machines, or in two containers: neither is the predecessor of the other."""
+    async with db.connection() as connection:
+        await connection.execute("create schema other")
+    other_dsn = make_conninfo(dsn, options="-c search_path=other,public")
+    settings = DatabaseSettings(pool_min=1, pool_max=1)
+    async with Database.open(dsn, settings, series="a") as first_db:
+        await first_db.ping()
+        async with Database.open(other_dsn, settings, series="a") as second_db:
+            await second_db.ping()
+            with pytest.raises(StoreUnavailable, match="for a process that has ended"):
+                await db.wait_for_predecessors("a", limit_s=0)

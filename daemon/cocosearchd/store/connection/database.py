@@ -1,6 +1,7 @@
 """The connection pool of a PostgreSQL, and the one place that translates the driver's errors."""
 
 import asyncio
+import hashlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -132,14 +133,14 @@ class Database:
         dsn: str,
         settings: DatabaseSettings,
         checkout_timeout_s: float = CHECKOUT_TIMEOUT_S,
-        series: int | None = None,
+        series: str | None = None,
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and open a pool to it.
 
         A checkout waits `checkout_timeout_s` for a server that restarts, and `LIVENESS_TIMEOUT_S`
         for a frozen one. An answer may take a little longer than statement_timeout.
 
-        `series` is the number of a series of processes: only one of them lives at a time. The
+        `series` names a series of processes in the daemon's schema: only one of them lives at a time. The
         transactions of a killed process go on: a commit that the server has received may still be
         under way. Before this returns, all transactions of earlier processes of the series have
         ended.
@@ -160,7 +161,9 @@ class Database:
             timeout=checkout_timeout_s,
             max_idle=CONNECTION_IDLE_S,
             reconnect_timeout=RECONNECT_S,
-            configure=partial(_configure, series, answer_timeout_s, bool(state.citus_version)),
+            configure=partial(
+                _configure, state.schema, series, answer_timeout_s, bool(state.citus_version)
+            ),
             check=liveness.check,
             open=False,
             kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
@@ -274,7 +277,7 @@ class Database:
             raise _translate(error) from error
 
     async def wait_for_predecessors(
-        self, series: int, limit_s: float = PREDECESSORS_LIMIT_S
+        self, series: str, limit_s: float = PREDECESSORS_LIMIT_S
     ) -> None:
         """Wait until all transactions of the ended processes of a series have ended.
 
@@ -285,7 +288,7 @@ class Database:
         while True:
             try:
                 async with self.connection() as connection:
-                    return await _wait_for_predecessors(connection, series)
+                    return await _wait_for_predecessors(connection, self._schema, series)
             except StoreUnavailable:
                 if time.monotonic() >= end:
                     raise
@@ -366,7 +369,11 @@ def _options(parameters: Mapping[str, Any], settings: Mapping[str, str]) -> str:
 
 
 async def _configure(
-    series: int | None, answer_timeout_s: float | None, has_citus: bool, connection: Connection
+    schema: str,
+    series: str | None,
+    answer_timeout_s: float | None,
+    has_citus: bool,
+    connection: Connection,
 ) -> None:
     """Prepare a new connection of a pool."""
     connection.answer_timeout_s = answer_timeout_s
@@ -374,15 +381,26 @@ async def _configure(
     if has_citus:
         await describe_schema(connection)
     if series is not None:
-        await connection.execute("select pg_advisory_lock_shared(%s)", (series,))
+        key = series_key(schema, series)
+        await connection.execute("select pg_advisory_lock_shared(%s)", (key,))
 
 
-async def _wait_for_predecessors(connection: Connection, series: int) -> None:
+def series_key(schema: str, series: str) -> int:
+    """Derive the lock of a series of processes, which all of their connections share.
+
+    Locks are of the whole database. Daemons of other schemas may have series of the same name: two
+    machines often have the same directories.
+    """
+    return int.from_bytes(hashlib.blake2b(f"{schema}\0{series}".encode(), digest_size=7).digest())
+
+
+async def _wait_for_predecessors(connection: Connection, schema: str, series: str) -> None:
     """Wait until no connection of an earlier process is left. Raises `StoreUnavailable`."""
+    key = series_key(schema, series)
     try:
         # waits no longer than lock_timeout
-        await connection.execute("select pg_advisory_lock(%s)", (series,))
-        await connection.execute("select pg_advisory_unlock(%s)", (series,))
+        await connection.execute("select pg_advisory_lock(%s)", (key,))
+        await connection.execute("select pg_advisory_unlock(%s)", (key,))
     except psycopg.errors.LockNotAvailable:
         raise StoreUnavailable(
             "PostgreSQL still works for a process that has ended",
@@ -391,7 +409,7 @@ async def _wait_for_predecessors(connection: Connection, series: int) -> None:
 
 
 async def _check(
-    conninfo: str, series: int | None, answer_timeout_s: float | None, *, is_ours: bool
+    conninfo: str, series: str | None, answer_timeout_s: float | None, *, is_ours: bool
 ) -> ServerState:
     """Return the state of a usable database.
 
@@ -408,13 +426,14 @@ async def _check(
             vector = await check_database(connection)
             if not is_ours:
                 await check_session_pooling(connection, connect)
+            schema = await check_schema(connection)
             if series is not None:
-                await _wait_for_predecessors(connection, series)
+                await _wait_for_predecessors(connection, schema, series)
             return ServerState(
                 server_version=connection.info.parameter_status("server_version") or "",
                 pgvector_version=vector,
                 citus_version=await check_citus(connection),
-                schema=await check_schema(connection),
+                schema=schema,
             )
     except psycopg.Error as error:
         raise _translate(error) from error
