@@ -12,16 +12,18 @@ import pytest
 from psycopg import sql
 
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.errors import StoreUnavailable
+from cocosearchd.errors import NotFound, StoreUnavailable
 from cocosearchd.indexing.indexer import transaction_group
+from cocosearchd.indexing.indexer.row_target import FileTarget, WantedFile
 from cocosearchd.indexing.indexer.transaction_group import GROUP_FILES, LINGER_S, GroupWriter
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
+from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.manifest import StoredFile
 from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Connection, Database
-from tests.store.support import file_write, new_index
+from tests.store.support import file_write, fingerprint, new_index, stored_contents
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +55,19 @@ async def hold(connection: Connection, record: IndexRecord) -> None:
     await connection.execute(query)
 
 
+async def until_blocked(db: Database) -> None:
+    """Wait until a statement of the database waits for the lock of another."""
+    query = (
+        "select exists (select from pg_stat_activity"
+        " where datname = current_database() and wait_event_type = 'Lock')"
+    )
+    async with db.connection() as connection:
+        blocked = False
+        while not blocked:
+            row = await (await connection.execute(query)).fetchone()
+            blocked = row == (True,)
+
+
 @pytest.mark.parametrize("urgent", [False, True])
 async def test_a_write_cancelled_in_progress_is_waited_for(db: Database, urgent: bool) -> None:
     record = await new_index(db)
@@ -73,6 +88,48 @@ async def test_a_write_cancelled_in_progress_is_waited_for(db: Database, urgent:
             await writer.wait_ended(["a.py"])
     assert await stored(db, record) == {"a.py"}
     assert not writer._in_flight
+
+
+async def test_a_reopened_index_waits_for_writes_of_before(db: Database) -> None:
+    """A late one would put older rows over newer ones. What had not begun is never written."""
+    record = await new_index(db)
+    target = FileTarget(WorkPriority())
+    newer = asyncio.Event()
+
+    async def make(
+        sources: Sequence[SourceFile], stored: Sequence[StoredFile] | None, *, urgent: bool
+    ) -> Sequence[FileWrite]:
+        del stored, urgent
+        if sources[0].path == "late.py":
+            await newer.wait()
+        return [file_write(source.path, source.data.decode()) for source in sources]
+
+    def apply(path: str, text: str) -> asyncio.Task[int]:
+        source = SourceFile(path, text.encode(), fingerprint(), text.encode())
+        wanted = WantedFile(source, (source.content_hash, 0, b""))
+        return asyncio.create_task(target.apply(record.number, path, wanted))
+
+    target.open(db, record, make)
+    async with db.connection() as connection:
+        async with connection.transaction():
+            await hold(connection, record)
+            older = [apply("a.py", "older"), apply("late.py", "older")]
+            with target.mark_urgent(record.number, ["a.py", "late.py"]):
+                await until_blocked(db)
+            older[0].cancel()
+            target.close(record.number)
+            target.open(db, record, make)
+            with anyio.move_on_after(0.1) as early:
+                await target.wait_ended(record.number, ["a.py"])
+            assert early.cancelled_caught
+        with anyio.fail_after(10):
+            await target.wait_ended(record.number, ["a.py", "late.py"])
+    newer.set()
+    await apply("a.py", "newer")
+    with pytest.raises(NotFound):
+        await older[1]
+    rows = await stored_contents(db, record, "{live}")
+    assert [(path, text) for path, _, text, _ in rows] == [("a.py", "newer")]
 
 
 @pytest.mark.parametrize("when", ["waits", "is made", "waits to be written"])

@@ -13,7 +13,7 @@ import cocoindex as coco
 from cocoindex.connectorkits.fingerprint import fingerprint_object
 
 from cocosearchd.errors import NotFound
-from cocosearchd.indexing.indexer.transaction_group import GroupWriter, MakeRows
+from cocosearchd.indexing.indexer.transaction_group import GroupWriter, MakeRows, Transactions
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.model import IndexRecord
@@ -57,16 +57,21 @@ class FileTarget:
     def __init__(self, work_priority: WorkPriority) -> None:
         self.work_priority = work_priority
         self._open: dict[int, GroupWriter[SourceFile]] = {}
+        self._in_flight: dict[int, Transactions] = {}  # by index: they outlive its writer
         self._urgent: set[tuple[int, str]] = set()
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
         """Open an index for writes. `make` makes the rows of its files."""
-        self._open[record.number] = GroupWriter(database, record, self.work_priority, make)
+        in_flight = self._in_flight.setdefault(record.number, {})
+        self._open[record.number] = GroupWriter(
+            database, record, self.work_priority, make, in_flight
+        )
 
     def close(self, number: int) -> None:
-        """Close an index: no file of it is written any more."""
-        self._open.pop(number, None)
+        """Close an index: no transaction of it begins any more. It may be opened again."""
+        if writer := self._open.pop(number, None):
+            writer.close()
 
     @contextmanager
     def mark_urgent(self, index: int, paths: Iterable[str]) -> Iterator[None]:
@@ -109,7 +114,10 @@ class FileTarget:
         return await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
 
     async def wait_ended(self, index: int, paths: Iterable[str]) -> None:
-        """Wait for the running transactions of these files, also of cancelled callers."""
+        """Wait for the running transactions of these files.
+
+        Also for those of cancelled callers, and from before the index was opened again.
+        """
         if index in self._open:
             await self._open[index].wait_ended(paths)
 

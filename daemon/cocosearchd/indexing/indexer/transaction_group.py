@@ -4,7 +4,8 @@ PostgreSQL's cost per transaction is most of the cost of a file; thread calls an
 file were most of the rest. A group waits a short time for announced files. While one group is
 written, the next is made. An urgent file never waits for others: it has its own transaction. If a
 group fails, each of its files is tried alone, so no file fails for another's error. A transaction
-that has begun is never cancelled. Its caller may be; `wait_ended` then waits for its end.
+that has begun is never cancelled. Its caller may be, and its writer may be closed; `wait_ended` of
+the next writer then waits for its end.
 
 The stored chunks of a group are read first: then only new chunks are made. The transaction reads the
 stored chunks again, and this second read decides. An urgent file is made without the first read,
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from cocosearchd.errors import StoreUnavailable
+from cocosearchd.errors import NotFound, StoreUnavailable
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks import file_writer
@@ -33,6 +34,7 @@ LINGER_S = 0.1  # longest wait for announced files
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
+Transactions = dict[str, asyncio.Task[int]]  # path -> the transaction that writes it now
 
 
 class MakeRows(Protocol[S_contra]):
@@ -63,7 +65,9 @@ class GroupWriter(Generic[S]):
         record: IndexRecord,
         work_priority: WorkPriority,
         make: MakeRows[S],
+        in_flight: Transactions | None = None,
     ) -> None:
+        """`in_flight` has the transactions of the index, also those of its former writers."""
         self._database = database
         self._record = record
         self._work_priority = work_priority
@@ -72,7 +76,8 @@ class GroupWriter(Generic[S]):
         self._working: asyncio.Task[None] | None = None
         # writes the group before the one that is being made
         self._writing: asyncio.Task[None] | None = None
-        self._in_flight: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
+        self._in_flight = {} if in_flight is None else in_flight
+        self._closed = False
         self._expected: set[str] = set()
         self._ready = asyncio.Event()  # a group is full, or nothing more is expected
 
@@ -102,6 +107,10 @@ class GroupWriter(Generic[S]):
         self._expected.discard(path)
         if self._complete():
             self._ready.set()
+
+    def close(self) -> None:
+        """Begin no transaction any more. Files without one fail with `NotFound`."""
+        self._closed = True
 
     async def wait_ended(self, paths: Iterable[str]) -> None:
         """Wait until no transaction of these files is in flight. Their errors are not raised."""
@@ -201,6 +210,8 @@ class GroupWriter(Generic[S]):
         writes = [file.write for file in group if file.write]
         gone = [file.path for file in group if not file.write]
         try:
+            if self._closed:
+                raise NotFound(f"index {self._record.name} was closed meanwhile")
             return await file_writer.replace_files(self._database, self._record, writes, gone)
         finally:
             for file in group:
