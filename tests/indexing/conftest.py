@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.indexing.indexer.row_target import FileTarget
+from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.manifest_cache import open_manifest_file
 from cocosearchd.runtime.disk_cache import DiskCache
@@ -49,6 +51,12 @@ async def cacheable(tmp_path: Path) -> AsyncIterator[DiskCache]:
     assert cache is not None
     yield cache
     await cache.aclose()
+
+
+@pytest.fixture(scope="session")
+def target() -> FileTarget:
+    """The target of this process: CocoIndex registers one only."""
+    return FileTarget(WorkPriority())
 
 
 @pytest.fixture

@@ -90,10 +90,11 @@ async def test_a_write_cancelled_in_progress_is_waited_for(db: Database, urgent:
     assert not writer._in_flight
 
 
-async def test_a_reopened_index_waits_for_writes_of_before(db: Database) -> None:
+async def test_a_reopened_index_waits_for_writes_of_before(
+    db: Database, target: FileTarget
+) -> None:
     """A late one would put older rows over newer ones. What had not begun is never written."""
     record = await new_index(db)
-    target = FileTarget(WorkPriority())
     newer = asyncio.Event()
 
     async def make(
@@ -106,8 +107,8 @@ async def test_a_reopened_index_waits_for_writes_of_before(db: Database) -> None
 
     def apply(path: str, text: str) -> asyncio.Task[int]:
         source = SourceFile(path, text.encode(), fingerprint(), text.encode())
-        wanted = WantedFile(source, (source.content_hash, 0, b""))
-        return asyncio.create_task(target.apply(record.number, path, wanted))
+        declared = WantedFile(source, (source.content_hash, 0, b""))
+        return asyncio.create_task(target.apply(record.number, path, declared))
 
     target.open(db, record, make)
     async with db.connection() as connection:

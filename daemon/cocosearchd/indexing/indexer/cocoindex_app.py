@@ -120,13 +120,18 @@ class IndexApp:
         await asyncio.shield(self._run)
 
     async def close(self) -> None:
-        """End the live run; batches must have been awaited."""
+        """End the live run; batches must have been awaited. Raise the error that ended it before.
+
+        CocoIndex opens a folder once a program, so its environment is closed in any case.
+        """
         self._feed.stop()
-        if self._run is not None:
-            await self._run
-        self._tools.target.close(self.record.number)
-        self._tools.threads.close()
-        self._environment.close()
+        try:
+            if self._run is not None:
+                await self._run
+        finally:
+            self._tools.target.close(self.record.number)
+            self._tools.threads.close()
+            self._environment.close()
 
     async def process(
         self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool

@@ -337,10 +337,7 @@ class OpenIndex:
             return work.result()
         work.cancel()
         await asyncio.wait({work})
-        if self.app is app and app is not None:
-            self.app = None
-            # `close` raises the error that ended the live run
-            await asyncio.gather(app.close(), return_exceptions=True)
+        await self._close_app(app)
         cause = ended.exception() if not ended.cancelled() else None
         raise LiveRunEnded(
             f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'by itself'}"
@@ -348,10 +345,21 @@ class OpenIndex:
 
     async def close(self) -> None:
         """End the live run; batches must have been awaited."""
-        if self._ended is not None:
-            self._ended.cancel()
-        if self.app is not None:
-            await self.app.close()
+        await self._close_app(self.app)
+
+    async def _close_app(self, app: IndexApp | None) -> None:
+        """Close the app if it is the running one. Only then may the index be opened again."""
+        async with self.opening:
+            if app is None or self.app is not app:
+                return
+            if self._ended is not None:
+                self._ended.cancel()
+            self.app = self._ended = None
+            # the error of a live run that has ended: the work that it ended has it
+            (error,) = await asyncio.gather(app.close(), return_exceptions=True)
+            if error is not None:
+                extra = {"index": self.record.name, "error": str(error)}
+                log.warning("live_run_ended", extra=extra)
 
 
 def remove_stale_folders(memories: Path, current: Path, numbers: Iterable[str]) -> None:

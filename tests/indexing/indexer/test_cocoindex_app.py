@@ -1,0 +1,78 @@
+"""A live run of CocoIndex that ends by itself costs its index no more than the batch in flight."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.indexing.indexer.cocoindex_app import BatchOutcome, IndexApp
+from cocosearchd.indexing.indexer.index_file import FileTools
+from cocosearchd.indexing.indexer.indexer import LiveRunEnded, OpenIndex
+from cocosearchd.indexing.indexer.row_target import FileTarget
+from cocosearchd.indexing.indexer.set_aside import SetAside
+from cocosearchd.indexing.indexer_messages import IndexRules
+from cocosearchd.indexing.pool.bulk_pool import BulkPool
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+from tests.indexing.parsing import RULES, ParserHere, open_caches
+from tests.indexing.support import new_record
+
+pytestmark = pytest.mark.anyio
+
+
+async def wait_for_ever() -> BatchOutcome:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("error", [None, OSError("MDB_PANIC")])
+async def test_a_live_run_that_ended_is_begun_again(
+    db: Database, root: Path, target: FileTarget, tmp_path: Path, error: OSError | None
+) -> None:
+    record = await new_record(db, root)
+    embedder = await open_embedder(EmbedderSettings())
+
+    async def open_app() -> IndexApp:
+        caches = open_caches()
+        tools = FileTools(
+            rules=RULES,
+            embedder=embedder,
+            target=target,
+            guard=lambda path: None,
+            keys=caches.keys,
+            manifests=caches.manifests,
+            counters=caches.counters,
+            parser=ParserHere(RULES.limits),
+            bulk_pool=BulkPool(0, ""),
+            set_aside=SetAside(tmp_path, ""),
+        )
+        return await IndexApp.open(record, db, tools, tmp_path / "memory", 16)
+
+    async def end(app: IndexApp, live_run: asyncio.Task[Any]) -> None:
+        app._feed.stop()
+        await live_run
+        if error is not None:
+            raise error
+
+    index = OpenIndex(record, IndexRules())
+    app = await open_app()
+    # Its file on disk may fail at any time; CocoIndex is not known to do so on purpose.
+    assert app._run is not None
+    app._run = asyncio.ensure_future(end(app, app._run))
+    index.start(app)
+    batches = [asyncio.ensure_future(wait_for_ever()) for _ in range(2)]
+    with anyio.fail_after(20):
+        outcomes = await asyncio.gather(*map(index.unless_ended, batches), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [LiveRunEnded] * 2
+    assert all(str(outcome).endswith(str(error or "by itself")) for outcome in outcomes)
+    index.start(await open_app())
+    assert index.app is not None
+    outcome = await index.app.process(["README.md"], [], force=False, urgent=True)
+    assert outcome.failed == {}
+    await index.close()
+    assert [file.path for file in await index_records.file_records(db, record)] == ["README.md"]
+    await embedder.aclose()
