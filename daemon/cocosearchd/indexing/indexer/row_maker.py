@@ -313,7 +313,9 @@ class RowMaker:
     def _write_without_chunks(self, source: SourceFile, extract: FileExtract) -> FileWrite:
         return self._write(source, extract, np.empty((0, self._dimension), np.float32))
 
-    def _write(self, source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
+    def _write(
+        self, source: SourceFile, extract: FileExtract, vectors: Vectors | Float16Vectors
+    ) -> FileWrite:
         return make_file_write(source, extract, vectors, self.rules_digest)
 
     async def _embed_texts(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
