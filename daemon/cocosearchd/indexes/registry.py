@@ -389,7 +389,8 @@ class IndexRegistry:
         self, record: IndexRecord, replacement: IndexRecord | None, outdated_chunks: int | None
     ) -> RunningIndex:
         if replacement is not None and embedder_mismatch(self._embedder, replacement) is not None:
-            await index_records.drop_index(self._db, replacement)
+            with suppress(NotFound):  # an earlier attempt dropped it
+                await index_records.drop_index(self._db, replacement)
             replacement = None
         index = await self._start_tasks(
             record,
@@ -399,8 +400,10 @@ class IndexRegistry:
         self._indexes[record.name] = index
         self.notifier.notify()
         if replacement is not None:
-            index.replacement = await self._start_tasks(replacement, None)
-            index.replacement.lock = index.lock
+            index.unstarted_replacement = replacement
+            # the index runs and answers without it; a failure is tried again by its supervisor
+            start = partial(self._start_replacement, index)
+            await attempt(f"start of the replacement of {record.name}", start)
             self._tasks.start_soon(self._supervise_replacement, index)
         return index
 
@@ -431,10 +434,10 @@ class IndexRegistry:
         if files:
             index.note_change(("since the daemon ran last",), files)
         if error is None:
-            self._tasks.start_soon(self._run, index)
             await self._updater.add(
                 record, index.own_root, self.config.rules(settings), index.failure_recorder("queue")
             )
+            self._tasks.start_soon(self._run, index)  # last: nothing ends it if this start fails
         return index
 
     def _create(
@@ -480,10 +483,26 @@ class IndexRegistry:
             run = partial(self._await_replacement, index, scope)
             await supervise(name, run, index.failure_recorder("embedder"))
 
+    async def _start_replacement(self, index: RunningIndex) -> None:
+        """Start to fill the replacement that waits for it, if one does.
+
+        Callers hold the lock of the index.
+        """
+        record = index.unstarted_replacement
+        if record is not None:
+            replacement = await self._start_tasks(record, None)
+            replacement.lock = index.lock
+            index.unstarted_replacement = None
+            index.replacement = replacement
+
     async def _await_replacement(self, index: RunningIndex, scope: anyio.CancelScope) -> None:
-        while (replacement := index.replacement) is not None:
+        while index.replacement is not None or index.unstarted_replacement is not None:
+            if index.unstarted_replacement is not None:
+                async with index.lock, self._lock:
+                    await self._start_replacement(index)
             await anyio.sleep(REPLACEMENT_POLL_S)
-            if is_complete(index, replacement):
+            replacement = index.replacement
+            if replacement is not None and is_complete(index, replacement):
                 async with index.lock, self._lock:
                     if index.replacement is replacement:
                         await self._replace(index, replacement)
@@ -512,14 +531,17 @@ class IndexRegistry:
         await replacement.lexical.apply(Commit(promoted.name, promoted.generation, ()))
 
     async def _abandon(self, index: RunningIndex) -> None:
-        """Drop the replacement of an index, if one is being filled."""
+        """Drop the replacement of an index, if one is being filled or waits for its start."""
         replacement = index.replacement
         index.replacement = None
         if replacement is not None:
+            index.unstarted_replacement = replacement.record
             await self._updater.remove(replacement.queue_name)
             replacement.tasks.cancel()
             await replacement.lexical.delete()
-            await index_records.drop_index(self._db, replacement.record)
+        if index.unstarted_replacement is not None:
+            await index_records.drop_index(self._db, index.unstarted_replacement)
+            index.unstarted_replacement = None
 
     # -- changes of settings
 

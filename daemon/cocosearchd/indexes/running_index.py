@@ -56,6 +56,8 @@ class RunningIndex:
     queue_name: str = ""
     # the replacement that is being filled with another embedder
     replacement: "RunningIndex | None" = None
+    # a replacement whose start has failed, or whose tables could not be dropped
+    unstarted_replacement: IndexRecord | None = None
     # held during a change of this index or of its replacement
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     # a file of settings may have changed
