@@ -16,14 +16,16 @@ import pytest
 from cocosearchd.config.layers import load_settings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.errors import CocoSearchError
+from cocosearchd.errors import CocoSearchError, StoreUnavailable
 from cocosearchd.indexes import registry as registry_module
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.store import index_roles
-from cocosearchd.store.connection.database import Database
+from cocosearchd.runtime import supervise as supervise_module
+from cocosearchd.store import index_records, index_roles
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.migrate import schema_change
 from tests.indexing.support import Source, new_record
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +111,40 @@ def fail_once(
     monkeypatch.setattr(owner, name, fail_or_run)
 
 
+def lose_answer(
+    monkeypatch: pytest.MonkeyPatch, *, calls: int = 1, is_away: bool = True
+) -> list[str]:
+    """Let PostgreSQL go away after the commit of the next schema changes, before it answers.
+
+    While it is away, the registry cannot be read either. Returns a list that is to get an item when
+    it is back.
+    """
+    back = list[str]()
+    remaining = iter(range(calls))
+
+    @asynccontextmanager
+    async def change_and_lose(db: Database, *args: Any, **kwargs: Any) -> AsyncIterator[Connection]:
+        async with schema_change(db, *args, **kwargs) as connection:
+            yield connection
+        if next(remaining, None) is not None:
+            raise StoreUnavailable("PostgreSQL went away")
+
+    def refuse_while_away(function: Callable[..., Any]) -> Callable[..., Any]:
+        async def read(*args: Any) -> Any:
+            if is_away and not back:
+                raise StoreUnavailable("PostgreSQL went away")
+            return await function(*args)
+
+        return read
+
+    for module in (index_records, index_roles):
+        monkeypatch.setattr(module, "schema_change", change_and_lose)
+    for name in ("index_numbers", "list_indexes"):
+        function = getattr(index_records, name)
+        monkeypatch.setattr(index_records, name, refuse_while_away(function))
+    return back
+
+
 def supervised() -> Counter[str]:
     """Count the supervised tasks, which end with the index that they belong to."""
     return Counter(
@@ -135,9 +171,8 @@ async def test_an_index_runs_on_while_the_start_of_its_replacement_fails(
     assert bench.indexes.lookup.get("shop") is index
     assert index.replacement is not None
     assert index.replacement.record.number == following.number
-    tasks = supervised()
     await anyio.sleep(0.2)  # ten times as long as until the next try
-    assert supervised() == tasks
+    assert supervised()["cocosearchd.indexes.registry.IndexRegistry._run"] == 2
 
 
 async def test_a_start_that_fails_leaves_no_task(bench: Bench) -> None:
@@ -151,3 +186,110 @@ async def test_a_start_that_fails_leaves_no_task(bench: Bench) -> None:
     assert tasks_after_tries == tasks
     await bench.updater.remove("shop")
     await bench.until(lambda: bench.indexes.lookup.get("shop").error is None)
+
+
+async def test_an_index_whose_creation_had_no_answer_is_listed_once_the_store_is_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.make_root("shop")
+    back = lose_answer(monkeypatch)
+    with pytest.raises(StoreUnavailable):
+        await bench.add("shop")
+    await anyio.sleep(0.1)
+    assert bench.indexes.lookup.find("shop") is None
+    back.append("now")
+    await bench.until(lambda: bench.indexes.lookup.find("shop") is not None)
+    assert bench.indexes.lookup.get("shop").error is None
+
+
+async def test_the_same_request_adopts_an_index_whose_creation_had_no_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "FIRST_PAUSE_S", 3600.0)
+    bench.make_root("shop")
+    lose_answer(monkeypatch, is_away=False)
+    with pytest.raises(StoreUnavailable):
+        await bench.add("shop")
+    await bench.add("shop")
+    assert bench.indexes.lookup.get("shop").error is None
+    (record,) = await index_records.list_indexes(bench.db)
+    assert record.name == "shop"
+
+
+async def test_an_index_whose_first_start_fails_is_started_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.make_root("shop")
+    fail_once(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
+    with pytest.raises(CocoSearchError, match="took too long"):
+        await bench.add("shop")
+    assert bench.indexes.lookup.get("shop").error is not None
+    await bench.until(lambda: bench.indexes.lookup.get("shop").error is None)
+
+
+async def test_a_promotion_whose_answer_was_lost_is_completed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, following = await bench.make_switched("shop")
+    await bench.indexes.start_all()
+    monkeypatch.setattr(registry_module, "is_complete", lambda *_: True)
+    monkeypatch.setattr(supervise_module, "FIRST_PAUSE_S", 0.02)
+    lose_answer(monkeypatch, is_away=False)
+    await bench.until(lambda: bench.indexes.lookup.get("shop").record.number == following.number)
+    (stored,) = await index_records.list_indexes(bench.db)
+    assert (stored.number, stored.name) == (following.number, record.name)
+
+
+async def test_a_removal_whose_answer_was_lost_is_completed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("shop", "bakery"):
+        bench.make_root(name)
+        await bench.add(name)
+    lose_answer(monkeypatch, is_away=False)
+    await bench.indexes.remove("shop")
+    assert [index.record.name for index in bench.indexes.lookup.own()] == ["bakery"]
+    monkeypatch.undo()
+    monkeypatch.setattr(registry_module, "FIRST_PAUSE_S", 0.02)
+    back = lose_answer(monkeypatch)
+    with pytest.raises(StoreUnavailable):
+        await bench.indexes.remove("bakery")
+    await anyio.sleep(0.1)
+    assert bench.indexes.lookup.get("bakery").error is None, "nobody can tell, so it goes on"
+    back.append("now")
+    await bench.until(lambda: bench.indexes.lookup.own() == ())
+
+
+async def test_a_rebuild_whose_start_fails_is_started_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.make_root("shop")
+    await bench.add("shop")
+    index = bench.indexes.lookup.get("shop")
+    index.record = replace(index.record, identity=replace(index.record.identity, header_version=77))
+    fail_once(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
+    with pytest.raises(CocoSearchError, match="took too long"):
+        await bench.indexes.rebuild("shop")
+    await bench.until(lambda: bench.indexes.lookup.get("shop").replacement is not None)
+
+
+async def test_a_replacement_that_cannot_be_dropped_is_filled_further(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, following = await bench.make_switched("shop")
+    await bench.indexes.start_all()
+    index = bench.indexes.lookup.get("shop")
+    replacement = index.replacement
+    fail_once(monkeypatch, index_records, "drop_index", lambda *_: True)
+    with pytest.raises(CocoSearchError, match="took too long"):
+        await bench.indexes.remove("shop")
+    assert bench.indexes.lookup.get("shop") is index
+    await bench.until(lambda: index.replacement not in (None, replacement))
+    assert index.replacement is not None
+    assert index.replacement.record.number == following.number
+    lose_answer(monkeypatch)
+    with pytest.raises(StoreUnavailable):
+        await bench.indexes.remove("shop")
+    monkeypatch.undo()
+    await bench.until(lambda: index.unstarted_replacement is None)
+    assert index.replacement is None, "it was dropped"

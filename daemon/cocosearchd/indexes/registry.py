@@ -142,7 +142,9 @@ class IndexRegistry:
             record, IndexSettings(self.config.loaded), _not_started(record, error), 0
         )
         self._indexes[record.name] = index
-        self._tasks.start_soon(self._retry_start, index, start)
+        self.notifier.notify()
+        # in a context of its own: it outlives the request whose change has failed
+        Context().run(self._tasks.start_soon, self._retry_start, index, start)
 
     async def _retry_start(
         self, index: RunningIndex, start: Callable[[], Awaitable[object]]
@@ -174,23 +176,76 @@ class IndexRegistry:
         root = await self._add_threads.run(check_root, path, self._state_dir, follow_links)
         settings = await self._add_threads.run(read_index_settings, root, self.config.loaded)
         async with self._lock:
-            for index in self._indexes.values():
-                if index.record.root == root:
-                    if name not in (None, index.record.name):
-                        raise Conflict(
-                            f"this directory is the index {index.record.name!r} already",
-                            f"clear it first, or leave --name {name} out",
-                        )
-                    await self._set_topics(index, topics)
-                    return index, False
-            roots = {index.record.name: index.record.location for index in self.lookup.all()}
-            new_name = chosen_name(root, name, settings.project.name, roots)
-            fingerprint = self._embedder.fingerprint
-            identity = index_identity(fingerprint.pairs(), settings.indexing)
-            record = await index_records.create_index(
-                self._db, new_name, root, topics, fingerprint.dimension, identity
+            index = self._find_by_root(root)
+            if index is None:
+                roots = {index.record.name: index.record.location for index in self.lookup.all()}
+                new_name = chosen_name(root, name, settings.project.name, roots)
+                try:
+                    record = await self._create_record(new_name, root, topics, settings)
+                except Conflict:
+                    index = await self._adopt(root)
+                    if index is None:
+                        raise
+                else:
+                    return await self._start_or_list(record), True
+            if name not in (None, index.record.name):
+                raise Conflict(
+                    f"this directory is the index {index.record.name!r} already",
+                    f"clear it first, or leave --name {name} out",
+                )
+            await self._set_topics(index, topics)
+            return index, False
+
+    def _find_by_root(self, root: bytes) -> RunningIndex | None:
+        return next((index for index in self._indexes.values() if index.record.root == root), None)
+
+    async def _create_record(
+        self, name: str, root: bytes, topics: tuple[str, ...], settings: IndexSettings
+    ) -> IndexRecord:
+        fingerprint = self._embedder.fingerprint
+        identity = index_identity(fingerprint.pairs(), settings.indexing)
+        try:
+            return await index_records.create_index(
+                self._db, name, root, topics, fingerprint.dimension, identity
             )
-            return await self._start(record), True
+        except StoreUnavailable:  # the commit may have arrived, and its answer not
+            self._do_later("start of a new index", partial(self._adopt_locked, root))
+            raise
+
+    async def _adopt(self, root: bytes) -> RunningIndex | None:
+        """Start an index of the stored registry that is not listed: its creation had no answer.
+
+        None if there is none. Callers hold the lock of the registry.
+        """
+        for record in await index_records.list_indexes(self._db):
+            if record.root == root and self._find_by_root(root) is None:
+                return await self._start_or_list(record)
+        return None
+
+    async def _adopt_locked(self, root: bytes) -> None:
+        async with self._lock:
+            await self._adopt(root)
+
+    def _do_later(self, name: str, run: Callable[[], Awaitable[object]]) -> None:
+        """Run `run` in a task once PostgreSQL answers.
+
+        The task has a context of its own, since it outlives the request that starts it.
+        """
+        Context().run(self._tasks.start_soon, _run_when_reachable, name, run)
+
+    async def _start_or_list(
+        self,
+        record: IndexRecord,
+        replacement: IndexRecord | None = None,
+        outdated_chunks: int | None = None,
+    ) -> RunningIndex:
+        """Do as `_start`. If it fails, list the index, try again in a task, and raise the error."""
+        start = partial(self._start, record, replacement, outdated_chunks)
+        error = await attempt(f"start of {record.name}", start, (StoreUnavailable,))
+        if error is not None:
+            self._list_failed(record, start, error)
+            raise error
+        return self._indexes[record.name]
 
     async def _set_topics(self, index: RunningIndex, topics: tuple[str, ...]) -> None:
         if topics and topics != index.explicit_topics:
@@ -242,7 +297,7 @@ class IndexRegistry:
         """Stop an index and drop its tables; return the numbers of dropped files and chunks.
 
         Raises `NotFound`, and PostgreSQL's error if the server does not answer or drops nothing; then
-        nothing has changed.
+        the index goes on. If the tables are dropped after all, it is removed in a task.
         """
         return await self._run_shielded(self._remove(name))
 
@@ -258,12 +313,27 @@ class IndexRegistry:
                 return await index_records.drop_index(self._db, index.record)
             except NotFound:
                 raise
-            except CocoSearchError:  # nothing was dropped, so the index goes on
-                await self._start(
+            except CocoSearchError:  # nothing was dropped that is known of, so the index goes on
+                start = partial(
+                    self._start_or_list,
                     replace(index.record, topics=index.explicit_topics),
                     outdated_chunks=index.outdated_chunks,
                 )
+                await attempt(f"start of {name}", start, (Exception,))  # logged there
+                check = partial(self._remove_unregistered, index.record)
+                self._do_later(f"removal of {name}", check)
                 raise
+
+    async def _remove_unregistered(self, record: IndexRecord) -> None:
+        """Remove a listed index if the stored registry does not have it."""
+        if record.number in await index_records.index_numbers(self._db):
+            return
+        with suppress(NotFound):  # removed meanwhile
+            async with self._locked(record.name) as index:
+                if index.record.number == record.number:
+                    await self._stop(index)
+                    await index.lexical.delete()
+                    self.removals.note()
 
     async def rebuild(self, name: str) -> RunningIndex:
         """Index every file again with the current embedder and settings.
@@ -288,7 +358,7 @@ class IndexRegistry:
                 self._db, index.record, fingerprint.dimension, identity
             )
             await self._stop(index)
-            return await self._start(
+            return await self._start_or_list(
                 replace(index.record, topics=index.explicit_topics),
                 replacement,
                 index.outdated_chunks,
@@ -489,11 +559,16 @@ class IndexRegistry:
         Callers hold the lock of the index.
         """
         record = index.unstarted_replacement
-        if record is not None:
+        if record is None:
+            return
+        if record.number in await index_records.index_numbers(self._db):
             replacement = await self._start_tasks(record, None)
             replacement.lock = index.lock
-            index.unstarted_replacement = None
             index.replacement = replacement
+        else:  # it was dropped, and the answer was lost
+            check = partial(attempt, "check of embedders", self.recheck)
+            self._tasks.start_soon(check)
+        index.unstarted_replacement = None
 
     async def _await_replacement(self, index: RunningIndex, scope: anyio.CancelScope) -> None:
         while index.replacement is not None or index.unstarted_replacement is not None:
@@ -531,7 +606,10 @@ class IndexRegistry:
         await replacement.lexical.apply(Commit(promoted.name, promoted.generation, ()))
 
     async def _abandon(self, index: RunningIndex) -> None:
-        """Drop the replacement of an index, if one is being filled or waits for its start."""
+        """Drop the replacement of an index, if one is being filled or waits for its start.
+
+        It is filled further if this fails.
+        """
         replacement = index.replacement
         index.replacement = None
         if replacement is not None:
@@ -540,7 +618,8 @@ class IndexRegistry:
             replacement.tasks.cancel()
             await replacement.lexical.delete()
         if index.unstarted_replacement is not None:
-            await index_records.drop_index(self._db, index.unstarted_replacement)
+            with suppress(NotFound):  # an earlier attempt dropped it
+                await index_records.drop_index(self._db, index.unstarted_replacement)
             index.unstarted_replacement = None
 
     # -- changes of settings
@@ -626,6 +705,16 @@ class IndexRegistry:
             await self._updater.remove(index.queue_name)
         index.tasks.cancel()
         await index.lexical.wait_ended()  # it writes the files that its successor reads
+
+
+async def _run_when_reachable(name: str, run: Callable[[], Awaitable[object]]) -> None:
+    """Run `run` with growing pauses until it fails for another reason than PostgreSQL, or not."""
+    pause = FIRST_PAUSE_S
+    error: Exception | None = StoreUnavailable(name)
+    while isinstance(error, StoreUnavailable):
+        await anyio.sleep(pause)
+        pause = min(pause * 2, LAST_PAUSE_S)
+        error = await attempt(name, run, (StoreUnavailable,))
 
 
 def _not_started(record: IndexRecord, error: Exception) -> NotStarted:

@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from cocosearchd.errors import Conflict, NotFound
+from cocosearchd.errors import Conflict, NotFound, StoreUnavailable
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.forms.path_forms import describe_root
 from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord, SkipReason
@@ -169,14 +169,24 @@ async def index_numbers(db: Database) -> frozenset[int]:
 
 
 async def drop_index(db: Database, record: IndexRecord) -> Counts:
-    """Drop the tables of an index and its row; return its counts. Raises `NotFound`."""
-    async with schema_change(db) as connection:
-        await require_index(connection, record)
-        counts = await _counts(connection, record)
-        # Tables first, the registry's row last: the order in which a write locks them.
-        await drop_tables(connection, record)
-        await connection.execute(statement("delete_index", record))
-    return counts
+    """Drop the tables of an index and its row; return its counts.
+
+    Raises `NotFound`, and `StoreUnavailable` if nothing was dropped, or if nobody can tell.
+    """
+    dropped: Counts | None = None
+    try:
+        async with schema_change(db) as connection:
+            await require_index(connection, record)
+            counts = await _counts(connection, record)
+            # Tables first, the registry's row last: the order in which a write locks them.
+            await drop_tables(connection, record)
+            await connection.execute(statement("delete_index", record))
+            dropped = counts
+    except StoreUnavailable:
+        # The commit may have arrived, and its answer not.
+        if dropped is None or record.number in await index_numbers(db):
+            raise
+    return dropped
 
 
 async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...]) -> None:

@@ -47,8 +47,14 @@ async def ensure_next_index(
 async def promote_index(
     db: Database, current: IndexRecord, replacement: IndexRecord
 ) -> IndexRecord:
-    """Give the next index the name of the current one, which is retired. Raises `NotFound`."""
+    """Give the next index the name of the current one, which is retired. Raises `NotFound`.
+
+    May be repeated: the answer to an earlier call may have been lost after its commit.
+    """
     async with schema_change(db) as connection:
+        for holder in await registered_indexes(connection, current.name):
+            if holder.number == replacement.number:
+                return holder
         await require_index(connection, current)
         await require_index(connection, replacement)
         values = {
