@@ -32,6 +32,7 @@ StaleCode = Literal[
     "rules_unknown",
     "git_unresponsive",
     "watching_failed",
+    "lock_lost",
     "scan_failed",
     "index_unavailable",
     "earlier_answer",
@@ -78,6 +79,9 @@ STALE_REASONS: Mapping[StaleCode, str] = {
     "rules_unknown": "what is to be indexed is not known: {path}: {error}",
     "git_unresponsive": "git does not answer, so its rules of before hold: {path}: {error}",
     "watching_failed": "watching failed, and starts again; the log says why",
+    "lock_lost": (
+        "the connection that keeps other daemons from this database was lost, and is made again"
+    ),
     "scan_failed": "{error}",
     # The answer itself. An error is the message of a `CocoSearchError`.
     "index_unavailable": "{error}",

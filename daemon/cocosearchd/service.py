@@ -64,7 +64,7 @@ from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.runtime.watchdog import WatchdogPlan, run_watchdog
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database, without_password
-from cocosearchd.store.connection.instance_lock import hold_instance_lock
+from cocosearchd.store.connection.instance_lock import InstanceLock
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.server_log import ServerLog
@@ -261,14 +261,16 @@ async def _start_and_serve(running: RunningParts) -> None:
     stop = anyio.Event()
     start = asyncio.Future[StartedEngine]()  # a signal may come before its end
     tasks.start_soon(_handle_signals, stop, running, start)
-    await _secure_store(running)
+    lock = await _secure_store(running)
     await migrate_registry(db)
+    if lock is not None:
+        await lock.claim()
     embedders = _make_embedders(running.settings, environment.api_key)
     embedder = embedders.configured
     # search by words works without the embedder
     with anyio.move_on_after(query_timeout_s(running.settings.embedder)):
         await _try_embedder(embedder)
-    started = await _create_engine(running, embedders, stop)
+    started = await _create_engine(running, embedders, stop, lock)
     start.set_result(started)
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, started.indexes))
@@ -285,16 +287,19 @@ async def _start_and_serve(running: RunningParts) -> None:
     await embedders.aclose()
 
 
-async def _secure_store(running: RunningParts) -> None:
+async def _secure_store(running: RunningParts) -> InstanceLock | None:
     """Keep the embedded server running, or lock the schema of an external one for this daemon."""
     postgres = running.store.postgres
     if postgres is None:
+        lock = InstanceLock(running.store.db)
         # locked before any change of tables that another daemon may use
-        await running.tasks.start(hold_instance_lock, running.store.db)
-    else:  # the lock of the state directory protects an embedded server
-        running.tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
-        free_wal = partial(_free_used_wal, postgres)
-        running.tasks.start_soon(supervise, "used log of PostgreSQL", free_wal)
+        await running.tasks.start(lock.hold)
+        return lock
+    # the lock of the state directory protects an embedded server
+    running.tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
+    free_wal = partial(_free_used_wal, postgres)
+    running.tasks.start_soon(supervise, "used log of PostgreSQL", free_wal)
+    return None
 
 
 def _make_embedders(settings: Settings, key: str) -> EmbedderRegistry:
@@ -324,7 +329,10 @@ def _make_front_end(running: RunningParts, engine: Engine) -> FrontEnd:
 
 
 async def _create_engine(
-    running: RunningParts, embedders: EmbedderRegistry, stop: anyio.Event
+    running: RunningParts,
+    embedders: EmbedderRegistry,
+    stop: anyio.Event,
+    lock: InstanceLock | None,
 ) -> StartedEngine:
     """Create the engine and the registry, and start their supervised tasks."""
     settings = running.settings
@@ -334,7 +342,7 @@ async def _create_engine(
     async def on_commit(commit: Commit) -> None:
         await indexes.committed(commit)
 
-    spec = _make_indexer_spec(running)
+    spec = _make_indexer_spec(running, "" if lock is None else lock.owner)
     unsettled = extra_unsettled_batches(count_usable_cores())
     updater = Updater(spec, on_commit, extra_unsettled=unsettled)
     state_dir = running.environment.state
@@ -367,6 +375,7 @@ async def _create_engine(
         settings=settings.search,
         info=running.info(stop.set, sources, followed),
         dependencies=dependencies,
+        is_owner=lambda: lock is None or lock.is_held,
     )
     if running.store.postgres is None:
         publisher = Publisher(db, indexes.lookup, engine.index_sync.wait_seconds)
@@ -374,7 +383,7 @@ async def _create_engine(
     return StartedEngine(engine, indexes)
 
 
-def _make_indexer_spec(running: RunningParts) -> IndexerSpec:
+def _make_indexer_spec(running: RunningParts, owner: str) -> IndexerSpec:
     settings = running.settings
     return IndexerSpec(
         dsn=running.store.dsn,
@@ -383,6 +392,7 @@ def _make_indexer_spec(running: RunningParts) -> IndexerSpec:
         embedder=settings.embedder,
         indexing=settings.indexing,
         api_key=running.environment.api_key,
+        owner=owner,
     )
 
 

@@ -38,8 +38,12 @@ class RecordingRoot:
         return Freshness(Clock("", 0), stale_reason("not_compared"))
 
 
-def sync_over(indexes: SlowRegistry, pause_reason: str | None = None) -> IndexSync:
-    return IndexSync(cast(IndexRegistry, indexes), SearchSettings(), lambda: pause_reason)
+def sync_over(
+    indexes: SlowRegistry, pause_reason: str | None = None, *, is_owner: bool = True
+) -> IndexSync:
+    return IndexSync(
+        cast(IndexRegistry, indexes), SearchSettings(), lambda: pause_reason, lambda: is_owner
+    )
 
 
 def index_of(root: RecordingRoot, at_once: Freshness | None = None) -> RunningIndex:
@@ -96,3 +100,13 @@ async def test_only_indexes_that_may_have_changed_are_waited_for() -> None:
     assert not any(freshness.fresh for freshness in await sync.wait_all(indexes, None)), (
         "who does not wait is told nothing"
     )
+
+
+async def test_no_answer_is_fresh_while_another_daemon_may_use_the_database() -> None:
+    fresh = Freshness(Clock("", 0))
+    index = index_of(RecordingRoot(), at_once=fresh)
+    deadline = anyio.current_time() + 5
+    assert await sync_over(SlowRegistry()).wait_all([index], deadline) == [fresh]
+    sync = sync_over(SlowRegistry(), is_owner=False)
+    assert (await sync.wait(index, deadline)).code == "lock_lost"
+    assert [freshness.code for freshness in await sync.wait_all([index], deadline)] == ["lock_lost"]

@@ -1,5 +1,7 @@
 """The engine behind all front ends: `protocol.Engine`, composed of one object per family of verbs."""
 
+from collections.abc import Callable
+
 from cocosearchd.api.graph.earlier_code import EarlierCodeReader
 from cocosearchd.api.graph.graph_questions import GraphQuestions
 from cocosearchd.api.graph.line_texts import LineTexts
@@ -47,12 +49,14 @@ class Engine:
         settings: SearchSettings,
         info: DaemonInfo,
         dependencies: Dependencies,
+        is_owner: Callable[[], bool],
     ) -> None:
+        """`is_owner` returns True while no other daemon can use the database."""
         self._indexes = indexes
         self._pipeline = pipeline
         parser = OverlayParser()
         self._sessions = OverlaySessions(embedders.get, parser)
-        self.index_sync = IndexSync(indexes, settings, lambda: updater.status.paused)
+        self.index_sync = IndexSync(indexes, settings, lambda: updater.status.paused, is_owner)
         reports = IndexReports(db, updater)
 
         search_verbs = SearchVerbs(indexes, pipeline, self._sessions, self.index_sync, reports)

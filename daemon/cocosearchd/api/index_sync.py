@@ -24,11 +24,16 @@ class IndexSync:
         indexes: IndexRegistry,
         settings: SearchSettings,
         pause_reason: Callable[[], str | None],
+        is_owner: Callable[[], bool],
     ) -> None:
-        """`pause_reason` returns why indexing is paused; None while it is not paused."""
+        """`pause_reason` returns why indexing is paused; None while it is not paused.
+
+        `is_owner` returns True while no other daemon can use the database.
+        """
         self._indexes = indexes
         self._settings = settings
         self._pause_reason = pause_reason
+        self._is_owner = is_owner
 
     def configure(self, settings: SearchSettings) -> None:
         """Use these settings for later requests."""
@@ -45,6 +50,8 @@ class IndexSync:
     async def wait(self, index: RunningIndex, deadline: float | None) -> Freshness:
         """Wait for the pending changes of an index. The stale reason names a pause of indexing."""
         freshness = await self._wait_unpaused(index, deadline)
+        if freshness.fresh and not index.record.is_followed and not self._is_owner():
+            return replace(freshness, stale=stale_reason("lock_lost"))
         pause_reason = self._pause_reason()
         if freshness.fresh or not pause_reason or index.record.is_followed:
             return freshness
@@ -86,7 +93,7 @@ class IndexSync:
         Each index is first checked without a task: nearly always nothing has changed.
         """
         results: list[Freshness | None] = [None] * len(indexes)
-        if deadline is not None:
+        if deadline is not None and self._is_owner():
             outside = OutsideStamps()
             for position, index in enumerate(indexes):
                 results[position] = index.sync_at_once(outside)

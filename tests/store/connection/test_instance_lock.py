@@ -9,8 +9,14 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection import instance_lock
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.instance_lock import InstanceLock, LockHeld
+from cocosearchd.store.index_records import read_generation
+from tests.store.support import file_write, new_index
 
 pytestmark = pytest.mark.anyio
 HOLDERS = (
@@ -26,11 +32,19 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def held(db: Database) -> AsyncIterator[None]:
+async def held(db: Database) -> AsyncIterator[InstanceLock]:
+    lock = InstanceLock(db)
     async with anyio.create_task_group() as tasks:
-        await tasks.start(instance_lock.hold_instance_lock, db)
-        yield
+        await tasks.start(lock.hold)
+        yield lock
         tasks.cancel_scope.cancel()
+
+
+async def end_session(db: Database) -> None:
+    """End the one session that holds a lock."""
+    (holder,) = await holders(db)
+    async with db.connection() as connection:
+        await connection.execute("select pg_terminate_backend(%s::integer)", (holder,))
 
 
 async def refused(db: Database) -> bool:
@@ -55,8 +69,7 @@ async def test_a_second_one_is_refused_until_the_first_has_gone(db: Database) ->
 async def test_a_session_that_is_lost_is_replaced(db: Database) -> None:
     async with held(db):
         (previous_holder,) = await holders(db)
-        async with db.connection() as connection:
-            await connection.execute("select pg_terminate_backend(%s::integer)", (previous_holder,))
+        await end_session(db)
         with anyio.fail_after(20):
             while (now := await holders(db)) in ([], [previous_holder]):  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.02)
@@ -108,6 +121,78 @@ async def away_while_another_comes(db: Database) -> None:
             "select pg_terminate_backend(%s::integer), pg_advisory_lock(%s)", (pid, key)
         )
         await anyio.sleep(20)
+
+
+async def test_a_lost_session_is_noticed_at_once(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance_lock, "CHECK_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(instance_lock, "ACQUIRE_TIMEOUT_S", 3600.0)
+    async with held(db) as lock, db.session({}) as other:
+        key = await instance_lock.lock_key(other)
+        assert lock.is_held
+        # asked for, and so granted before the daemon can ask again
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.execute, "select pg_advisory_lock(%s)", (key,))
+            await anyio.sleep(0.1)
+            await end_session(db)
+        await until_held(lock, expected=False)
+        await other.execute("select pg_advisory_unlock(%s)", (key,))
+        await until_held(lock, expected=True)
+
+
+async def until_held(lock: InstanceLock, *, expected: bool) -> None:
+    with anyio.fail_after(20):
+        while lock.is_held != expected:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+
+
+async def test_an_error_of_the_session_ends_no_daemon(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator may cancel its statement, for example."""
+    until_lost = instance_lock._until_lost
+    errors = iter([CocoSearchError("the database took too long")])
+
+    async def fail_once(connection: Connection) -> None:
+        for error in errors:
+            raise error
+        await until_lost(connection)
+
+    monkeypatch.setattr(instance_lock, "_until_lost", fail_once)
+    async with held(db) as lock:
+        with anyio.fail_after(20):
+            while next(errors, None) is not None or not lock.is_held:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
+
+async def test_commits_count_for_the_owner_alone(db: Database, dsn: str) -> None:
+    record = await new_index(db)
+    first, second = InstanceLock(db), InstanceLock(db)
+    settings = DatabaseSettings(pool_min=1, pool_max=1)
+    async with Database.open(dsn, settings, owner=first.owner) as first_db:
+        await first.claim()
+        await replace_file(first_db, record, file_write("a.py", "one: 1"))
+        generation = await read_generation(db, record)
+        await second.claim()
+        with pytest.raises(LockHeld):
+            await replace_file(first_db, record, file_write("a.py", "two: 2"))
+        assert await read_generation(db, record) == generation
+
+
+async def test_a_daemon_ends_if_another_one_was_the_owner_meanwhile(db: Database) -> None:
+    """That one may have written what the memory of this one does not know."""
+
+    async def lose_to_another() -> None:
+        async with held(db) as lock:
+            await lock.claim()
+            await InstanceLock(db).claim()
+            await end_session(db)
+            await anyio.sleep(20)
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await lose_to_another()
+    assert ended.group_contains(LockHeld)
 
 
 async def test_registries_in_other_schemas_are_others(db: Database) -> None:

@@ -378,7 +378,7 @@ alter table {chunks}
     alter column definitions set not null, alter column header set not null;
 """
 )
-# The reverse of migration 9, and of migrations 7 and 6 of the registry: the words of each row are in it.
+# The reverse of migration 9, and of migrations 8 to 6 of the registry: the words of each row are in it.
 WORDS_IN_ROWS = """
 drop table {words};
 alter table {chunks} add column content_tsv_input text not null default '';
@@ -392,7 +392,7 @@ VERSION_8 = (
     + """
 update cocosearch_indexes set version = 8;
 drop table cocosearch_publications;
-alter table cocosearch_registry drop column host;
+alter table cocosearch_registry drop column host, drop column owner;
 alter table cocosearch_indexes drop column words;
 update cocosearch_registry set version = 5;
 """
@@ -494,11 +494,11 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await index_records.table_digest(db, record) == previous
 
 
-# The reverse of migrations 7 to 4 of the registry, with an index that waits for its tables to be
+# The reverse of migrations 8 to 4 of the registry, with an index that waits for its tables to be
 # dropped.
 REGISTRY_3 = """
 drop table cocosearch_publications;
-alter table cocosearch_registry drop column host;
+alter table cocosearch_registry drop column host, drop column owner;
 alter table cocosearch_indexes drop column words;
 drop table cocosearch_precise_uses;
 drop index cocosearch_indexes_root;

@@ -274,7 +274,11 @@ class Indexer:
                 timeout_ms = max(self._spec.database.statement_timeout_ms, WRITE_TIMEOUT_MS)
                 settings = replace(self._spec.database, statement_timeout_ms=timeout_ms)
                 opening = Database.open(
-                    self._spec.dsn, settings, self._spec.store_wait_s, self._spec.series
+                    self._spec.dsn,
+                    settings,
+                    self._spec.store_wait_s,
+                    self._spec.series,
+                    self._spec.owner,
                 )
                 async with contextlib.AsyncExitStack() as stack:  # closes the database on an error
                     database = await stack.enter_async_context(opening)

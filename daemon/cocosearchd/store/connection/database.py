@@ -114,6 +114,7 @@ class Database:
         state: ServerState,
         checkout_timeout_s: float,
         liveness: LivenessCheck,
+        owner: str,
     ) -> None:
         self._pool = pool
         self._conninfo = conninfo
@@ -123,6 +124,8 @@ class Database:
         self.pgvector_version = state.pgvector_version
         self.citus_version = state.citus_version
         self._schema = state.schema
+        # The owner of the registry for whom files are written; "" where nobody else can be.
+        self.owner = owner
         # Leaves connections for queries and saves, however many indexes are read whole or vacuumed.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
 
@@ -134,6 +137,7 @@ class Database:
         settings: DatabaseSettings,
         checkout_timeout_s: float = CHECKOUT_TIMEOUT_S,
         series: str | None = None,
+        owner: str = "",
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and open a pool to it.
 
@@ -144,6 +148,8 @@ class Database:
         transactions of a killed process go on: a commit that the server has received may still be
         under way. Before this returns, all transactions of earlier processes of the series have
         ended.
+
+        `owner` is the daemon for whom files are written: see `instance_lock`.
 
         Installs the extension if it is available and allowed. Raises `StoreUnavailable`, with a
         sentence and a hint for each cause, and never shows a password.
@@ -169,7 +175,7 @@ class Database:
             kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
         )
         async with pool:
-            yield cls(pool, conninfo, state, checkout_timeout_s, liveness)
+            yield cls(pool, conninfo, state, checkout_timeout_s, liveness, owner)
 
     @property
     def unresponsive(self) -> bool:

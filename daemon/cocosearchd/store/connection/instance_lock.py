@@ -2,7 +2,8 @@
 
 Two daemons would index the same roots into the same tables, each with its own view of the disk, and
 neither would learn what the other writes. The lock belongs to a session, so it ends when its daemon
-is killed.
+is killed. It also ends when PostgreSQL restarts, and another daemon may then be faster. Therefore the
+registry names its owner, and takes commits of that owner only.
 """
 
 import hashlib
@@ -12,54 +13,101 @@ import secrets
 import anyio
 from anyio.abc import TaskStatus
 
-from cocosearchd.errors import StoreUnavailable
+from cocosearchd.errors import CocoSearchError, StoreUnavailable
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
+from cocosearchd.store.connection.migrate import schema_change
 from cocosearchd.store.connection.statements import statement
 
 log = logging.getLogger(__name__)
 
 ACQUIRE_TIMEOUT_S = 5.0  # time for the session of a daemon that has just ended
-CHECK_INTERVAL_S = 10.0
+CHECK_INTERVAL_S = 10.0  # between two checks of a connection whose end is no event
 RETRY_INTERVAL_S = 1.0
+_HINT = "stop that one, or give this one its own database or schema in COCOSEARCH_DATABASE_URL"
 
 
 class LockHeld(StoreUnavailable):
     """Another daemon uses the registry."""
 
 
-async def hold_instance_lock(db: Database, *, task_status: TaskStatus[None]) -> None:
-    """Hold the lock of the registry until cancelled; `task_status` is started once it is held.
+class InstanceLock:
+    """The lock of a registry, for one daemon.
 
-    A lost session is replaced. Raises `LockHeld` if another daemon uses the registry, at the start
-    or later. Raises any other `StoreUnavailable` only before the first session.
+    `owner` is the name of this daemon in the registry. `is_held` is False before the lock is held,
+    and from the end of its session until it is held again.
     """
-    name = f"cocosearchd-{secrets.token_hex(8)}"
-    started = False
-    lost = False
-    while True:
-        try:
-            async with db.session({}) as connection:
-                await _acquire(connection, name)
-                if not started:
-                    task_status.started()
-                elif lost:
-                    log.info("instance_lock_reacquired")
-                started = True
-                lost = False
-                await _until_lost(connection)
-        except StoreUnavailable as error:
-            if isinstance(error, LockHeld) or not started:
-                raise
-            if not lost:  # log once, however long the server is away
-                log.warning("instance_lock_lost", extra={"error": error.message})
-            lost = True
-            await anyio.sleep(RETRY_INTERVAL_S)
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.owner = f"cocosearchd-{secrets.token_hex(8)}"
+        self.is_held = False
+        self._is_claimed = False
+
+    async def hold(self, *, task_status: TaskStatus[None]) -> None:
+        """Hold the lock until cancelled; `task_status` is started once it is held.
+
+        A lost session is replaced. Raises `LockHeld` when another daemon uses the registry, at the
+        start or later; before the first session, any `CocoSearchError`.
+        """
+        is_started = False
+        is_lost = False
+        while True:
+            try:
+                async with self._db.session({}) as connection:
+                    await self._acquire_again(connection)
+                    if not is_started:
+                        task_status.started()
+                    elif is_lost:
+                        log.info("instance_lock_reacquired")
+                    is_started = True
+                    is_lost = False
+                    await _until_lost(connection)
+            except CocoSearchError as error:
+                self.is_held = False
+                if isinstance(error, LockHeld) or not is_started:
+                    raise
+                if is_lost:
+                    await anyio.sleep(RETRY_INTERVAL_S)
+                else:  # log once, however long the server is away
+                    log.warning("instance_lock_lost", extra={"error": error.message})
+                is_lost = True
+
+    async def claim(self) -> None:
+        """Make this daemon the owner of the registry, which exists by now.
+
+        The commits of another owner are refused from then on, and those under way have ended.
+        """
+        async with self._db.connection() as connection:
+            await connection.execute(statement("claim_registry"), {"owner": self.owner})
+        self._is_claimed = True
+        async with schema_change(self._db, answer_timeout_s=None) as connection:
+            await connection.execute(statement("lock_indexes"))
+
+    async def _acquire_again(self, connection: Connection) -> None:
+        """Wait until the lock is held. Raises `LockHeld`, also if another daemon had it meanwhile.
+
+        That one may have written what the memory of this one does not know.
+        """
+        await _acquire(connection, self.owner)
+        if self._is_claimed:
+            await check_owner(connection, self.owner)
+        self.is_held = True
+
+
+async def check_owner(connection: Connection, owner: str) -> None:
+    """Raise `LockHeld` if another daemon is the owner of the registry by now."""
+    row = await (await connection.execute(statement("owner"))).fetchone()
+    if row is None or row[0] != owner:
+        raise LockHeld("another cocosearchd uses this database now", _HINT)
 
 
 async def _until_lost(connection: Connection) -> None:
+    """Wait until the session has ended, and raise its error."""
     while True:
-        await anyio.sleep(CHECK_INTERVAL_S)
+        with anyio.move_on_after(CHECK_INTERVAL_S):
+            # the end of a session can be read at once; so can messages of a server that goes on
+            await anyio.wait_readable(connection.fileno())
         with connection.answer_timeout(LIVENESS_TIMEOUT_S):
             await connection.execute("select 1")
 
@@ -82,11 +130,7 @@ async def _acquire(connection: Connection, name: str) -> None:
             # our own lost session, which the server has not noticed yet
             ours = row is not None and row[0] == name
             if row and not ours and anyio.current_time() >= end:
-                raise LockHeld(
-                    f"another cocosearchd, from {row[1]}, uses this database",
-                    "stop that one, or give this one its own database or schema in "
-                    "COCOSEARCH_DATABASE_URL",
-                )
+                raise LockHeld(f"another cocosearchd, from {row[1]}, uses this database", _HINT)
             await anyio.sleep(RETRY_INTERVAL_S if ours else RETRY_INTERVAL_S / 10)
 
 

@@ -8,7 +8,9 @@ create table cocosearch_registry (
     -- used for two contents.
     generation_floor bigint not null default 0,
     -- The host of the daemon that uses it, for followers.
-    host text not null default ''
+    host text not null default '',
+    -- The daemon that uses it, as its lock is named: commits of another one are refused.
+    owner text not null default ''
 );
 insert into cocosearch_registry default values;
 
