@@ -115,6 +115,31 @@ async def test_the_vector_index_follows_the_profile(
         tasks.cancel_scope.cancel()
 
 
+async def test_a_vector_index_is_dropped_once_a_build_of_a_killed_daemon_has_ended(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_pauses(monkeypatch, 0.02)
+    index = Running(await new_index(db))
+    await replace_file(db, index.record, file_write("a.py", "one: 1"))
+    await ensure_vector_index(db, index.record, build_at=1, drop_below=1)
+    async with (
+        db.session({}) as builder,
+        db.connection() as connection,
+        anyio.create_task_group() as tasks,
+    ):
+        await builder.execute(statement("lock_maintenance", index.record))
+        tasks.start_soon(maintenance.keep_vector_index, db, cast(RunningIndex, index))
+        await anyio.sleep(0.5)  # several tries
+        await builder.execute(statement("unlock_maintenance", index.record))
+        with anyio.fail_after(30):
+            state = None
+            while state != (False,):
+                await anyio.sleep(0.01)
+                query = statement("has_vector_index", index.record)
+                state = await (await connection.execute(query)).fetchone()
+        tasks.cancel_scope.cancel()
+
+
 async def until_words(db: Database, record: IndexRecord, expected: str) -> None:
     with anyio.fail_after(30):
         async with db.connection() as connection:

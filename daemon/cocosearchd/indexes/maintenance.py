@@ -64,7 +64,7 @@ async def keep_vector_index(db: Database, index: RunningIndex) -> None:
     Each query of `classic` scans vectors in PostgreSQL. `code` compares vectors in memory, and a
     vector index makes each written row cost four times as much. The settings may change at any time.
     """
-    previous: tuple[bool, int] | None = None
+    previous: tuple[bool, int] | None = None  # what is done; None: nothing, or it must be repeated
     while True:
         generation = index.record.generation
         is_searched = is_searched_by_sql(index)
@@ -77,7 +77,8 @@ async def keep_vector_index(db: Database, index: RunningIndex) -> None:
                 else drop_vector_index(db, index.record)
             )
             log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
-            previous = current
+            # busy: a killed daemon's build may still run, whose index every write would pay for
+            previous = None if outcome == "busy" else current
 
 
 def is_searched_by_sql(index: RunningIndex) -> bool:
