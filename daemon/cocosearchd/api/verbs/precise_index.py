@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from time import monotonic
@@ -67,8 +68,8 @@ class PreciseIndexVerbs:
         if index.error is not None:
             raise index.error
         if request.remove:
-            count = await delete_precise_uses(self._db, index.record)
-            index.graph.forget_files()
+            async with self._changing_uses(index) as record:
+                count = await delete_precise_uses(self._db, record)
             return g.ScipReply(index.record.name, removed=count)
         if not request.path.startswith("/"):
             raise InvalidInput(f"{request.path!r} is not an absolute path", "give the whole path")
@@ -76,8 +77,8 @@ class PreciseIndexVerbs:
         imported = await index.graph.ask(
             lambda files: self._read(index, files, request.path), slots=self._slot
         )
-        await replace_precise_uses(self._db, index.record, imported.rows)
-        index.graph.forget_files()
+        async with self._changing_uses(index) as record:
+            await replace_precise_uses(self._db, record, imported.rows)
         reply = g.ScipReply(
             index.record.name,
             files=len(imported.rows),
@@ -89,6 +90,19 @@ class PreciseIndexVerbs:
             extra={"index": reply.index, "files": reply.files, "uses": reply.uses},
         )
         return reply
+
+    @asynccontextmanager
+    async def _changing_uses(self, index: RunningIndex) -> AsyncIterator[IndexRecord]:
+        """Yield the index that has the name of `index` by now, and let no other take its place.
+
+        Its graph forgets its files also after a failure: the commit may have arrived.
+        """
+        async with index.lock:
+            current = self._indexes.lookup.get(index.record.name)
+            try:
+                yield current.record
+            finally:
+                current.graph.forget_files()
 
     def _read(self, index: RunningIndex, files: CodeFiles, path: str) -> _Import:
         """Read a SCIP index, in a thread. Raises `InvalidInput` and `NotFound`."""
