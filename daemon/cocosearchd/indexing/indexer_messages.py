@@ -45,8 +45,6 @@ class IndexerSpec:
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     api_key: str = field(default="", repr=False)
-    # the owner of the registry, see `instance_lock`; "": the server is the daemon's alone
-    owner: str = ""
     # time that a file waits for a restarting PostgreSQL before it fails
     store_wait_s: float = 10.0
     # Only tests set these two: the process aborts, or stops answering, when it is about to index a
@@ -54,6 +52,8 @@ class IndexerSpec:
     # stalls the process reliably.
     crash_on: str = ""
     hang_on: str = ""
+    # the owner of the registry, see `instance_lock`; "": the server is the daemon's alone
+    owner: str = ""
 
     @property
     def cocoindex_dir(self) -> Path:

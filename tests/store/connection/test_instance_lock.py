@@ -128,16 +128,16 @@ async def test_a_lost_session_is_noticed_at_once(
 ) -> None:
     monkeypatch.setattr(instance_lock, "CHECK_INTERVAL_S", 3600.0)
     monkeypatch.setattr(instance_lock, "ACQUIRE_TIMEOUT_S", 3600.0)
-    async with held(db) as lock, db.session({}) as other:
-        key = await instance_lock.lock_key(other)
+    async with held(db) as lock, db.session({}) as other_session:
+        key = await instance_lock.lock_key(other_session)
         assert lock.is_held
         # asked for, and so granted before the daemon can ask again
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(other.execute, "select pg_advisory_lock(%s)", (key,))
+            tasks.start_soon(other_session.execute, "select pg_advisory_lock(%s)", (key,))
             await anyio.sleep(0.1)
             await end_session(db)
         await until_held(lock, expected=False)
-        await other.execute("select pg_advisory_unlock(%s)", (key,))
+        await other_session.execute("select pg_advisory_unlock(%s)", (key,))
         await until_held(lock, expected=True)
 
 
