@@ -118,7 +118,7 @@ update {registry} set owner = %(owner)s
 
 -- name: lock_indexes
 -- Waits for the transactions that have raised a generation.
-select number from {indexes} for update
+select number from {indexes} for share
 
 -- name: indexes
 -- All indexes, the index of a name, or the indexes of a role.
@@ -1101,8 +1101,12 @@ from {indexes} i
 left join {files} f on f.generation > %(generation)s
 where i.number = {number}
 
--- name: all_filenames
-select filename from {files}
+-- name: path_lengths
+-- The number of files with a path of each length, in characters.
+select char_length(filename), count(*)::int from {files} group by 1
+
+-- name: paths_of_lengths
+select filename from {files} where char_length(filename) = any(%(lengths)s::int[])
 
 -- name: listen
 listen {channel}

@@ -1,13 +1,17 @@
 """The rows of an index, followed: each change is applied once, and again after a failure."""
 
+from typing import Any
+
 import pytest
 
 from cocosearchd.errors import NotFound, StoreUnavailable
+from cocosearchd.indexes.following import followed_rows
 from cocosearchd.indexes.following.followed_rows import FollowedRows
 from cocosearchd.model import Commit
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.following.followed_registry import paths_of_lengths
 from cocosearchd.store.index_records import drop_index
 from tests.store.support import file_write, new_index
 
@@ -46,6 +50,34 @@ async def test_changed_and_removed_files_are_one_commit(db: Database) -> None:
     await delete_file(db, record, "d.py")
     await rows.catch_up()
     assert recorder.commits[1:] == [Commit(record.name, 5, ("d.py",))]
+
+
+async def test_a_deletion_reads_only_paths_of_the_same_length(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await new_index(db)
+    paths = ["a.py", "é.py", "lib/b.py", "lib/more/c.py"]
+    await replace_files(db, record, [file_write(path, f"{path}: 1") for path in paths])
+    recorder = Recorder()
+    rows = FollowedRows(db, record, recorder.apply)
+    await rows.start()
+    read_paths = list[frozenset[str]]()
+
+    async def read_and_record(*arguments: Any) -> frozenset[str]:
+        read_paths.append(await paths_of_lengths(*arguments))
+        return read_paths[-1]
+
+    monkeypatch.setattr(followed_rows, "paths_of_lengths", read_and_record)
+    await delete_file(db, record, "é.py")
+    await replace_file(db, record, file_write("d.py", "d: 1"))
+    await rows.catch_up()
+    (commit,) = recorder.commits
+    assert sorted(commit.paths) == ["d.py", "é.py"]
+    assert read_paths == [{"a.py", "d.py"}]
+    assert rows.file_count == 4
+    await replace_files(db, record, [], [*paths[2:], "a.py", "d.py"])
+    await rows.catch_up()
+    assert rows.file_count == 0
 
 
 async def test_restored_rows_are_not_taken_for_those_that_were_read(db: Database) -> None:

@@ -22,8 +22,9 @@ from cocosearchd.store.connection.statements import (
 from cocosearchd.store.file_facts import file_code, searched_generations
 from cocosearchd.store.following.followed_registry import (
     FollowedRegistry,
-    all_paths,
     changed_files,
+    count_path_lengths,
+    paths_of_lengths,
     read_registry,
 )
 from cocosearchd.store.following.publications import (
@@ -169,7 +170,9 @@ async def test_changes_are_found_by_their_generation(db: Database, owner: Databa
     changes = await changed_files(db, followed_record, everything.generation)
     assert (changes.generation, changes.file_count) == (everything.generation + 2, 1)
     assert changes.generations == {"b.py": everything.generation + 1}
-    assert await all_paths(db, followed_record) == {"b.py"}
+    assert await count_path_lengths(db, followed_record) == {len("b.py"): 1}
+    assert await paths_of_lengths(db, followed_record, [len("b.py")]) == {"b.py"}
+    assert await paths_of_lengths(db, followed_record, [1, 5]) == frozenset()
     assert (await changed_files(db, followed_record, changes.generation)).generations == {}
     await index_records.drop_index(owner, owned)
     with pytest.raises(NotFound):

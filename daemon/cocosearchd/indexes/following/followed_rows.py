@@ -1,12 +1,19 @@
 """The rows of a followed index: finds the changed files, and has them applied as a commit."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.following.followed_registry import all_paths, changed_files
-from cocosearchd.store.index_records import index_not_found, rows_state
+from cocosearchd.store.connection.read_snapshot import open_snapshot
+from cocosearchd.store.following.followed_registry import (
+    changed_files,
+    count_path_lengths,
+    paths_of_lengths,
+)
+from cocosearchd.store.index_records import ROWS_AT_ONCE, index_not_found, rows_state
 
 ApplyCommit = Callable[[Commit], Awaitable[None]]
 
@@ -14,7 +21,8 @@ ApplyCommit = Callable[[Commit], Awaitable[None]]
 class FollowedRows:
     """Compares the files of an index with those of the last check, by their generations.
 
-    It keeps the path and the generation of each file in memory: about 150 bytes for each file.
+    It has the path of each file in memory, some 150 bytes a file, by the length of the path: after
+    a deletion only the paths of a length that has fewer files now are read and compared.
     """
 
     def __init__(self, db: Database, record: IndexRecord, apply: ApplyCommit) -> None:
@@ -22,7 +30,7 @@ class FollowedRows:
         self._db = db
         self._record = record
         self._apply = apply
-        self._generations: dict[str, int] = {}
+        self._paths = defaultdict[int, set[str]](set)  # by their length in characters
         self._unapplied: dict[str, None] = {}
         self._read_generation = -1
         self._table: int | None = None
@@ -32,8 +40,8 @@ class FollowedRows:
 
     @property
     def file_count(self) -> int:
-        """The number of files, including files that are not searched."""
-        return len(self._generations)
+        """The number of files, also of those that are not searched."""
+        return sum(map(len, self._paths.values()))
 
     async def start(self) -> None:
         """Read the generations of all files: later reads of rows have at least these."""
@@ -68,13 +76,31 @@ class FollowedRows:
             raise index_not_found(self._record)
         if generation == self._read_generation:
             return
-        changes = await changed_files(self._db, self._record, self._read_generation)
-        gone = set[str]()
-        self._generations |= changes.generations
-        if len(self._generations) != changes.file_count:
-            # Read a moment later: a file that is gone by then may be applied now too.
-            gone = self._generations.keys() - await all_paths(self._db, self._record)
-        for path in gone:
-            del self._generations[path]
+        async with open_snapshot(self._db) as snapshot:
+            changes = await changed_files(snapshot, self._record, self._read_generation)
+            for number, path in enumerate(changes.generations, 1):
+                self._paths[len(path)].add(path)
+                if number % ROWS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            gone = set[str]()
+            if self.file_count != changes.file_count:
+                gone = await self._remove_gone(snapshot)
         self._unapplied |= dict.fromkeys((*changes.generations, *gone))
         self._read_generation = changes.generation
+
+    async def _remove_gone(self, snapshot: Database) -> set[str]:
+        """Forget the paths that are not stored any more, and return them.
+
+        All stored paths are known by now, so a length of which some are gone has fewer files.
+        """
+        counts = await count_path_lengths(snapshot, self._record)
+        lengths = [
+            length for length, paths in self._paths.items() if len(paths) != counts.get(length, 0)
+        ]
+        stored = await paths_of_lengths(snapshot, self._record, lengths)
+        gone = set[str]()
+        for length in lengths:
+            gone |= self._paths[length] - stored
+            self._paths[length] &= stored
+            await asyncio.sleep(0)
+        return gone

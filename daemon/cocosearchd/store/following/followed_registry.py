@@ -1,6 +1,7 @@
 """Reads for followers: the registry of another daemon, and the files of an index that changed."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cocosearchd.errors import NotFound, Refused
@@ -107,11 +108,20 @@ async def changed_files(db: Database, record: IndexRecord, generation: int) -> C
     return ChangedFiles(generation=head[0], file_count=head[1], generations=generations)
 
 
-async def all_paths(db: Database, record: IndexRecord) -> frozenset[str]:
-    """Read the paths of all files of an index."""
+async def count_path_lengths(db: Database, record: IndexRecord) -> dict[int, int]:
+    """Count the files of an index by the length of their paths in characters."""
+    async with db.connection() as connection:
+        rows = await (await connection.execute(statement("path_lengths", record))).fetchall()
+    return dict(rows)
+
+
+async def paths_of_lengths(
+    db: Database, record: IndexRecord, lengths: Sequence[int]
+) -> frozenset[str]:
+    """Read the paths of some lengths in characters."""
     paths = list[str]()
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("all_filenames", record))
+        await cursor.execute(statement("paths_of_lengths", record), {"lengths": list(lengths)})
         while rows := await cursor.fetchmany(ROWS_AT_ONCE):
             paths += [row[0] for row in rows]
             await asyncio.sleep(0)
