@@ -360,6 +360,8 @@ async def _create_engine(
     await db.wait_for_predecessors(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
+    if lock is not None:
+        lock.on_held_again = indexes.compare_generations
     dependencies = make_dependencies(db, embedder, indexes.retry)
     sources = DeclaredSources(
         indexes, embedder, tuple(map(parse_source, settings.watching.sources))

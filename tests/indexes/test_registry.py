@@ -24,9 +24,12 @@ from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime import supervise as supervise_module
 from cocosearchd.store import index_records, index_roles
+from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import schema_change
+from cocosearchd.store.connection.statements import compose
 from tests.indexing.support import Source, new_record
+from tests.store.support import file_write
 
 pytestmark = pytest.mark.anyio
 
@@ -293,3 +296,36 @@ async def test_a_replacement_that_cannot_be_dropped_is_filled_further(
     monkeypatch.undo()
     await bench.until(lambda: index.unstarted_replacement is None)
     assert index.replacement is None, "it was dropped"
+
+
+@pytest.mark.parametrize("is_other_timeline", [False, True])
+async def test_an_index_is_read_anew_after_acknowledged_commits_were_lost(
+    bench: Bench, is_other_timeline: bool
+) -> None:
+    """By a failover to a server that lacks them, or by storage that was restored."""
+    for name in ("shop", "bakery"):
+        bench.make_root(name)
+        await bench.add(name)
+    index = bench.indexes.lookup.get("shop")
+    number = {"number": index.record.number}
+    write = file_write("a.py", "one: 1", dimension=index.record.dimension)
+    generation = await replace_file(bench.db, index.record, write)
+    await bench.indexes.committed(Commit("shop", generation, ("a.py",)))
+    await bench.until(lambda: index.lexical.generation == generation)
+    async with bench.db.connection() as connection:
+        await connection.execute(compose("delete from {files}", index.record))
+        await connection.execute(compose("delete from {chunks}", index.record))
+        if not is_other_timeline:  # else a later commit has reached the lost one
+            await connection.execute(
+                "update cocosearch_indexes set generation = 0 where number = %(number)s", number
+            )
+    await bench.indexes.compare_generations(is_other_timeline=is_other_timeline)
+    assert not index.own_root.freshness().fresh
+    assert index.record.generation > generation
+    assert await index_records.read_generation(bench.db, index.record) == index.record.generation
+    await bench.until(lambda: index.lexical.generation == index.record.generation)
+    assert index.lexical.sizes()["files"] == 0
+    untouched = bench.indexes.lookup.get("bakery").record.generation
+    assert (untouched > 0) == is_other_timeline
+    await bench.indexes.compare_generations(is_other_timeline=False)
+    assert await index_records.read_generation(bench.db, index.record) == index.record.generation

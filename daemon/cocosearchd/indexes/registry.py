@@ -387,6 +387,37 @@ class IndexRegistry:
                         await self._updater.remove(index.queue_name)
                         index.tasks.cancel()
 
+    async def compare_generations(self, *, is_other_timeline: bool) -> None:
+        """Find indexes of which PostgreSQL lost acknowledged commits, and read their rows anew.
+
+        Restored storage has lower generations. After a failover, on another timeline of the log,
+        later commits may have reached the lost ones, so every index counts as one of them. Raises
+        `StoreUnavailable`.
+        """
+        for index in self._with_replacements():
+            acknowledged = index.record.generation
+            with suppress(NotFound):
+                stored = await index_records.read_generation(self._db, index.record)
+                if index.error is None and (is_other_timeline or stored < acknowledged):
+                    await self._forget_lost(index)
+
+    async def _forget_lost(self, index: RunningIndex) -> None:
+        """Drop all that was derived from rows that may be lost, and compare the root with the rest.
+
+        It is dropped before the generation is raised: if that fails, all of this comes again.
+        """
+        lost = index.record.generation
+        log.error("commits_lost", extra={"index": index.record.name, "generation": lost})
+        index.own_root.rescan("PostgreSQL lost commits")
+        await index.lexical.delete()
+        index.graph.forget_files()
+        await index.graph.free_memory()
+        try:
+            generation = await index_records.raise_generation(self._db, index.record, lost)
+            index.record = replace(index.record, generation=generation)
+        finally:
+            self._do_later(f"words of {index.record.name}", index.lexical.catch_up)
+
     async def committed(self, commit: Commit) -> None:
         """Apply a commit to its index, and announce it."""
         index = self._by_queue(commit.index)

@@ -204,6 +204,16 @@ async def read_generation(db: Database, record: IndexRecord) -> int:
     return int(row[0])
 
 
+async def raise_generation(db: Database, record: IndexRecord, lost: int) -> int:
+    """Raise the generation of an index above one that PostgreSQL lost. Raises `NotFound`."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(statement("raise_generation", record), {"lost": lost})
+        row = await cursor.fetchone()
+    if row is None:
+        raise index_not_found(record)
+    return int(row[0])
+
+
 async def rows_state(db: Database, record: IndexRecord) -> tuple[int, int | None]:
     """Read the generation of an index, and the identity of its table of files.
 

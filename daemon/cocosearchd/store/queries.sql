@@ -113,6 +113,10 @@ where locktype = 'advisory' and granted and database = (select oid from pg_datab
 -- The daemon that uses the registry, see `instance_lock`.
 select owner from {registry}
 
+-- name: timeline
+-- The timeline of the log that is written now: each failover, and each restored backup, begins another.
+select left(pg_walfile_name(pg_current_wal_lsn()), 8)
+
 -- name: claim_registry
 update {registry} set owner = %(owner)s
 
@@ -411,6 +415,11 @@ returning generation
 select generation from {indexes}
 where number = {number} and identity = %(identity)s and shaping_settings = %(shaping_settings)s
   and (%(owner)s::text = '' or %(owner)s::text = (select owner from {registry}))
+
+-- name: raise_generation
+-- Above a generation that was acknowledged, and lost since: no generation of a name is used for two contents.
+update {indexes} set generation = greatest(generation, %(lost)s) + 1 where number = {number}
+returning generation
 
 -- name: upsert_files
 -- After bump_generation.

@@ -195,6 +195,34 @@ async def test_a_daemon_ends_if_another_one_was_the_owner_meanwhile(db: Database
     assert ended.group_contains(LockHeld)
 
 
+async def test_rows_are_compared_before_the_lock_counts_as_held_again(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover or restored storage ends each session, and may lose commits."""
+    timelines = iter(["1", "1", "2"])
+    calls = list[tuple[bool, bool]]()
+
+    async def read_next(connection: Connection) -> str:
+        assert len(await instance_lock_timeline(connection)) == 8
+        return next(timelines)
+
+    async def record_call(*, is_other_timeline: bool) -> None:
+        calls.append((is_other_timeline, lock.is_held))
+
+    instance_lock_timeline = instance_lock.read_timeline
+    monkeypatch.setattr(instance_lock, "read_timeline", read_next)
+    async with held(db) as lock:
+        await lock.claim()
+        lock.on_held_again = record_call
+        for count in (1, 2):
+            await end_session(db)
+            with anyio.fail_after(20):
+                while len(calls) < count:  # noqa: ASYNC110 - nothing tells of it
+                    await anyio.sleep(0.01)
+            await until_held(lock, expected=True)
+    assert calls == [(False, False), (True, False)]
+
+
 async def test_registries_in_other_schemas_are_others(db: Database) -> None:
     async with db.connection() as connection:
         await connection.execute("create schema other")

@@ -9,8 +9,11 @@ registry names its owner, and takes commits of that owner only.
 import hashlib
 import logging
 import secrets
+from contextlib import suppress
+from typing import Protocol
 
 import anyio
+import psycopg
 from anyio.abc import TaskStatus
 
 from cocosearchd.errors import CocoSearchError, StoreUnavailable
@@ -27,6 +30,13 @@ RETRY_INTERVAL_S = 1.0
 _HINT = "stop that one, or give this one its own database or schema in COCOSEARCH_DATABASE_URL"
 
 
+class OnHeldAgain(Protocol):
+    """Brings what was derived from the rows in line with those that the server has now."""
+
+    async def __call__(self, *, is_other_timeline: bool) -> None:
+        """Compare; on another timeline of the log, commits are lost even if none seems to be."""
+
+
 class LockHeld(StoreUnavailable):
     """Another daemon uses the registry."""
 
@@ -35,7 +45,8 @@ class InstanceLock:
     """The lock of a registry, for one daemon.
 
     `owner` is the name of this daemon in the registry. `is_held` is False before the lock is held,
-    and from the end of its session until it is held again.
+    and from the end of its session until it is held again. A failover, or storage that is restored,
+    ends each session: `on_held_again` runs before the lock counts as held again.
     """
 
     def __init__(self, db: Database) -> None:
@@ -43,6 +54,8 @@ class InstanceLock:
         self.owner = f"cocosearchd-{secrets.token_hex(8)}"
         self.is_held = False
         self._is_claimed = False
+        self._timeline = ""
+        self.on_held_again: OnHeldAgain | None = None
 
     async def hold(self, *, task_status: TaskStatus[None]) -> None:
         """Hold the lock until cancelled; `task_status` is started once it is held.
@@ -92,6 +105,10 @@ class InstanceLock:
         await _acquire(connection, self.owner)
         if self._is_claimed:
             await check_owner(connection, self.owner)
+        timeline = await read_timeline(connection)
+        if self._is_claimed and self.on_held_again is not None:
+            await self.on_held_again(is_other_timeline=timeline != self._timeline)
+        self._timeline = timeline
         self.is_held = True
 
 
@@ -100,6 +117,14 @@ async def check_owner(connection: Connection, owner: str) -> None:
     row = await (await connection.execute(statement("owner"))).fetchone()
     if row is None or row[0] != owner:
         raise LockHeld("another cocosearchd uses this database now", _HINT)
+
+
+async def read_timeline(connection: Connection) -> str:
+    """Read the timeline of the server's log: a failover begins another. "" if it is not shown."""
+    with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported):
+        row = await (await connection.execute(statement("timeline"))).fetchone()
+        return str(row[0]) if row else ""
+    return ""
 
 
 async def _until_lost(connection: Connection) -> None:
