@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from cocosearchd.config.layers import load_settings
+from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError, StoreUnavailable
@@ -21,6 +22,7 @@ from cocosearchd.indexes import registry as registry_module
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.indexer_messages import IndexerSpec
+from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime import supervise as supervise_module
 from cocosearchd.store import index_records, index_roles
@@ -41,6 +43,7 @@ class Bench:
     db: Database
     updater: Updater
     indexes: IndexRegistry
+    embedder: LazyEmbedder
     home: Path
 
     def make_root(self, name: str) -> Path:
@@ -51,9 +54,14 @@ class Bench:
         return root
 
     async def make_switched(self, name: str) -> tuple[IndexRecord, IndexRecord]:
-        """Store an index, and the one that is to replace it."""
-        record = await new_record(self.db, self.make_root(name), name)
-        identity = replace(record.identity, header_version=77)
+        """Store an index of another embedder, and the one that is to replace it."""
+        fingerprint = self.embedder.fingerprint
+        identity = index_identity(fingerprint.pairs(), IndexingSettings())
+        pairs = dict(identity.embedder) | {"model": "former"}
+        former = replace(identity, embedder=tuple(sorted(pairs.items())))
+        record = await index_records.create_index(
+            self.db, name, os.fsencode(self.make_root(name)), (), fingerprint.dimension, former
+        )
         return record, await index_roles.ensure_next_index(
             self.db, record, record.dimension, identity
         )
@@ -91,7 +99,7 @@ async def running(db: Database, dsn: str, tmp_path: Path) -> AsyncIterator[Bench
     async with anyio.create_task_group() as tasks:
         indexes = IndexRegistry(db, updater, embedder, loaded, state, tasks)
         try:
-            yield Bench(db, updater, indexes, tmp_path)
+            yield Bench(db, updater, indexes, embedder, tmp_path)
         finally:
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
@@ -99,12 +107,16 @@ async def running(db: Database, dsn: str, tmp_path: Path) -> AsyncIterator[Bench
                 await indexes.analyser.pool.aclose()
 
 
-def fail_once(
-    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, is_chosen: Callable[..., bool]
+def fail_first(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    is_chosen: Callable[..., bool],
+    calls: int = 1,
 ) -> None:
-    """Let the first chosen call of a function fail before it does anything."""
+    """Let the first chosen calls of a function fail before they do anything."""
     function: Callable[..., Any] = getattr(owner, name)
-    failures = iter([CocoSearchError("the database took too long")])
+    failures = iter([CocoSearchError("the database took too long")] * calls)
 
     async def fail_or_run(*args: Any, **kwargs: Any) -> Any:
         if is_chosen(*args) and (error := next(failures, None)) is not None:
@@ -161,19 +173,22 @@ async def test_an_index_runs_on_while_the_start_of_its_replacement_fails(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, following = await bench.make_switched("shop")
-    fail_once(
+    fail_first(
         monkeypatch,
         bench.indexes.config,
         "begin",
         lambda record, *_: record.number == following.number,
+        calls=2,
     )
+    monkeypatch.setattr(supervise_module, "FIRST_PAUSE_S", 0.3)
     await bench.indexes.start_all()
     index = bench.indexes.lookup.get("shop")
+    await bench.indexes.recheck()
     assert (index.error, index.replacement) == (None, None)
     await bench.until(lambda: index.replacement is not None)
     assert bench.indexes.lookup.get("shop") is index
     assert index.replacement is not None
-    assert index.replacement.record.number == following.number
+    assert (index.error, index.replacement.record.number) == (None, following.number)
     await anyio.sleep(0.2)  # ten times as long as until the next try
     assert supervised()["cocosearchd.indexes.registry.IndexRegistry._run"] == 2
 
@@ -223,7 +238,7 @@ async def test_an_index_whose_first_start_fails_is_started_later(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.make_root("shop")
-    fail_once(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
+    fail_first(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
     with pytest.raises(CocoSearchError, match="took too long"):
         await bench.add("shop")
     assert bench.indexes.lookup.get("shop").error is not None
@@ -270,7 +285,7 @@ async def test_a_rebuild_whose_start_fails_is_started_later(
     await bench.add("shop")
     index = bench.indexes.lookup.get("shop")
     index.record = replace(index.record, identity=replace(index.record.identity, header_version=77))
-    fail_once(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
+    fail_first(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
     with pytest.raises(CocoSearchError, match="took too long"):
         await bench.indexes.rebuild("shop")
     await bench.until(lambda: bench.indexes.lookup.get("shop").replacement is not None)
@@ -283,7 +298,7 @@ async def test_a_replacement_that_cannot_be_dropped_is_filled_further(
     await bench.indexes.start_all()
     index = bench.indexes.lookup.get("shop")
     replacement = index.replacement
-    fail_once(monkeypatch, index_records, "drop_index", lambda *_: True)
+    fail_first(monkeypatch, index_records, "drop_index", lambda *_: True)
     with pytest.raises(CocoSearchError, match="took too long"):
         await bench.indexes.remove("shop")
     assert bench.indexes.lookup.get("shop") is index

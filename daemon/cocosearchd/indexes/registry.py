@@ -231,7 +231,7 @@ class IndexRegistry:
 
         The task has a context of its own, since it outlives the request that starts it.
         """
-        Context().run(self._tasks.start_soon, _run_when_reachable, name, run)
+        Context().run(self._tasks.start_soon, _run_until_done, name, run)
 
     async def _start_or_list(
         self,
@@ -378,7 +378,8 @@ class IndexRegistry:
                     ):
                         await self._abandon(index)
                     error = embedder_mismatch(self._embedder, index.record)
-                    if index.error is None and index.replacement is None and error is not None:
+                    has_replacement = index.replacement or index.unstarted_replacement
+                    if index.error is None and not has_replacement and error is not None:
                         log.error(
                             "index_refused", extra={"error": error.message, "hint": error.hint}
                         )
@@ -738,14 +739,14 @@ class IndexRegistry:
         await index.lexical.wait_ended()  # it writes the files that its successor reads
 
 
-async def _run_when_reachable(name: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Run `run` with growing pauses until it fails for another reason than PostgreSQL, or not."""
+async def _run_until_done(name: str, run: Callable[[], Awaitable[object]]) -> None:
+    """Run `run` with growing pauses until it succeeds, or what it is about is gone."""
     pause = FIRST_PAUSE_S
     error: Exception | None = StoreUnavailable(name)
-    while isinstance(error, StoreUnavailable):
+    while isinstance(error, CocoSearchError) and not isinstance(error, NotFound):
         await anyio.sleep(pause)
         pause = min(pause * 2, LAST_PAUSE_S)
-        error = await attempt(name, run, (StoreUnavailable,))
+        error = await attempt(name, run, (StoreUnavailable, NotFound))
 
 
 def _not_started(record: IndexRecord, error: Exception) -> NotStarted:
