@@ -5,7 +5,7 @@
 that *leave out* files. A part of the daemon that excludes a file for a new reason adds a row here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -13,7 +13,7 @@ from cocosearchd.model import SkipReason
 
 # Stored with the file (`SkipReason`), or known for as long as the daemon runs.
 ExclusionCode = (
-    SkipReason | Literal["quarantined", "froze", "failed", "embedder_away", "store_away"]
+    SkipReason | Literal["quarantined", "froze", "ended", "failed", "embedder_away", "store_away"]
 )
 # Kinds of rules that leave a file out of the scope of a root.
 ScopeCode = Literal[
@@ -71,6 +71,11 @@ EXCLUSIONS: dict[ExclusionCode, Exclusion] = {
     "froze": Exclusion(
         "the daemon stopped answering while it worked on it",
         "change its content, and it is tried again, or exclude it (indexing.extend_exclude)",
+    ),
+    "ended": Exclusion(
+        "the daemon ended several times while it worked on it",
+        "it is tried again within a day, and when its content changes; "
+        "if memory ran out, give the daemon more",
     ),
     "unreadable": Exclusion("it may not be read", "let the daemon's user read it, or exclude it"),
     "too_large": Exclusion(
@@ -188,6 +193,24 @@ def embedder_error(failure: str) -> str | None:
     """Return the embedder's error in a file's error; None if the file failed for another reason."""
     prefix = embedder_failure("")
     return failure.removeprefix(prefix) if failure.startswith(prefix) else None
+
+
+def incomplete_sentence(excluded: Sequence[str], reduced: Sequence[str]) -> str | None:
+    """Return one sentence about files that an answer may lack; None if there are none.
+
+    The paths `excluded` are not searched; the paths `reduced` are searched by less than their text.
+    """
+    parts = [f"{_name_files(excluded)} not at all"] if excluded else []
+    parts += [f"{_name_files(reduced)} by less than the text"] if reduced else []
+    if not parts:
+        return None
+    return f"searched {' and '.join(parts)}: `cocosearchctl status` says why"
+
+
+def _name_files(paths: Sequence[str]) -> str:
+    further = len(paths) - 1
+    files = "file" if further == 1 else "files"
+    return f"{paths[0]} and {further:,} more {files}" if further else paths[0]
 
 
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:

@@ -228,6 +228,7 @@ def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
         )
         answer = daemon.call("search", query="beside_the_poison", index=hostile_root.name)
         assert [result["path"] for result in answer["results"]] == ["other.py"]
+        assert "searched poison.py not at all" in " ".join(answer["notes"])
         switch.unlink()
         (hostile_root / "poison.py").write_text("def mended():\n    pass\n")
         daemon.ctl("sync", "--index", hostile_root.name)

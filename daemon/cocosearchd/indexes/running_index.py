@@ -164,7 +164,7 @@ class RunningIndex:
             *filling,
             *words,
             *self.task_errors.values(),
-            *self.lexical.exclusion_warnings,
+            *self.lexical.journal.warnings,
         )
 
     def _filling(self, replacement: "RunningIndex") -> str:

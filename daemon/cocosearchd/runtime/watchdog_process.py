@@ -100,7 +100,7 @@ def leave_mark(file: str, daemon: int) -> None:
         os.write(handle, b"%d\n" % daemon)
         os.close(handle)
     except OSError:
-        log_error(f"{file} cannot be written")  # a harmful file is then left out after two freezes
+        log_error(f"{file} cannot be written")  # then the freeze counts as a kill
 
 
 def pause_before_restart(lived_s: float) -> None:

@@ -23,6 +23,7 @@ from cocosearchd.search.code.code_candidates import (
     RankedCandidates,
     code_candidates,
     find_pointed_out,
+    join_warnings,
 )
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.joint.joint_query import (
@@ -85,8 +86,8 @@ class RetrievalAttempt:
     """One consistent retrieval: all candidates, best first, and the selected results.
 
     `files` has the states of the files of the selected results. `retrieved` is None if the lexical
-    index answered. `cacheable` is False if the answer is not worth caching. `warning` is for
-    people.
+    index answered. `cacheable` is False if the answer is not worth caching. `warnings` are
+    for people.
     """
 
     retrieved: RetrievedCandidates | None
@@ -95,7 +96,7 @@ class RetrievalAttempt:
     generation: int
     files: tuple[FileState, ...]
     cacheable: bool = True
-    warning: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Retriever:
@@ -164,7 +165,7 @@ class Retriever:
         snapshot = lexical.current_snapshot
         if snapshot is None or not snapshot.file_count or not is_small(snapshot, plan):
             return None
-        return JointIndex(record, lexical, snapshot, plan)
+        return JointIndex(record, lexical, snapshot, plan, lexical.incompleteness)
 
     async def score_jointly(
         self, indexes: Sequence[JointIndex], vector: Vector | None
@@ -234,7 +235,7 @@ class Retriever:
                 *_select_files(selected_paths, unsaved),
             ),
             cacheable=ranked.cacheable,
-            warning=ranked.warning,
+            warnings=ranked.warnings,
         )
 
     async def _rank(
@@ -277,7 +278,7 @@ class Retriever:
         if plan.listing:
             with trace.stage("retrieve"):
                 listing = await list_stored_symbols(db, record, plan, request.overlay)
-            return RankedCandidates(listing.scored, warning=listing.warning)
+            return RankedCandidates(listing.scored, warnings=join_warnings(listing.warning))
         # Without a vector, only a search by words is possible, whatever the profile.
         plan = replace(plan, uses_keywords=plan.uses_keywords or request.vector is None)
         retrieved, scored = await self._retrieve_and_score(db, record, plan, request, trace)
@@ -289,8 +290,9 @@ class Retriever:
             keys = {entry.candidate.key for entry in scored}
             scored += [entry for entry in more if entry.candidate.key not in keys]
         lexical = self.find_lexical(record, plan)
-        warning = COLD_WARNING if lexical is not None and not lexical.warm else None
-        return RankedCandidates(scored, warning=warning, retrieved=retrieved)
+        is_cold = lexical is not None and not lexical.warm
+        warnings = (COLD_WARNING,) if is_cold else ()
+        return RankedCandidates(scored, warnings=warnings, retrieved=retrieved)
 
     async def _retrieve_and_score(
         self,
@@ -339,7 +341,7 @@ def make_attempt(candidates: RankedCandidates) -> RetrievalAttempt:
         generation=generation,
         files=tuple(_select_files(paths, states.files)),
         cacheable=candidates.cacheable,
-        warning=candidates.warning,
+        warnings=candidates.warnings,
     )
 
 

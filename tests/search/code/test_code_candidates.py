@@ -13,7 +13,9 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.model import Commit
+from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.code.code_profile import load_weights
+from cocosearchd.search.lexical.analysis.analyser import BY_PATH_ALONE, ReducedFile
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.pipeline import Answer, Pipeline
@@ -123,6 +125,52 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     assert trace.details["lexical"]["state"] == "cold"
     assert answer.hits[0].path == "server/router.py"
     assert answer.warnings == (COLD_WARNING,)
+
+
+async def test_an_answer_that_may_lack_files_says_so(warm: Warm) -> None:
+    """All answers from memory do; those of PostgreSQL lack nothing."""
+    warm.lexical.reduced.update(
+        [], [ReducedFile(path, BY_PATH_ALONE) for path in ("notes.md", "server/router.py")]
+    )
+    await warm.lexical.catch_up()
+    note = (
+        "searched notes.md and 1 more file by less than the text: `cocosearchctl status` says why"
+    )
+    for question in ("Router", "sym:function", '"register a route" router'):
+        assert note in (await warm.answer(question)).warnings, question
+    assert not (await warm.answer(parse_query("Router", profile="classic"))).warnings
+    warm.lexical.reduced.update(["notes.md", "server/router.py"], [])
+    await warm.lexical.catch_up()
+    assert not (await warm.answer("Router prefix")).warnings
+
+
+async def test_an_index_of_a_joint_question_that_may_lack_files_says_so(
+    db: Database, tmp_path: Path
+) -> None:
+    embedder = BuiltinEmbedder()
+    indexes: dict[str, LexicalIndex] = {}
+    pipeline = Pipeline(db, embedder, SearchSettings(), indexes.get)
+    records = []
+    for name, files in (("one", FILES), ("two", {"zoo.py": "class Elephant: ...\n"})):
+        corpus = await new_corpus(
+            db,
+            tmp_path / name,
+            files,
+            name=name,
+            embedder=embedder,
+            pipeline=pipeline,
+            lexical=tmp_path / "words" / name,
+        )
+        assert corpus.lexical is not None
+        indexes[name] = corpus.lexical
+        corpus.lexical.reduced.update([], [ReducedFile(next(iter(files)), BY_PATH_ALONE)])
+        await corpus.lexical.catch_up()
+        records.append(corpus.record)
+    merged = await search_several(pipeline, records, parse_query("Router"))
+    assert [answer.warnings for answer in merged.answers] == [
+        (f"searched {path} by less than the text: `cocosearchctl status` says why",)
+        for path in ("server/router.py", "zoo.py")
+    ]
 
 
 async def test_the_explained_answer_is_the_answer(

@@ -1,11 +1,12 @@
 """Restarts after a process froze or died while it applied files"""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from cocosearchd.search.lexical.apply_journal import ApplyJournal
+from cocosearchd.search.lexical.apply_journal import ENDS, FIRST_PAUSE_S, ApplyJournal
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,63 @@ def test_the_harmful_one_of_several_files_is_found(places: tuple[Path, Path]) ->
     assert paths(ApplyJournal(*places)) == [["a.py"], ["c.py"]]
 
 
-def test_a_kill_blames_nobody_and_a_second_one_at_the_same_file_does(
-    places: tuple[Path, Path],
+def test_kills_exclude_a_file_for_a_while_at_most(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """They may come from outside: memory ran out, or somebody killed the process."""
+    for _ in range(ENDS - 1):
+        die(places, [File("b.py")])
+        assert paths(ApplyJournal(*places)) == [["a.py", "c.py"], ["b.py"]]
     die(places, [File("b.py")])
-    assert paths(ApplyJournal(*places)) == [["a.py", "c.py"], ["b.py"]]
+    journal = ApplyJournal(*places)
+    assert paths(journal) == [["a.py", "c.py"]]
+    assert journal.excluded_paths == ("b.py",)
+    assert journal.warnings[0].startswith("b.py is not searched: the daemon ended several times")
+    assert paths(journal, [File("b.py", 2)]) == [["b.py"]], "another content is tried at once"
+
+    pass_a_pause(monkeypatch)
+    assert journal.due_files() == {"b.py": 1}
+    assert paths(journal) == [["a.py", "c.py"], ["b.py"]]
     die(places, [File("b.py")])
-    assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]]
+    journal = ApplyJournal(*places)
+    pass_a_pause(monkeypatch)
+    assert journal.due_files() == {}, "the second pause is longer"
+    pass_a_pause(monkeypatch)
+    assert journal.due_files() == {"b.py": 1}
+    with journal.applying([File("b.py")]):
+        pass
+    assert journal.warnings == ()
+    assert paths(ApplyJournal(*places)) == [["a.py", "b.py", "c.py"]]
+
+
+def pass_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = time.time() + FIRST_PAUSE_S + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+
+
+def test_a_clock_that_is_set_back_prolongs_no_pause(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(ENDS):
+        die(places, [File("b.py")])
+    journal = ApplyJournal(*places)
+    assert journal.due_files() == {}
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert journal.due_files() == {"b.py": 1}
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_files_that_are_gone_are_not_excluded_any_more(
+    places: tuple[Path, Path], frozen: bool
+) -> None:
+    for _ in range(ENDS):
+        die(places, [File("b.py")], frozen=frozen)
+    journal = ApplyJournal(*places)
+    assert journal.excluded_paths == ("b.py",)
+    journal.retain({"a.py": 1, "b.py": 1})
+    assert journal.excluded_paths == ("b.py",)
+    journal.retain({"a.py": 1})
+    assert ApplyJournal(*places).excluded_paths == ()
 
 
 def test_words_wait_after_two_freezes_that_no_file_explains(places: tuple[Path, Path]) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from cocosearchd.search.lexical.analysis.analyser import (
     ReducedFile,
 )
 from cocosearchd.search.lexical.analysis.documents import FileText
+from cocosearchd.search.lexical.apply_journal import ENDS, FIRST_PAUSE_S, FROZE, ApplyJournal
 from cocosearchd.search.lexical.index_snapshot import SignalMatrix, compute_signal_matrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
@@ -38,6 +39,7 @@ from cocosearchd.search.lexical.snapshot_changes import append_segment
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.index_records import file_generations
 from cocosearchd.store.reads.index_texts import FileTexts, file_texts
 from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import SIGNALS
@@ -480,6 +482,72 @@ async def test_a_restart_still_knows_which_files_are_reduced(db: Database, tmp_p
     assert third.reduced.warnings() == [], "it has changed"
     await delete_file(db, record, "src/session.py")
     assert (await fresh(db, record, tmp_path)).reduced.warnings() == [], "it has gone"
+
+
+@dataclass(frozen=True)
+class FileGeneration:
+    path: str
+    generation: int
+
+
+async def test_a_file_at_which_the_daemon_was_killed_comes_back_by_itself(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
+    record = await filled(db)
+    stored = await file_generations(db, record)
+    file = FileGeneration("src/session.py", stored["src/session.py"])
+    folder = tmp_path / "lexical" / "code"
+    for _ in range(ENDS):
+        leave_journal(folder.with_suffix(".journal"), tmp_path / FROZE, file)
+    index = LexicalIndex(db, record, folder, DirectAnalyser())
+    await run_until_warm(index)
+    assert index.sizes()["files"] == len(FILES) - 1
+    sentence = "searched src/session.py not at all: `cocosearchctl status` says why"
+    assert note_of(index) == sentence
+
+    snapshot_count = index.snapshot_count
+    later = time.time() + FIRST_PAUSE_S + 1
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        with anyio.fail_after(10):
+            while index.snapshot_count == snapshot_count:  # noqa: ASYNC110 - the catch-up has no event
+                await anyio.sleep(0.01)
+            assert note_of(index) == sentence, "its pause has not ended"
+            monkeypatch.setattr(time, "time", lambda: later)
+            while note_of(index) is not None:  # noqa: ASYNC110 - nor has this
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert index.sizes()["files"] == len(FILES)
+    await assert_same(index, await fresh(db, record, tmp_path / "other" / "code"))
+
+
+async def test_an_excluded_file_that_is_deleted_leaves_no_note(
+    db: Database, tmp_path: Path
+) -> None:
+    record = await filled(db)
+    stored = await file_generations(db, record)
+    file = FileGeneration("src/session.py", stored["src/session.py"])
+    folder = tmp_path / "lexical" / "code"
+    leave_journal(folder.with_suffix(".journal"), tmp_path / FROZE, file)
+    (tmp_path / FROZE).touch()
+    index = await fresh(db, record, folder)
+    assert index.incompleteness is not None
+    generation = await delete_file(db, record, file.path)
+    await index.apply(Commit(record.name, generation, (file.path,)))
+    assert index.journal.excluded_paths == ()
+    await assert_same(index, await fresh(db, record, tmp_path / "other" / "code"))
+
+
+def note_of(index: LexicalIndex) -> str | None:
+    return index.incompleteness
+
+
+def leave_journal(journal: Path, marker: Path, file: FileGeneration) -> None:
+    """Leave the journal of a process that ended while it applied a file."""
+    with ApplyJournal(journal, marker).applying([file]):
+        content = journal.read_bytes()
+    journal.write_bytes(content)
 
 
 async def test_a_save_that_is_given_up_ends_before_the_next(

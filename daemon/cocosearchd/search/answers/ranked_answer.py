@@ -11,6 +11,7 @@ from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.freshness import StaleReason
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import IndexRecord
+from cocosearchd.search.code.code_candidates import join_warnings
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import HeadingRules, query_words, to_hit, word_roots
 from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
@@ -107,7 +108,7 @@ def make_ranked_hits(
             for result in attempt.selected
         ),
         tuple(replace(file, symbols=None) for file in attempt.files),
-        tuple(filter(None, (query_vector.warning, attempt.warning))),
+        join_warnings(query_vector.warning, *attempt.warnings),
         snapshot_count=state[1],
         more=plan.listing and len(attempt.scored) > len(attempt.selected),
     )

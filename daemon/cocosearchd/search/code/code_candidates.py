@@ -49,8 +49,8 @@ class RankedCandidates:
     `generation` is None if PostgreSQL retrieved the candidates; then `retrieved` has them.
     `complete` is True if every candidate still has its row. `states` are the states of the
     candidates' files, read with the rows; None if not read yet. `selected` are the results; None if
-    a reranker has yet to choose them. `warning` is a sentence for people, or None. `cacheable` is
-    False if the same question may get a better answer later. `file_count` is the number of files that were
+    a reranker has yet to choose them. `warnings` are sentences for people. `cacheable` is False if
+    the same question may get a better answer later. `file_count` is the number of files that were
     ranked, with those that the limits of the plan leave out.
     """
 
@@ -58,7 +58,7 @@ class RankedCandidates:
     generation: int | None = None
     complete: bool = True
     states: FileStates | None = None
-    warning: str | None = None
+    warnings: tuple[str, ...] = ()
     cacheable: bool = True
     retrieved: RetrievedCandidates | None = None
     selected: tuple[ScoredResult, ...] | None = None
@@ -87,8 +87,10 @@ async def code_candidates(
     snapshot = await lexical.snapshot(overlay)
     if snapshot is None:
         return None
+    incompleteness = lexical.incompleteness
     if plan.listing:
-        return await _list_symbols(db, newest, lexical, snapshot, plan, overlay)
+        listed = await _list_symbols(db, newest, lexical, snapshot, plan, overlay)
+        return replace(listed, warnings=join_warnings(*listed.warnings, incompleteness))
     result_count = count_results(plan)
     code_query = CodeQuery(
         record=newest,
@@ -103,6 +105,7 @@ async def code_candidates(
         overlay=overlay,
         report_signals=await _report_signals(lexical, plan),
         pointed_out=await find_pointed_out(db, newest, plan, snapshot, overlay),
+        incompleteness=incompleteness,
     )
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
@@ -231,7 +234,10 @@ async def _list_symbols(
     listing = await read_symbols(db, record, page, files, overlay, snapshot.generation)
     unmet = None if files else unmet_filter(plan.where, snapshot.live_documents, record.root)
     return RankedCandidates(
-        listing.scored, snapshot.generation, listing.complete, warning=unmet or listing.warning
+        listing.scored,
+        snapshot.generation,
+        listing.complete,
+        warnings=join_warnings(unmet or listing.warning),
     )
 
 
@@ -288,15 +294,21 @@ def make_candidates(
         if matches.chunks
         else unmet_filter(plan.where, snapshot.live_documents, record.root) or matches.warning
     )
+    warnings = join_warnings(warning, code_query.incompleteness)
     return RankedCandidates(
         scored,
         snapshot.generation,
         complete,
         states,
-        warning,
+        warnings,
         matches.cacheable,
         file_count=_count_files(matches.chunks),
     )
+
+
+def join_warnings(*warnings: str | None) -> tuple[str, ...]:
+    """Return the warnings that are not None."""
+    return tuple(filter(None, warnings))
 
 
 def _count_files(chunks: Iterable[RankedChunk]) -> int:

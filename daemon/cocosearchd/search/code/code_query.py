@@ -45,6 +45,7 @@ class CodeQuery:
 
     At most `limit` chunks are ranked. `needed`, the number of results, determines the number of
     compared files. An explained query has a larger `limit` and ranks more chunks of the same files.
+    `incompleteness` is a sentence about files that the snapshot lacks, in whole or in part.
     """
 
     record: IndexRecord
@@ -59,6 +60,7 @@ class CodeQuery:
     overlay: Overlay | None = None
     report_signals: ReportSignals | None = None
     pointed_out: Starts = field(default_factory=dict)  # places that the question names by line
+    incompleteness: str | None = None
 
     async def evaluate(self, scorer: Callable[[SignalMatrix], T], choice: FileFilter) -> T:
         """Run `scorer` on the signal matrix in a thread, and return its result.

@@ -43,12 +43,16 @@ CACHED_CORPORA = 4  # joined corpora: each takes some 100 bytes per chunk
 
 @dataclass(frozen=True, slots=True)
 class JointIndex:
-    """An index of a joint question, with the snapshot that answers and the plan of the question."""
+    """An index of a joint question, with the snapshot that answers and the plan of the question.
+
+    `incompleteness` is a sentence about files that the snapshot lacks, in whole or in part.
+    """
 
     record: IndexRecord
     lexical: LexicalIndex
     snapshot: IndexSnapshot
     plan: Plan
+    incompleteness: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,7 @@ class JointScorer:
             limit=result_count,
             needed=result_count,
             report_signals=scorer,
+            incompleteness=index.incompleteness,
         )
 
     def _join(self, corpora: Sequence[Corpus]) -> Corpus:

@@ -18,7 +18,7 @@ from cocosearchd.search.answers.ranked_answer import (
     RankedAnswer,
     make_ranked_hits,
 )
-from cocosearchd.search.code.code_candidates import RankedCandidates
+from cocosearchd.search.code.code_candidates import RankedCandidates, join_warnings
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.joint.hit_order import (
     HitRelevances,
@@ -286,11 +286,10 @@ class JointRanking:
         """Set the outcomes of indexes that add no hits to answers without hits."""
         for number, index in indexes.items():
             prepared = self._prepared[number]
-            snapshot = (
-                index.snapshot if isinstance(index, JointIndex) else index.code_query.snapshot
-            )
+            source = index if isinstance(index, JointIndex) else index.code_query
+            snapshot = source.snapshot
             unmet = unmet_filter(prepared.plan.where, snapshot.live_documents, prepared.record.root)
-            warnings = tuple(filter(None, (self._query_vector.warning, unmet)))
+            warnings = join_warnings(self._query_vector.warning, unmet, source.incompleteness)
             ranked_hits = RankedHits(snapshot.generation, (), (), warnings, prepared.state[1])
             self._outcomes[number] = prepared.answer(ranked_hits, cache)
 

@@ -2,15 +2,19 @@
 
 No file has killed or frozen a process here since the project began. If one did, every start would
 read the same file again. Therefore files are named on disk while they are applied: one small write
-each, which survives a killed process. The next start applies the named files one by one. A file is
-left out until its content changes in two cases: it was the only file when the watchdog ended a
-frozen process; or it was named when the process ended twice, and was never applied in between.
+each, which survives a killed process. The next start applies the named files one by one.
+
+A file is left out until its content changes only if the watchdog ended a frozen process while it
+was the only file. Every other end may have come from outside: memory ran out, power failed, or
+somebody killed the process. Therefore a file that was the only one at several such ends in a row is
+left out for a while, then tried again.
 """
 
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,6 +28,11 @@ log = logging.getLogger(__name__)
 # process.
 FROZE = "froze"
 STRIKES = 2  # freezes in catch-ups before indexing pauses
+# Ends of the process at the same file alone, without a freeze, until the file is postponed. It is
+# then left out for a pause that doubles with each further end.
+ENDS = 3
+FIRST_PAUSE_S = 3600.0
+LAST_PAUSE_S = 86_400.0
 
 
 class StoredGeneration(Protocol):
@@ -41,11 +50,16 @@ File = TypeVar("File", bound=StoredGeneration)
 
 @dataclass(slots=True)
 class _Content:
-    """The content of the journal. `under_way`, `suspects` and `left_out` map paths to generations."""
+    """The content of the journal: files by path, each with its generation.
+
+    A suspect also has the number of ends at which it was the only file. A postponed file has the
+    time, in seconds since 1970, from which it is tried again.
+    """
 
     under_way: dict[str, int] = field(default_factory=dict)
-    suspects: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
+    suspects: dict[str, tuple[int, int]] = field(default_factory=dict)
+    postponed: dict[str, tuple[int, float]] = field(default_factory=dict)
+    frozen: dict[str, int] = field(default_factory=dict)
     catching_up: bool = False
     strikes: int = 0  # freezes during a catch-up with no file under way
 
@@ -68,18 +82,35 @@ class ApplyJournal:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences for `status` about excluded files and paused reading."""
-        lines = tuple(exclusion_sentence(path, "froze") for path in self._content.left_out)
+        lines = (
+            *(exclusion_sentence(path, "froze") for path in self._content.frozen),
+            *(exclusion_sentence(path, "ended") for path in self._content.postponed),
+        )
         if self.paused:
             reason = "because that froze the daemon twice; the next start tries again"
             lines += (f"words of this index are not read, {reason}",)
         return lines
 
+    @property
+    def excluded_paths(self) -> tuple[str, ...]:
+        """Paths of excluded files, in order: stored files that no snapshot has."""
+        return tuple(sorted(self._content.frozen.keys() | self._content.postponed.keys()))
+
+    def due_files(self) -> dict[str, int]:
+        """Return the generations, by path, of postponed files that are to be tried again."""
+        return {
+            path: generation
+            for path, (generation, _) in self._content.postponed.items()
+            if not self._is_postponed(path, generation)
+        }
+
     def batches(self, files: Sequence[File]) -> Iterator[list[File]]:
-        """Yield batches of the files to apply. Each suspect is is_only_file; excluded files are
-        left out.
-        """
+        """Yield batches of the files to apply, without excluded files. Each suspect is alone."""
         allowed = [
-            file for file in files if self._content.left_out.get(file.path) != file.generation
+            file
+            for file in files
+            if self._content.frozen.get(file.path) != file.generation
+            and not self._is_postponed(file.path, file.generation)
         ]
         unsuspected = [file for file in allowed if file.path not in self._content.suspects]
         if unsuspected:
@@ -102,8 +133,30 @@ class ApplyJournal:
         finally:
             for path in generations:
                 self._content.under_way.pop(path, None)
-                self._content.suspects.pop(path, None)
-                self._content.left_out.pop(path, None)
+                self._remove(path)
+            self._write()
+
+    def retain(self, generations: Mapping[str, int]) -> None:
+        """Drop files that are gone, or have another generation than this one."""
+        content = self._content
+        stale = {
+            path
+            for path, generation in (
+                *content.frozen.items(),
+                *((path, file[0]) for path, file in content.postponed.items()),
+            )
+            if generations.get(path) != generation
+        }
+        self.drop(stale)
+
+    def drop(self, paths: Iterable[str]) -> None:
+        """Drop files that are gone, or whose content needs no applying."""
+        content = self._content
+        known_paths = content.suspects.keys() | content.postponed.keys() | content.frozen.keys()
+        dropped = known_paths.intersection(paths)
+        for path in dropped:
+            self._remove(path)
+        if dropped:
             self._write()
 
     @contextmanager
@@ -125,21 +178,18 @@ class ApplyJournal:
             self._file.unlink(missing_ok=True)
 
     def _judge(self, *, frozen: bool) -> None:
-        """Update suspects and left-out files from the files that were under way at the last end."""
+        """Update suspects and excluded files from the files that were under way at the last end."""
         previous = replace(self._content)
         interrupted = self._content.under_way
         self._content.under_way = {}
         is_only_file = len(interrupted) == 1
         for path, generation in interrupted.items():
-            if is_only_file and (frozen or path in self._content.suspects):
-                self._content.suspects.pop(path, None)
-                self._content.left_out[path] = generation
-                log.error(
-                    "file_left_out",
-                    extra={"path": path, "reason": exclusion_sentence(path, "froze")},
-                )
+            if is_only_file and frozen:
+                self._remove(path)
+                self._content.frozen[path] = generation
+                _log_exclusion(path, "froze")
             else:
-                self._content.suspects[path] = generation
+                self._suspect(path, generation, is_only_file=is_only_file)
         self._content.strikes += frozen and self._content.catching_up and not interrupted
         self._content.catching_up = False
         if self._content.strikes >= STRIKES:
@@ -148,6 +198,25 @@ class ApplyJournal:
             log.error("words_paused", extra={"journal": str(self._file)})
         if self._content != previous:
             self._write()
+
+    def _suspect(self, path: str, generation: int, *, is_only_file: bool) -> None:
+        """Suspect a file of an end that may have come from outside; postpone it after `ENDS`."""
+        suspect_generation, ends = self._content.suspects.get(path, (generation, 0))
+        ends = is_only_file + (ends if suspect_generation == generation else 0)
+        self._content.suspects[path] = (generation, ends)
+        if is_only_file and ends >= ENDS:
+            pause_s = min(FIRST_PAUSE_S * 2 ** min(ends - ENDS, 30), LAST_PAUSE_S)
+            self._content.postponed[path] = (generation, time.time() + pause_s)
+            _log_exclusion(path, "ended")
+
+    def _is_postponed(self, path: str, generation: int) -> bool:
+        postponed_generation, until = self._content.postponed.get(path, (-1, 0.0))
+        # a clock that was set back does not prolong a pause
+        return postponed_generation == generation and 0 < until - time.time() <= LAST_PAUSE_S
+
+    def _remove(self, path: str) -> None:
+        for files in (self._content.suspects, self._content.postponed, self._content.frozen):
+            files.pop(path, None)
 
     def _write(self) -> None:
         try:
@@ -170,11 +239,15 @@ class ApplyJournal:
 
 
 def _read(file: Path) -> _Content:
-    """Read the journal; it is empty for a missing or torn file."""
+    """Read the journal; it is empty for a missing or torn file, or one of another version."""
     try:
         return _Content(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):
         return _Content()
+
+
+def _log_exclusion(path: str, code: str) -> None:
+    log.error("file_left_out", extra={"path": path, "reason": exclusion_sentence(path, code)})
 
 
 def _modified(file: Path) -> int:

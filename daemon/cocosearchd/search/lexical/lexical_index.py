@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.exclusion import incomplete_sentence
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.interpreter import return_memory
 from cocosearchd.search.lexical.analysis.analyser import Analyser, ReducedFiles
@@ -99,7 +100,7 @@ class LexicalIndex:
         self._folder = snapshot_dir
         self._analyser = analyser
         self.reduced = ReducedFiles()
-        self._journal = ApplyJournal(
+        self.journal = ApplyJournal(
             snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE
         )
         self.terms = TermCache()
@@ -109,6 +110,8 @@ class LexicalIndex:
         # people write the name of the project for the reader, so its terms weigh less
         self.name_terms = self.terms.find_terms(self.name)
         self._snapshot: IndexSnapshot | None = None
+        # a sentence for each answer from a snapshot that lacks files or some of their text
+        self.incompleteness: str | None = None
         self._retired = EMPTY  # retired segments
         # digest of an overlay -> (base snapshot, snapshot with the overlay)
         self._overlay_snapshots: dict[str, tuple[IndexSnapshot, IndexSnapshot]] = {}
@@ -140,11 +143,6 @@ class LexicalIndex:
         """True if the lexical index can answer."""
         return self._snapshot is not None
 
-    @property
-    def exclusion_warnings(self) -> tuple[str, ...]:
-        """Sentences about files that are excluded because they froze or killed the daemon."""
-        return self._journal.warnings
-
     def sizes(self) -> Mapping[str, int]:
         """Count files, chunks and segments, and the files that the last catch-up reused."""
         snapshot = self._snapshot
@@ -160,14 +158,14 @@ class LexicalIndex:
 
         Runs until cancelled.
         """
-        if self._journal.paused:
+        if self.journal.paused:
             await anyio.sleep_forever()
         self._ended.clear()
         try:
             failures = 0
             while True:
                 try:
-                    with self._journal.catching_up():
+                    with self.journal.catching_up():
                         await self.catch_up()
                     failures = 0
                     await self._save()
@@ -307,6 +305,7 @@ class LexicalIndex:
             views, paths_to_read = await asyncio.to_thread(drop_stale_files, views, stored)
             self._reused_files = len(stored) - len(paths_to_read)
             self.reduced.retain(stored)
+            self.journal.retain(stored)
             read_all = len(paths_to_read) == len(stored)
             views = await self._append_files(views, None if read_all else sorted(paths_to_read))
             self._publish(
@@ -337,7 +336,7 @@ class LexicalIndex:
             self._pending.clear()
             self._saved_generation = -1
             await asyncio.to_thread(segment_files.remove, self._folder)
-            self._journal.forget()
+            self.journal.forget()
             self.reduced.restore({})
 
     async def _apply_overlay(self, snapshot: IndexSnapshot, overlay: Overlay) -> IndexSnapshot:
@@ -368,11 +367,12 @@ class LexicalIndex:
             restored = [] if urgent else await self._find_restorable(snapshot, selected)
             paths_to_read = set(filter(None, selected)).difference(file.path for file in restored)
             texts = await self._read_admitted_texts(sorted(paths_to_read))
+            self.journal.drop(file.path for file in restored)
             read = await self._analyse(texts, selected)
             change = SnapshotChange(
                 tuple(selected), max(snapshot.generation, *paths.values()), read, restored
             )
-            with self._journal.applying(texts):
+            with self.journal.applying(texts):
                 applying = asyncio.to_thread(
                     apply_change, snapshot, self._retired, change, self._record.dimension
                 )
@@ -386,9 +386,10 @@ class LexicalIndex:
         self._publish(next_snapshot)
 
     async def _read_admitted_texts(self, paths: list[str]) -> list[FileTexts]:
-        """Read files, except for those that the journal excludes."""
+        """Read files, except for those that the journal excludes; drop those that are gone from it."""
         texts = [file async for batch in self._read_texts(paths) for file in batch]
-        return list(chain.from_iterable(self._journal.batches(texts)))
+        self.journal.drop(set(paths).difference(file.path for file in texts))
+        return list(chain.from_iterable(self.journal.batches(texts)))
 
     async def _analyse(
         self, texts: Sequence[FileTexts], replaced: Iterable[str] = ()
@@ -416,6 +417,9 @@ class LexicalIndex:
 
     def _publish(self, snapshot: IndexSnapshot) -> None:
         self._replace_snapshot(snapshot)
+        self.incompleteness = incomplete_sentence(
+            self.journal.excluded_paths, sorted(self.reduced.reasons)
+        )
         self.snapshot_count += 1
         self._changed.set()
         self._woken.set()
@@ -446,9 +450,9 @@ class LexicalIndex:
         """Append segments of the files of `paths`, or of all files with None, to the views."""
         async with contextlib.aclosing(self._read_texts(paths)) as batches:
             async for texts in batches:
-                for files in self._journal.batches(texts):
+                for files in self.journal.batches(texts):
                     read = await self._analyse(files)
-                    with self._journal.applying(files):
+                    with self.journal.applying(files):
                         views = await asyncio.to_thread(
                             append_segment, views, read, self._record.dimension
                         )
@@ -507,6 +511,7 @@ class LexicalIndex:
                 is_merged = False
                 forget_at = clock() + _FORGET_S
             except TimeoutError:
+                await self._apply_due_files()
                 is_merged = is_merged or await self._merge_segments()
                 if is_merged and clock() >= forget_at:
                     await self._forget_words()
@@ -517,6 +522,13 @@ class LexicalIndex:
                     # frees the arrays that are now mapped from disk
                     await asyncio.to_thread(return_memory)
                     save_at = clock() + _SAVE_EVERY_S
+
+    async def _apply_due_files(self) -> None:
+        """Try postponed files again whose pause has ended, one by one."""
+        for path, generation in self.journal.due_files().items():
+            async with self._lock:
+                self._pending[path] = max(self._pending.get(path, -1), generation)
+                await self._apply_slice([path], urgent=True)
 
     async def _forget_words(self) -> None:
         """Drop cached words, and return their memory to the system."""
