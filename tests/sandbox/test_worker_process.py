@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -71,6 +72,7 @@ async def test_a_harmful_request_ends_its_process_and_is_named(
             await harmful
         assert lost.value.culprit
         assert lost.value.certain
+        assert lost.value.missed_deadline == (request_body == b"sleep")
         with pytest.raises(WorkerLost) as lost:
             await next_one
         assert not lost.value.culprit, "the process had not begun with it"
@@ -85,6 +87,17 @@ async def test_a_kill_from_outside_is_not_certain() -> None:
         with pytest.raises(WorkerLost, match="SIGKILL") as lost:
             await answer
         assert not lost.value.certain
+
+
+async def test_a_deadline_does_not_pass_while_the_machine_is_frozen() -> None:
+    """The worker and its parent stop together, for longer than the deadline."""
+    async with running() as process:
+        answer = asyncio.create_task(process.request(b"eval __import__('time').sleep(0.2)", 2.0))
+        await asyncio.sleep(0.1)
+        os.kill(process.process.pid, signal.SIGSTOP)
+        time.sleep(2.5)  # noqa: ASYNC251 - nothing else in this process runs either
+        os.kill(process.process.pid, signal.SIGCONT)
+        assert await answer == b"None"
 
 
 async def test_cpu_is_bounded_by_request_and_not_by_life() -> None:

@@ -8,6 +8,9 @@ from cocosearchd.errors import StoreUnavailable, StoreUnresponsive
 
 Answer = TypeVar("Answer")
 
+# `is_done_within` measures the time in parts: a pause of the whole machine counts as one part at
+# most.
+_PARTS = 4
 CALL_RETRY_S = 1.0  # pause between calls; a call to a frozen server takes further seconds itself
 
 
@@ -45,6 +48,18 @@ async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
     if not done:
         task.add_done_callback(_forget)
     return bool(done)
+
+
+async def is_done_within(future: "asyncio.Future[Any]", within_s: float) -> bool:
+    """Wait until a future is done; return False if that takes too long. The future goes on.
+
+    A time in which this process was frozen as well (a paused container, a machine that slept)
+    counts as a quarter of `within_s` at most.
+    """
+    for _ in range(_PARTS):
+        if (await asyncio.wait({future}, timeout=within_s / _PARTS))[0]:
+            return True
+    return False
 
 
 async def retry_until_available(call: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -11,6 +11,7 @@ from typing import Self
 
 from cocosearch_ipc.error_codes import UNAVAILABLE
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.runtime.deadlines import is_done_within
 from cocosearchd.sandbox.frames import (
     HEADER_BYTES,
     InvalidFrame,
@@ -42,12 +43,15 @@ class WorkerLost(Exception):
 
     `reason` describes the end of the process, for people. `culprit`: the process worked on this
     request. `certain`: the request ended the process, as far as can be known: no signal came from
-    outside.
+    outside. `missed_deadline`: it took too long, which a busy machine may cause as well.
     """
 
-    def __init__(self, reason: str, *, culprit: bool, certain: bool) -> None:
+    def __init__(
+        self, reason: str, *, culprit: bool, certain: bool, missed_deadline: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason, self.culprit, self.certain = reason, culprit, certain
+        self.missed_deadline = missed_deadline
 
 
 class WorkerProcess:
@@ -69,6 +73,7 @@ class WorkerProcess:
         self._reader, self._writer = streams
         self._requests: deque[asyncio.Future[bytes]] = deque()  # unanswered requests, oldest first
         self._fault = ""  # the reason of `give_up`
+        self._missed_deadline = False
         self._stopped = False  # `stop` was called
         self._settled = asyncio.Event()  # the process is ready, or will never be
 
@@ -117,7 +122,8 @@ class WorkerProcess:
         self._requests.append(response)
         self._writer.write(encode_frame(body))
         try:
-            if not (await asyncio.wait({response}, timeout=deadline_s))[0]:
+            if not await is_done_within(response, deadline_s):
+                self._missed_deadline = True
                 self.give_up(f"no answer within {deadline_s:g} s")
             return await response
         finally:
@@ -201,7 +207,15 @@ class WorkerProcess:
         """
         for number, response in enumerate(self._requests):
             if not response.done():
-                response.set_exception(WorkerLost(reason, culprit=number == 0, certain=certain))
+                is_first = number == 0
+                response.set_exception(
+                    WorkerLost(
+                        reason,
+                        culprit=is_first,
+                        certain=certain,
+                        missed_deadline=is_first and self._missed_deadline,
+                    )
+                )
         self._requests.clear()
 
     async def _exit_code(self) -> int:

@@ -1,5 +1,5 @@
-"""A content that ends or stalls a parser is quarantined at the first strike, by itself; no other
-file pays for it.
+"""A content that ends a parser is quarantined at the first strike, by itself, and one that stalls it
+at the second; no other file pays for it.
 """
 
 import asyncio
@@ -57,6 +57,11 @@ def odd(path, data, *rest):
             pass
     if b"WAIT" in data:
         time.sleep(600)
+    if b"FIRST" in data:  # it stalls the first process that parses it
+        mark = data.split()[2].decode()
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            time.sleep(600)
     if b"LEAVE" in data:
         sys.exit(0)
     return parse(path, data, *rest)
@@ -128,7 +133,8 @@ async def test_one_strike_and_the_file_is_plain_text(
     async with pool_of() as pool:
         parser = boxed(pool)
         result = await parser.parse_save(task(harm * 100))
-        assert ended(caplog) == 1, "one process, once"
+        strikes = 2 if b"WAIT" in harm else 1
+        assert ended(caplog) == strikes, "one process, once; after a stall one more"
         assert is_quarantined(result.parsed_file.report)
         assert HARMS[harm] in result.parsed_file.report.error_message
         assert not result.cacheable, "the result of another parser may be better"
@@ -138,7 +144,21 @@ async def test_one_strike_and_the_file_is_plain_text(
         assert list(parser.quarantine.reasons([harm * 100, GOOD])) == [harm * 100]
         good = await parser.parse_save(task(GOOD))
         assert [symbol.name for symbol in good.parsed_file.symbols] == ["first", "second"]
+        assert ended(caplog) == strikes
+
+
+async def test_a_stall_that_does_not_come_again_is_no_strike(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine that swaps for a minute does this."""
+    data = b"# FIRST %b\n" % bytes(tmp_path / "stalled") + GOOD
+    async with pool_of() as pool:
+        parser = boxed(pool)
+        result = await parser.parse_save(task(data))
+        assert [symbol.name for symbol in result.parsed_file.symbols] == ["first", "second"]
+        assert result.cacheable
         assert ended(caplog) == 1
+        assert not parser.quarantine.reasons([data])
 
 
 async def test_neighbours_in_a_batch_are_parsed_and_the_killer_has_two_tries(
@@ -164,7 +184,10 @@ async def test_a_parser_that_ends_whatever_it_gets_is_no_fault_of_a_file() -> No
         assert not parser.quarantine.reasons([GOOD])
 
 
-async def test_stalled_saves_of_one_index_leave_room_for_another() -> None:
+async def test_stalled_saves_of_one_index_leave_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(boxed_parser, "DEADLINE_S", 1.5)  # each stalls twice
     async with pool_of() as pool:
         hostile, neighbour = boxed(pool), boxed(pool)
         stalls = [

@@ -1,7 +1,8 @@
 """Parses files in worker processes with resource limits, and quarantines harmful contents.
 
-The calling process parses nothing. A content that ends or stalls a process is quarantined.
-A file that ends its process costs other files only time: a
+The calling process parses nothing. A content that ends a process is quarantined; one that stalls it
+is quarantined when it does so twice, because a busy machine stalls processes as well. A file that
+ends its process costs other files only time: a
 failed batch is sent again with one file per request, which finds the culprit without a third try.
 """
 
@@ -136,13 +137,25 @@ class BoxedParser:
         if len(task.file.data) > LARGEST_BYTES:
             return self._plain(task, f"it is larger than {LARGEST_BYTES >> 20} MiB")
         try:
-            (result,) = await self._request([task.file], rehearse=rehearse)
+            result = await self._request_patiently(task.file, rehearse=rehearse)
         except WorkerLost as error:
             await self._check_pool()
             log.error("file_quarantined", extra={"path": task.file.path, "how": error.reason})
             await asyncio.to_thread(self._quarantine.add, task.key, error.reason)
             await self._pool.wait_refilled(REFILL_S)
             return self._plain(task, error.reason)
+        return result
+
+    async def _request_patiently(self, file: ParseFile, *, rehearse: bool) -> ParseResult:
+        """Send a request of one file; send it again if it misses the deadline for the first time."""
+        try:
+            (result,) = await self._request([file], rehearse=rehearse)
+        except WorkerLost as error:
+            if not error.missed_deadline:
+                raise
+            log.warning("parse_repeated", extra={"path": file.path, "how": error.reason})
+            await self._pool.wait_refilled(REFILL_S)
+            (result,) = await self._request([file], rehearse=rehearse)
         return result
 
     async def _check_pool(self) -> None:
