@@ -2,11 +2,14 @@
 giving way.
 """
 
+import gc
 import json
+import weakref
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cocosearchd.config.settings import SearchSettings
@@ -15,6 +18,7 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.model import Commit
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.code.code_profile import load_weights
+from cocosearchd.search.grep.bloom_cache import BloomCache
 from cocosearchd.search.lexical.analysis.analyser import BY_PATH_ALONE, ReducedFile
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring import candidate_selection
@@ -144,33 +148,61 @@ async def test_an_answer_that_may_lack_files_says_so(warm: Warm) -> None:
     assert not (await warm.answer("Router prefix")).warnings
 
 
-async def test_an_index_of_a_joint_question_that_may_lack_files_says_so(
-    db: Database, tmp_path: Path
-) -> None:
+async def joinable_corpora(db: Database, folder: Path) -> list[tuple[Corpus, LexicalIndex]]:
+    """Make two small warm indexes, which one pipeline scores together."""
     embedder = BuiltinEmbedder()
     indexes: dict[str, LexicalIndex] = {}
     pipeline = Pipeline(db, embedder, SearchSettings(), indexes.get)
-    records = []
+    corpora = list[tuple[Corpus, LexicalIndex]]()
     for name, files in (("one", FILES), ("two", {"zoo.py": "class Elephant: ...\n"})):
         corpus = await new_corpus(
             db,
-            tmp_path / name,
+            folder / name,
             files,
             name=name,
             embedder=embedder,
             pipeline=pipeline,
-            lexical=tmp_path / "words" / name,
+            lexical=folder / "words" / name,
         )
         assert corpus.lexical is not None
         indexes[name] = corpus.lexical
-        corpus.lexical.reduced.update([], [ReducedFile(next(iter(files)), BY_PATH_ALONE)])
-        await corpus.lexical.catch_up()
-        records.append(corpus.record)
-    merged = await search_several(pipeline, records, parse_query("Router"))
+        corpora.append((corpus, corpus.lexical))
+    return corpora
+
+
+async def test_an_index_of_a_joint_question_that_may_lack_files_says_so(
+    db: Database, tmp_path: Path
+) -> None:
+    corpora = await joinable_corpora(db, tmp_path)
+    for (_, lexical), path in zip(corpora, ("notes.md", "zoo.py"), strict=True):
+        lexical.reduced.update([], [ReducedFile(path, BY_PATH_ALONE)])
+        await lexical.catch_up()
+    records = [corpus.record for corpus, _ in corpora]
+    merged = await search_several(corpora[0][0].pipeline, records, parse_query("Router"))
     assert [answer.warnings for answer in merged.answers] == [
         (f"searched {path} by less than the text: `cocosearchctl status` says why",)
-        for path in ("server/router.py", "zoo.py")
+        for path in ("notes.md", "zoo.py")
     ]
+
+
+async def test_a_replaced_snapshot_frees_its_memory_before_the_next_question(
+    db: Database, tmp_path: Path
+) -> None:
+    """Neither a joint question nor a grep keeps it."""
+    corpora = await joinable_corpora(db, tmp_path)
+    records = [corpus.record for corpus, _ in corpora]
+    await search_several(corpora[0][0].pipeline, records, parse_query("Router"))
+    corpus, lexical = corpora[1]
+    assert lexical.current_snapshot is not None
+    blooms = BloomCache()
+    blooms.table(lexical.current_snapshot)
+    snapshot = weakref.ref(lexical.current_snapshot)
+    joined_part = weakref.ref(lexical.current_snapshot.corpus)
+    await corpus.save("zoo.py", "class Zebra: ...\n")
+    with anyio.fail_after(10):
+        while snapshot() is not None or joined_part() is not None:
+            gc.collect()
+            await anyio.sleep(0.01)
 
 
 async def test_the_explained_answer_is_the_answer(

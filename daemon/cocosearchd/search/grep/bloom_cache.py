@@ -5,6 +5,7 @@ has the file at this generation, so no commit has to invalidate it. A file witho
 always read. Losing Bloom filters costs time, not answers.
 """
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,8 @@ class BloomCache:
         self._blooms: dict[str, FileBloom] = {}
         self._bytes = 0
         self._version = 0
-        self._table: tuple[IndexSnapshot, int, BloomTable] | None = None
+        # by a weak reference: a replaced snapshot has to free its segments before the next grep
+        self._table: tuple[weakref.ref[IndexSnapshot], int, BloomTable] | None = None
 
     @property
     def full(self) -> bool:
@@ -93,12 +95,12 @@ class BloomCache:
         """
         version = self._version
         cached = self._table
-        if cached is not None and cached[0] is snapshot and cached[1] == version:
+        if cached is not None and cached[0]() is snapshot and cached[1] == version:
             return cached[2]
         live = snapshot.live_documents
         generations = select_live(snapshot.views, [view.generations for view in snapshot.views])
         table = _make_table(self._blooms, live.paths, generations.tolist())
-        self._table = (snapshot, version, table)
+        self._table = (weakref.ref(snapshot), version, table)
         return table
 
     def retain(self, paths: Sequence[str]) -> None:

@@ -6,9 +6,11 @@ whose hits an answer may show are ranked, and only their rows are read.
 """
 
 import threading
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -76,6 +78,14 @@ class ScoredIndex:
         return self.code_query.rank_scored(split_scores(self.scores, self.number))
 
 
+@dataclass(frozen=True, slots=True)
+class _JoinedCorpus:
+    """A joined corpus, and the snapshots of its parts; their end drops it from the cache."""
+
+    corpus: Corpus
+    snapshots: tuple[weakref.ref[IndexSnapshot], ...]
+
+
 def is_joinable(plan: Plan) -> bool:
     """Return True if the results of a plan depend only on scores of files in memory."""
     return (
@@ -92,12 +102,16 @@ def is_small(snapshot: IndexSnapshot, plan: Plan) -> bool:
 
 
 class JointScorer:
-    """Scores small indexes together, with a cache of the joined corpora of the last questions."""
+    """Scores small indexes together, with a cache of the joined corpora of the last questions.
+
+    A joined corpus is dropped when one of its snapshots is: it would keep replaced segments in memory.
+    """
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        self._corpora = OrderedDict[tuple[int, ...], Corpus]()
-        self._lock = threading.Lock()
+        self._corpora = OrderedDict[tuple[int, ...], _JoinedCorpus]()
+        # reentrant: Python may free a snapshot, and call `_drop`, at any moment
+        self._lock = threading.RLock()
 
     def forget(self) -> None:
         """Free the memory of the cached corpora."""
@@ -120,7 +134,7 @@ class JointScorer:
     ) -> list[ScoredIndex]:
         """Score indexes in which the question has the same terms."""
         first = indexes[0]
-        corpus = self._join([index.snapshot.corpus for index in indexes])
+        corpus = self._join([index.snapshot for index in indexes])
         terms, scorer = _prepare_terms(first)
         queries = [self._code_query(index, terms, vector, scorer) for index in indexes]
         matrix = compute_corpus_matrix(
@@ -157,7 +171,8 @@ class JointScorer:
             incompleteness=index.incompleteness,
         )
 
-    def _join(self, corpora: Sequence[Corpus]) -> Corpus:
+    def _join(self, snapshots: Sequence[IndexSnapshot]) -> Corpus:
+        corpora = [snapshot.corpus for snapshot in snapshots]
         if len(corpora) == 1:
             return corpora[0]
         key = tuple(map(id, corpora))
@@ -165,12 +180,18 @@ class JointScorer:
             joined = self._corpora.pop(key, None)
         if joined is None:
             # It refers to its parts, so Python cannot reuse their ids
-            joined = join_corpora(corpora)
+            drop = partial(self._drop, key)
+            references = tuple(weakref.ref(snapshot, drop) for snapshot in snapshots)
+            joined = _JoinedCorpus(join_corpora(corpora), references)
         with self._lock:
             self._corpora[key] = joined
             while len(self._corpora) > CACHED_CORPORA:
                 self._corpora.popitem(last=False)
-        return joined
+        return joined.corpus
+
+    def _drop(self, key: tuple[int, ...], _: weakref.ref[IndexSnapshot]) -> None:
+        with self._lock:
+            self._corpora.pop(key, None)
 
 
 def _group_by_terms(indexes: Sequence[JointIndex]) -> list[list[int]]:
