@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -106,3 +107,29 @@ def test_a_model_in_this_process_is_waited_for() -> None:
     assert query_timeout_s(EmbedderSettings()) is None
     assert query_timeout_s(EmbedderSettings(provider="onnx")) is None
     assert query_timeout_s(EmbedderSettings(provider="openai", query_timeout_s=7.0)) == 7.0
+
+
+async def test_a_vector_of_a_model_that_was_replaced_meanwhile_is_not_returned(
+    settings: EmbedderSettings, script: Script
+) -> None:
+    """Callers compare `fingerprint` with that of the index, after the vector."""
+    script.models["all-minilm:latest"] = "sha256:other"
+    opened_settings = iter((settings, replace(settings, model="all-minilm")))
+    embedder = LazyEmbedder(lambda: open_embedder(next(opened_settings)))
+    await embedder.open()
+    requests = len(script.requests)
+    script.delay_s = 1.0
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(refused_as_replaced, embedder)
+        with anyio.fail_after(10):
+            while len(script.requests) == requests:  # noqa: ASYNC110 - the server has no event
+                await anyio.sleep(0.01)
+        script.delay_s = 0.0
+        await embedder.reopen()
+    assert len(await embedder.embed_query("where")) == 8
+    await embedder.aclose()
+
+
+async def refused_as_replaced(embedder: LazyEmbedder) -> None:
+    with pytest.raises(EmbedderUnavailable, match="another model"):
+        await embedder.embed_query("where")

@@ -3,14 +3,25 @@
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
+import numpy as np
 import pytest
 
-from cocosearchd.config.settings import DatabaseSettings, Profile, SearchSettings
+from cocosearchd.config.settings import (
+    DatabaseSettings,
+    EmbedderSettings,
+    Profile,
+    SearchSettings,
+)
 from cocosearchd.embedding.base import Vectors
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry
+from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
 from cocosearchd.exclusion import find_exclusion
@@ -21,6 +32,7 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.rows import Key
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads import chunk_reads
+from tests.embedding.ollama_server import Script, ollama_server, vector_of
 from tests.search.corpus import Corpus, CountingEmbedder, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -399,6 +411,31 @@ async def test_vectors_of_different_models_are_never_compared(shared: Corpus) ->
     foreign = replace(shared.record, identity=foreign_identity)
     with pytest.raises(IdentityMismatch, match="ollama/nomic-embed-text"):
         await shared.pipeline.run(foreign, parse_query("deliver"), Trace())
+
+
+async def test_a_model_that_is_not_reached_yet_is_not_mistaken_for_that_of_the_index(
+    module_db: Database,
+) -> None:
+    """The configured model is known by its provider until it is open, and that of the index has the
+    same provider.
+    """
+    script = Script({"nomic-embed-text:latest": "sha256:1", "all-minilm:latest": "sha256:2"}, 8)
+    with ollama_server(script) as url:
+        earlier = EmbedderSettings(provider="ollama", model="nomic-embed-text", ollama_url=url)
+        present = replace(earlier, model="all-minilm")
+        async with aclosing(await open_embedder(earlier)) as embedder:
+            pairs = embedder.fingerprint.pairs()
+        configured = LazyEmbedder(partial(open_embedder, present))
+        async with aclosing(EmbedderRegistry(configured, present, open_embedder)) as embedders:
+            pipeline = Pipeline(
+                module_db, configured, SearchSettings(), find_embedder=embedders.get
+            )
+            assert embedders.get(pairs) is configured
+            query_vector = await pipeline.embed(pairs, "where", Trace())
+            assert embedders.get(pairs) is not configured
+    assert query_vector.embedder == pairs
+    assert query_vector.vector is not None
+    np.testing.assert_allclose(query_vector.vector, vector_of("search_query: where", 8), atol=1e-6)
 
 
 async def test_an_earlier_answer_is_better_than_none(dsn: str, tmp_path: Path) -> None:

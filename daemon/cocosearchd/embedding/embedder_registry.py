@@ -49,7 +49,8 @@ class EmbedderRegistry:
     def get(self, pairs: Pairs) -> LazyEmbedder:
         """Return the embedder with this fingerprint; without one, calls raise `EmbedderUnavailable`.
 
-        Until the configured embedder has been reached, it is recognised by its provider alone.
+        Until the configured embedder has been reached, it is recognised by its provider alone. So
+        compare its fingerprint after a call, and look again if it is another one.
         """
         if self.configured.error is None:
             is_configured = self.configured.fingerprint.pairs() == pairs

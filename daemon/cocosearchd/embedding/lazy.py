@@ -38,7 +38,7 @@ class LazyEmbedder:
     ) -> None:
         self._open_embedder = open_embedder
         self._query_timeout_s = query_timeout_s
-        self._pending = set[asyncio.Task[Vectors]]()  # queries that have timed out
+        self._pending = set[asyncio.Task[tuple[Embedder, Vectors]]]()  # queries that have timed out
         self._embedder: Embedder | None = None
         self._replaced = list[Embedder]()
         self._error = EmbedderUnavailable(
@@ -122,7 +122,7 @@ class LazyEmbedder:
     async def embed_query(self, text: str) -> Vectors:
         """See `Embedder`."""
         if self._query_timeout_s is None:
-            return await self._vector(text)
+            return self._select_current(*await self._vector(text))
         timeout_s = self._query_timeout_s
         if self._pending:
             timeout_s = min(BUSY_TIMEOUT_S, timeout_s)
@@ -134,15 +134,21 @@ class LazyEmbedder:
             task.add_done_callback(self._pending.discard)
             with self._outcome():
                 raise _timed_out(self._query_timeout_s)
-        return task.result()
+        return self._select_current(*task.result())
 
-    async def _vector(self, text: str) -> Vectors:
+    def _select_current(self, embedder: Embedder, vector: Vectors) -> Vectors:
+        """Return a vector if `fingerprint` is that of the embedder that made it."""
+        if embedder is not self._embedder:
+            raise EmbedderUnavailable("another model has just taken its name", "ask again")
+        return vector
+
+    async def _vector(self, text: str) -> tuple[Embedder, Vectors]:
         try:
             embedder = await self.open()
         except BadSettings:
             raise self._error from None
         with self._outcome():
-            return await embedder.embed_query(text)
+            return embedder, await embedder.embed_query(text)
 
     @contextlib.contextmanager
     def _outcome(self) -> Iterator[None]:

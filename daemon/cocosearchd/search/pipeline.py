@@ -3,7 +3,6 @@
 plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expand
 """
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,11 +11,10 @@ from functools import partial
 import anyio
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
+from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
 from cocosearchd.errors import (
     CocoSearchError,
     EmbedderUnavailable,
-    IdentityMismatch,
     StoreUnavailable,
 )
 from cocosearchd.filters.filter_fields import make_relative
@@ -36,6 +34,7 @@ from cocosearchd.search.answers.ranked_answer import (
     QueryVector,
     RankedAnswer,
     SharedPlans,
+    check_identity,
     make_ranked_hits,
 )
 from cocosearchd.search.answers.stored_contents import StoredContentReader, StoredContents
@@ -197,7 +196,7 @@ class Pipeline:
             rank_alone,
         )
         if query.why_not is None and not any(trace.explain for trace in traces.values()):
-            await joint.score(embed, self._check_identity)
+            await joint.score(embed)
         await joint.rank_unscored()
         return joint
 
@@ -306,14 +305,36 @@ class Pipeline:
         """
         try:
             with trace.stage("embed"):
-                vector = await self._find_embedder(embedder_pairs).embed_query(text)
+                vector, embedder = await self._embed_with_one(embedder_pairs, text)
         except EmbedderUnavailable as error:
             return QueryVector(None, f"found by words only: {error.message}", cacheable=False)
         return (
-            QueryVector(vector)
+            QueryVector(vector, embedder=embedder)
             if vector.any()
             else QueryVector(None, "found by words only: the model knows none of them")
         )
+
+    async def _embed_with_one(
+        self, embedder_pairs: tuple[tuple[str, str], ...], text: str
+    ) -> tuple[Vectors, tuple[tuple[str, str], ...]]:
+        """Return a vector, and the pairs of the fingerprint of the embedder that made it.
+
+        An embedder that was not open yet may turn out to be another one than the pairs identify:
+        then the one that is found now makes the vector.
+        """
+        embedder = self._find_embedder(embedder_pairs)
+        vector = await embedder.embed_query(text)
+        if self._pairs(embedder.fingerprint) != embedder_pairs:
+            successor = self._find_embedder(embedder_pairs)
+            if successor is not embedder:
+                vector = await successor.embed_query(text)
+                embedder = successor
+        return vector, self._pairs(embedder.fingerprint)
+
+    def _pairs(self, fingerprint: EmbedderFingerprint) -> tuple[tuple[str, str], ...]:
+        if self._fingerprint[0] is not fingerprint:
+            self._fingerprint = (fingerprint, fingerprint.pairs())
+        return self._fingerprint[1]
 
     def effective_limit(self, query: Query) -> int:
         """Return the number of results that a query asks for, or the configured number."""
@@ -356,7 +377,7 @@ class Pipeline:
             return ranked_hits, "exact"
         query_vector = QueryVector(None) if plan.listing else await embed(plan.text, trace)
         if query_vector.vector is not None:
-            self._check_identity(record)
+            check_identity(record, query_vector)
             if query.use_cache and not trace.explain:
                 ranked_hits = self._cache.similar(record.key, state, plan, query_vector.vector)
                 if ranked_hits is not None:
@@ -403,22 +424,6 @@ class Pipeline:
                 self.disk,
             )
         return ranked_hits
-
-    def _check_identity(self, record: IndexRecord) -> None:
-        """Raise `IdentityMismatch` if the vectors of the index are from another model.
-
-        Vectors of different models are never compared.
-        """
-        fingerprint = self._find_embedder(record.identity.embedder).fingerprint
-        if self._fingerprint[0] is not fingerprint:
-            self._fingerprint = (fingerprint, fingerprint.pairs())
-        if self._fingerprint[1] != record.identity.embedder:
-            pairs = dict(record.identity.embedder)
-            raise IdentityMismatch(
-                f"index {record.name} was made by {pairs.get('provider')}/{pairs.get('model')}, "
-                f"not by {fingerprint}",
-                f"cocosearchctl reindex {shlex.quote(record.name)}, or configure the embedder it was made by",
-            )
 
 
 def make_answer(

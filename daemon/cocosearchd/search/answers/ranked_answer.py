@@ -1,5 +1,6 @@
 """The stages of a question to one index: prepared query, query vector, ranked hits."""
 
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -7,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.config.settings import SearchSettings
+from cocosearchd.embedding.base import pairs_digest
+from cocosearchd.errors import IdentityMismatch
 from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.freshness import StaleReason
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
@@ -34,10 +37,14 @@ class RankedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A query's vector, shape `(dimension,)`, or a warning that says why there is none."""
+    """A query's vector, shape `(dimension,)`, or a warning that says why there is none.
+
+    `embedder` has the pairs of the fingerprint of the embedder that made the vector.
+    """
 
     vector: NDArray[np.float32] | None
     warning: str | None = None
+    embedder: tuple[tuple[str, str], ...] = ()
     # False: the next question may get a vector, so this answer is not worth caching
     cacheable: bool = True
 
@@ -112,3 +119,22 @@ def make_ranked_hits(
         snapshot_count=state[1],
         more=plan.listing and len(attempt.scored) > len(attempt.selected),
     )
+
+
+def check_identity(record: IndexRecord, query_vector: QueryVector) -> None:
+    """Raise `IdentityMismatch` if the vectors of the index are from another model than the query's.
+
+    Vectors of different models are never compared.
+    """
+    if query_vector.embedder != record.identity.embedder:
+        raise IdentityMismatch(
+            f"index {record.name} was made by {_describe_embedder(record.identity.embedder)}, "
+            f"not by {_describe_embedder(query_vector.embedder)}",
+            f"cocosearchctl reindex {shlex.quote(record.name)}, or configure the embedder it was made by",
+        )
+
+
+def _describe_embedder(embedder_pairs: tuple[tuple[str, str], ...]) -> str:
+    pairs = dict(embedder_pairs)
+    digest = pairs_digest(embedder_pairs)[:8]
+    return f"{pairs.get('provider')}/{pairs.get('model')} ({pairs.get('dimension')}-d, fp {digest})"

@@ -10,12 +10,12 @@ from dataclasses import replace
 import anyio
 
 from cocosearchd.errors import CocoSearchError
-from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.ranked_answer import (
     Embed,
     PreparedQuery,
     QueryVector,
     RankedAnswer,
+    check_identity,
     make_ranked_hits,
 )
 from cocosearchd.search.code.code_candidates import RankedCandidates, join_warnings
@@ -67,11 +67,11 @@ class JointRanking:
         self._relevances = [NO_HITS] * len(prepared)
         self._query_vector = QueryVector(None)
 
-    async def score(self, embed: Embed, check_identity: Callable[[IndexRecord], None]) -> None:
+    async def score(self, embed: Embed) -> None:
         """Answer from the cache, and score the files of the remaining small indexes together.
 
-        `check_identity` raises `IdentityMismatch` for an index with vectors that are not comparable
-        with the question's vector.
+        The outcome of an index with vectors that are not comparable with the question's is an
+        `IdentityMismatch`.
         """
         self._read_cache()
         joinable = self._find_joinable(self._open_numbers())
@@ -80,7 +80,7 @@ class JointRanking:
         self._query_vector = await embed(self._prepared[0].plan.text, Trace())
         vector = self._query_vector.vector
         if vector is not None:
-            for number, error in self._find_incomparable(joinable, check_identity):
+            for number, error in self._find_incomparable(joinable):
                 self._outcomes[number] = error
                 del joinable[number]
             self._read_similar(joinable)
@@ -230,9 +230,7 @@ class JointRanking:
             hits = joint.first_hits[keys[number]]
             self._answer(number, self._prepared[number].answer(hits, "exact"))
 
-    def _find_incomparable(
-        self, numbers: Iterable[int], check_identity: Callable[[IndexRecord], None]
-    ) -> list[tuple[int, CocoSearchError]]:
+    def _find_incomparable(self, numbers: Iterable[int]) -> list[tuple[int, CocoSearchError]]:
         """Find the indexes with vectors that cannot be compared with the question's.
 
         Return their errors too.
@@ -243,9 +241,9 @@ class JointRanking:
             record = self._prepared[number].record
             embedder = record.identity.embedder
             if embedder in comparable:
-                continue  # most indexes have the same embedder, and a check reads its whole fingerprint
+                continue  # most indexes have the same embedder
             try:
-                check_identity(record)
+                check_identity(record, self._query_vector)
                 comparable.add(embedder)
             except CocoSearchError as error:
                 errors.append((number, error))
