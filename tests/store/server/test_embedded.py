@@ -373,7 +373,9 @@ def test_data_of_another_major_version(servers: Servers) -> None:
     server = servers()
     server.data.mkdir(parents=True)
     (server.data / "PG_VERSION").write_text("12\n")
-    with pytest.raises(StoreUnavailable, match="found no PostgreSQL 12 with pgvector") as caught:
+    with pytest.raises(
+        StoreUnavailable, match="12 with pgvector, which made the data here"
+    ) as caught:
         server.ensure()
     assert f"delete {servers.home / 'pg'} and index again" in caught.value.hint
 

@@ -29,5 +29,8 @@ def is_test(path: str) -> bool:
 
 
 def is_aside(path: str) -> bool:
-    """Return True for documents, examples and sites of a project, by the name of a directory."""
+    """Return True for documents, examples and sites of a project, by the name of a directory.
+
+    Only the ranking of reports uses it.
+    """
     return not _ASIDE_DIRECTORY.isdisjoint(path.lower().split("/")[:-1])

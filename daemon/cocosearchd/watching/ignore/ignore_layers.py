@@ -49,7 +49,7 @@ class DirectoryRules:
     """
 
     left_out: bool  # excluded itself, so everything in it is
-    hidden: bool = False  # excluded itself, but git tracks something in it
+    kept_by_git: bool = False  # excluded itself, but git tracks something in it
     own_layers: tuple[IgnoreLayer, ...] = ()  # of `.cocosearchignore`
     git_layers: tuple[IgnoreLayer, ...] = ()
     rules: GitRules | None = None
@@ -61,10 +61,12 @@ class DirectoryRules:
         return self.rules is not None and self.rules.ignore_case
 
     def tracks(self, path: bytes) -> bool:
+        """Return whether git tracks a path, or something in it."""
         return self.rules is not None and self.rules.keeps(self.outer + path[self.base :])
 
 
 def parts_below(top: bytes, directory: bytes) -> list[bytes]:
+    """Return the names of the directories from `top`, which is not among them, to a directory."""
     return os.path.relpath(directory, top).split(b"/") if directory != top else []
 
 
@@ -74,7 +76,7 @@ def is_left_out_unless_tracked(folder: DirectoryRules, path: bytes, name: bytes)
     It is in scope all the same if git tracks it, or something in it.
     """
     return (
-        folder.hidden
+        folder.kept_by_git
         or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True
         or first_decision(folder.git_layers, path, name) is True
     )
@@ -96,6 +98,7 @@ def last_part(entry: bytes) -> bytes:
 
 
 def first_decision(layers: Iterable[IgnoreLayer], path: bytes, name: bytes) -> bool | None:
+    """Return the decision of the first layer that has one: True to ignore the path. None if none has."""
     for layer in layers:
         decision = layer.patterns.ignores(layer.outer + path[layer.base :], name)
         if decision is not None:

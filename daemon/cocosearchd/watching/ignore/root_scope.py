@@ -302,13 +302,17 @@ class RootScope:
         outer = self._folder(b"").outer if not prefix else b""
         changed = (path for path in set(old.tracked) ^ set(new.tracked) if path.startswith(outer))
         inner = (prefix + path.removeprefix(outer) for path in changed)
-        return not any(map(self._is_hidden, inner))
+        return not any(map(self._is_ignored_unless_tracked, inner))
 
-    def _is_hidden(self, path: bytes) -> bool:
+    def _is_ignored_unless_tracked(self, path: bytes) -> bool:
         """Return whether a rule hides a file, or the directory of a submodule."""
-        if self.may_be_in_scope(path.rpartition(b"/")[2]) and self._is_hidden_file(path):
+        if self.may_be_in_scope(path.rpartition(b"/")[2]) and self._is_ignored_unless_tracked_file(
+            path
+        ):
             return True
-        return os.path.isdir(os.path.join(self.root, path)) and self._is_hidden_directory(path)
+        return os.path.isdir(
+            os.path.join(self.root, path)
+        ) and self._is_ignored_unless_tracked_directory(path)
 
     def git_rules(self) -> tuple[GitRules, ...]:
         """Return the rules of every repository met so far, the one around the root first."""
@@ -405,14 +409,14 @@ class RootScope:
             is_left_out_unless_tracked(folder, path, name) and not folder.tracks(path)
         )
 
-    def _is_hidden_file(self, path: bytes) -> bool:
+    def _is_ignored_unless_tracked_file(self, path: bytes) -> bool:
         """Return whether a file is out of scope, or would be if git did not track it."""
         directory, _, name = path.rpartition(b"/")
         folder = self._folder(directory)
-        above = bool(directory) and self._is_hidden_directory(directory)
+        above = bool(directory) and self._is_ignored_unless_tracked_directory(directory)
         return above or folder.left_out or is_left_out_unless_tracked(folder, path, name)
 
-    def _is_hidden_directory(self, directory: bytes) -> bool:
+    def _is_ignored_unless_tracked_directory(self, directory: bytes) -> bool:
         while directory:
             parent, _, name = directory.rpartition(b"/")
             if is_left_out_unless_tracked(self._folder(parent), directory + b"/", name + b"/"):
@@ -443,12 +447,12 @@ class RootScope:
             self._nested[directory] = rules
             layers = tuple(IgnoreLayer(exclude, base) for exclude in self._git_patterns(rules))
             parent = replace(
-                parent, hidden=False, git_layers=layers, rules=rules, base=base, outer=b""
+                parent, kept_by_git=False, git_layers=layers, rules=rules, base=base, outer=b""
             )
         elif is_left_out_unless_tracked(parent, directory + b"/", name + b"/") and parent.tracks(
             directory + b"/"
         ):
-            parent = replace(parent, hidden=True)
+            parent = replace(parent, kept_by_git=True)
         return self._with_files(parent, os.path.join(self.root, directory), base)
 
     def _rules_around(self) -> GitRules | None:
