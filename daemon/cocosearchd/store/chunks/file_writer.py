@@ -170,9 +170,7 @@ async def _raise_generation(connection: Connection, record: IndexRecord, owner: 
     return await _fetch_generation(connection, record, "bump_generation", owner)
 
 
-async def _read_generation_by_rules(
-    connection: Connection, record: IndexRecord, owner: str
-) -> int:
+async def _read_generation_by_rules(connection: Connection, record: IndexRecord, owner: str) -> int:
     return await _fetch_generation(connection, record, "generation_by_rules", owner)
 
 
