@@ -510,7 +510,7 @@ def call_of(method: str, params: object = None, rid: int = 1) -> dict[str, objec
         ("s" * 900_000, {}, "no method 'sss"),
         ("search", {"q" * 900_000: 1}, "unknown parameter 'qqq"),
         ("search", {"query": "x", "indexes": ["a"] * 200_000}, "indexes has 200,000 items"),
-        ("dependencies", {"direction": "d" * 900_000}, 'direction is "ddd'),
+        ("dependencies", {"direction": "d" * 900_000}, "direction is 'ddd"),
     ],
 )
 def test_long_names_and_lists_are_refused_in_few_words(
