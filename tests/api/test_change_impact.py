@@ -10,16 +10,16 @@ from cocosearch_ipc.render.graph import structure_text
 from cocosearch_ipc.rpc import shapes
 from cocosearchd.api.verbs import change_impact
 from cocosearchd.graph.code_files import DefinitionKey
-from cocosearchd.graph.questions.impact import Affected, Impact, UseLocation
+from cocosearchd.graph.questions.impact import AffectedDefinition, Impact, UseLocation
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol
 
 PLAIN = output.Style(colour=False, links=False)
 
 
-def make_affected(number: int, *, is_test: bool) -> Affected:
+def make_affected(number: int, *, is_test: bool) -> AffectedDefinition:
     folder = "tests/unit" if is_test else "src/package"
-    return Affected(
+    return AffectedDefinition(
         key=DefinitionKey(f"{folder}/test_module_{number}.py", 0),
         symbol=Symbol(
             kind="method",

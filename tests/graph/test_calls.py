@@ -82,7 +82,7 @@ def test_a_function_that_calls_itself_is_a_cycle_and_another_way_to_it_a_repetit
     nodes = callers("helper", CallQuery(depth=5)).nodes
     recursion, repetition = nodes[5], nodes[6]
     assert recursion.is_cycle
-    assert (repetition.repeats, repetition.is_cycle) == (2, False)
+    assert (repetition.first_occurrence, repetition.is_cycle) == (2, False)
 
 
 def test_one_level_is_the_default() -> None:
@@ -104,7 +104,7 @@ def test_callees_follow_definitions_and_name_the_rest() -> None:
         (3, "helper", 4),
     ]
     assert tree.nodes[2].is_cycle
-    assert tree.nodes[5].repeats == 3
+    assert tree.nodes[5].first_occurrence == 3
     assert tree.external == ("print",)
 
 
@@ -152,7 +152,10 @@ def test_a_dense_graph_is_bounded() -> None:
     tree = callers("f0", CallQuery(depth=1000, limit=1000), files)
     assert len(tree.nodes) == 1000
     assert not tree.is_last
-    assert len({node.key for node in tree.nodes if node.repeats < 0 and not node.is_cycle}) == 59
+    assert (
+        len({node.key for node in tree.nodes if node.first_occurrence < 0 and not node.is_cycle})
+        == 59
+    )
 
 
 def test_uses_of_the_target_without_a_call_are_counted() -> None:

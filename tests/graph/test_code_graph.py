@@ -32,16 +32,16 @@ class Indexed:
 
     async def write(self, path: str, defined: Sequence[str], used: Sequence[str] = ()) -> None:
         generation = await replace_file(self.db, self.record, code_write(path, defined, used))
-        self.graph.note(Commit(self.record.name, generation, (path,)))
+        self.graph.mark_changed(Commit(self.record.name, generation, (path,)))
 
     async def write_all(self, writes: Sequence[FileWrite]) -> None:
         generation = await replace_files(self.db, self.record, writes)
         paths = tuple(write.path for write in writes)
-        self.graph.note(Commit(self.record.name, generation, paths))
+        self.graph.mark_changed(Commit(self.record.name, generation, paths))
 
     async def delete(self, path: str) -> None:
         generation = await delete_file(self.db, self.record, path)
-        self.graph.note(Commit(self.record.name, generation, (path,)))
+        self.graph.mark_changed(Commit(self.record.name, generation, (path,)))
 
 
 async def new_graph(db: Database, idle_s: float = 900.0) -> Indexed:

@@ -206,4 +206,4 @@ def test_an_index_with_another_embedder_is_apart(tmp_path: Path) -> None:
         followed_index("c@team", tmp_path, "large", error=Refused("", "")),
     )
     lookup.add_followed({index.record.name: index for index in (small, large, away)})
-    assert lookup.apart() == (large,)
+    assert lookup.other_embedder_indexes() == (large,)

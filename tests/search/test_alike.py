@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search.alike import MAX_COMPARED_GROUPS, Text, group_alike, group_copies
+from cocosearchd.search.alike import MAX_COMPARED_GROUPS, Text, group_copies, group_similar
 
 CODE = "def read_settings(path):\n    with open(path) as file:\n        return parse(file.read())\n"
 EDITED = CODE.replace("parse(", "load(")
@@ -20,7 +20,7 @@ def text(
 def groups(*texts: Text, words: str = "") -> list[list[str]]:
     return [
         [entry.path for entry in (group.representative, *group.alternates)]
-        for group in group_alike(texts, lambda entry: entry, frozenset(words.split()))
+        for group in group_similar(texts, lambda entry: entry, frozenset(words.split()))
     ]
 
 
@@ -118,7 +118,7 @@ PATHS = st.sampled_from(
 def test_nothing_is_lost_and_order_is_kept(rows: list[tuple[str, str]]) -> None:
     texts = [text(path, content) for path, content in rows]
     numbered = list(enumerate(texts))
-    result = group_alike(numbered, lambda entry: entry[1], frozenset())
+    result = group_similar(numbered, lambda entry: entry[1], frozenset())
     members = [
         sorted([group.representative[0], *(n for n, _ in group.alternates)]) for group in result
     ]

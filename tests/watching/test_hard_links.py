@@ -170,7 +170,9 @@ async def test_a_name_made_outside_is_known_from_an_answer_or_a_scan_on(
         answered.hardlink_to(root / "a.py")
         scanned.hardlink_to(root / "b.py")
         answered.write_text("# written outside\n")
-        live.suspect(["a.py"])  # as an answer does whose file is not as it was indexed
+        live.mark_possibly_changed(
+            ["a.py"]
+        )  # as an answer does whose file is not as it was indexed
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
         for path in (answered, scanned):

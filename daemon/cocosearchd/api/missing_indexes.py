@@ -48,7 +48,10 @@ def find_missing_indexes(lookup: IndexLookup, *, needs_vectors: bool) -> Missing
         if index.error is not None
     ]
     if needs_vectors:
-        failed += [FailedIndex(index.record.name, _apart_error(index)) for index in lookup.apart()]
+        failed += [
+            FailedIndex(index.record.name, _apart_error(index))
+            for index in lookup.other_embedder_indexes()
+        ]
     return MissingIndexes(
         group_sentences(failure.sentence for failure in failed),
         group_sentences(_sentences_with_hints(failed)),

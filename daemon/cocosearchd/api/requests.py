@@ -94,7 +94,7 @@ async def _select(
     if any((*names, *topics)):
         return indexes.intersect(names, topics)
     if request.all_indexes:
-        separate = indexes.apart() if needs_vectors else ()
+        separate = indexes.other_embedder_indexes() if needs_vectors else ()
         usable = tuple(
             index for index in indexes.all() if index.error is None and index not in separate
         )

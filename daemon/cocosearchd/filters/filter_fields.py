@@ -70,7 +70,7 @@ class FilterField:
     file_condition: FileCondition | None = None
     # For people: the end of "no file …" when no file passes, with `{values}` and `{root}`. With ""
     # the field alone explains nothing.
-    absence: str = ""
+    no_file_reason: str = ""
     # The source of the number of matching files, before a search: PostgreSQL's estimate, a count in
     # the files table, or none. By this number the search is exact or approximate.
     match_count: Literal["estimated", "counted", "unknown"] = "unknown"
@@ -116,7 +116,7 @@ FILTER_FIELDS = (
             list,
             membership_matcher,
         ),
-        absence="is {values}",
+        no_file_reason="is {values}",
         match_count="estimated",
     ),
     FilterField(
@@ -132,7 +132,7 @@ FILTER_FIELDS = (
             any_path_regex,
             path_matcher,
         ),
-        absence="is at {values} below {root}",
+        no_file_reason="is at {values} below {root}",
         match_count="counted",
     ),
     FilterField(

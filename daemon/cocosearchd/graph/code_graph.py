@@ -67,7 +67,7 @@ class CodeGraph:
             + (self._table.nbytes if self._table is not None else 0)
         )
 
-    def note(self, commit: Commit) -> None:
+    def mark_changed(self, commit: Commit) -> None:
         """Note the changed files of a commit: the next question reads their names."""
         self._note(commit.paths)
 

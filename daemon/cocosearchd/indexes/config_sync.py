@@ -121,7 +121,7 @@ class ConfigSync:
         """Return rules that shape the rows of an index with these settings."""
         return IndexRules(settings.indexing, self._overrides.queries)
 
-    async def begin(
+    async def apply_before_start(
         self,
         record: IndexRecord,
         threads: RootThreads,

@@ -39,7 +39,7 @@ class IndexLookup:
         """Return all own indexes by name, then all followed indexes, including those not run."""
         return (*self.own(), *(self._followed[name] for name in sorted(self._followed)))
 
-    def apart(self) -> tuple[RunningIndex, ...]:
+    def other_embedder_indexes(self) -> tuple[RunningIndex, ...]:
         """Return the followed indexes that no question asks together with the others.
 
         They have another embedder: one query vector could not be compared with all vectors.

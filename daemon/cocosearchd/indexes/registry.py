@@ -519,7 +519,7 @@ class IndexRegistry:
         available = await root_available(
             self._db, record, FILE_SYSTEM_TIMEOUT_S, self._root_threads
         )
-        record, settings, files = await self.config.begin(
+        record, settings, files = await self.config.apply_before_start(
             record,
             RootThreads(self._root_threads),
             FILE_SYSTEM_TIMEOUT_S,

@@ -99,7 +99,7 @@ class RunningIndex:
 
     async def apply_commit(self, commit: Commit) -> None:
         """Apply a commit: the lexical index first, then the generation that keys the caches."""
-        self.graph.note(commit)
+        self.graph.mark_changed(commit)
         await self.lexical.apply(commit)
         generation = max(self.record.generation, commit.generation)
         self.record = replace(self.record, generation=generation)

@@ -61,16 +61,16 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class AlikeGroup(Generic[T]):
+class SimilarGroup(Generic[T]):
     """A group of alike results: the one that represents them, and the others in their order."""
 
     representative: T
     alternates: tuple[T, ...] = ()
 
 
-def group_alike(
+def group_similar(
     results: Sequence[T], text_of: Callable[[T], Text], words: frozenset[str]
-) -> list[AlikeGroup[T]]:
+) -> list[SimilarGroup[T]]:
     """Group alike results; groups are ordered by their first result.
 
     `words` are the words of the query: a variant whose locale, version or platform is among them
@@ -81,14 +81,14 @@ def group_alike(
     return [_make_group(group, words) for group in _group(results, text_of, heads)]
 
 
-def group_copies(results: Sequence[T], text_of: Callable[[T], Text]) -> list[AlikeGroup[T]]:
+def group_copies(results: Sequence[T], text_of: Callable[[T], Text]) -> list[SimilarGroup[T]]:
     """Group nearly equal texts of one file. The first result of a group represents it.
 
-    Groups are ordered by their first result. The cost is linear, like that of `group_alike`.
+    Groups are ordered by their first result. The cost is linear, like that of `group_similar`.
     """
     heads = _Heads[T](_Compared.is_copy)
     return [
-        AlikeGroup(first.result, tuple(compared.result for compared in rest))
+        SimilarGroup(first.result, tuple(compared.result for compared in rest))
         for first, *rest in _group(results, text_of, heads)
     ]
 
@@ -152,14 +152,14 @@ class _AlikeHeads(_Heads[T]):
         return self._find_among(sorted({*self._variants, *chain(*numbers)}), compared)
 
 
-def _make_group(group: "list[_Compared[T]]", words: frozenset[str]) -> AlikeGroup[T]:
+def _make_group(group: "list[_Compared[T]]", words: frozenset[str]) -> SimilarGroup[T]:
     if len(group) == 1:
-        return AlikeGroup(group[0].result)
+        return SimilarGroup(group[0].result)
     first, *rest = sorted(
         group, key=lambda compared: (*_preference(compared, words), compared.number)
     )
     alternates = sorted(rest, key=lambda compared: compared.number)
-    return AlikeGroup(first.result, tuple(compared.result for compared in alternates))
+    return SimilarGroup(first.result, tuple(compared.result for compared in alternates))
 
 
 def _preference(compared: "_Compared[T]", words: frozenset[str]) -> tuple[bool, ...]:

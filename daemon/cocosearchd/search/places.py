@@ -13,7 +13,7 @@ from cocosearchd.languages import identifiers
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import Hit, Place, Symbol
-from cocosearchd.search.alike import AlikeGroup, Text, group_alike, group_copies
+from cocosearchd.search.alike import SimilarGroup, Text, group_copies, group_similar
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.scored_candidates import ScoredCandidate
@@ -95,7 +95,7 @@ def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenF
         return tuple(map(ChosenFile, best[: plan.limit]))
     return tuple(
         ChosenFile(group.representative, tuple(entry.candidate.path for entry in group.alternates))
-        for group in group_alike(best, _text_of, query_words(plan))[: plan.limit]
+        for group in group_similar(best, _text_of, query_words(plan))[: plan.limit]
     )
 
 
@@ -158,7 +158,7 @@ def _make_result(
     return ScoredResult(best, tuple(more_places[:MAX_OTHER_PLACES]))
 
 
-def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
+def _make_representative(group: SimilarGroup[ScoredCandidate]) -> ScoredCandidate:
     """Return the place that represents a group, with the first lines of the other places."""
     lines = tuple(sorted(entry.candidate.start_line for entry in group.alternates))
     return replace(group.representative, similar_lines=lines) if lines else group.representative

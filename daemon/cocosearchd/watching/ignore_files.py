@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.regular_files import (
-    passes,
+    is_temporary_error,
     read_start,
     read_start_in_tree,
     resolve_inside,
@@ -72,7 +72,7 @@ def read_ignore_file_inside(file: bytes, directories: Iterable[bytes]) -> Ignore
 
 
 def _unread(file: bytes, error: OSError) -> IgnoreText:
-    if passes(error):
+    if is_temporary_error(error):
         raise error
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return IgnoreText()

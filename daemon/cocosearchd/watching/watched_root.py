@@ -551,7 +551,7 @@ class WatchedRoot:
 
     # -- control
 
-    def suspect(self, paths: Iterable[str]) -> None:
+    def mark_possibly_changed(self, paths: Iterable[str]) -> None:
         """Mark files that an answer has seen changed: perhaps no event announced the change."""
         if self._state == "live":
             for path in paths:

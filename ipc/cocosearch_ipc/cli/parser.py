@@ -70,7 +70,7 @@ class _Parser(argparse.ArgumentParser):
 class Verb:
     """A command: its help text, an example, its arguments, and the function that runs it.
 
-    `run` is `module:function`, below this package. A module is imported only when its verb runs:
+    `function_path` is `module:function`, below this package. A module is imported only when its verb runs:
     importing all of them would cost every verb 50 ms.
     """
 
@@ -79,11 +79,11 @@ class Verb:
         self.help = help_text
         self.example = example
         self.add = add
-        self.run = run
+        self.function_path = run
 
     def function(self) -> Run:
         """Import and return the function that runs the verb."""
-        module, _, function = self.run.partition(":")
+        module, _, function = self.function_path.partition(":")
         path = module if module.startswith("cocosearch_ipc.") else f"cocosearch_ipc.cli.{module}"
         return cast(Run, getattr(importlib.import_module(path), function))
 

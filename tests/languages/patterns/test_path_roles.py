@@ -64,4 +64,4 @@ def test_every_directory_of_tests_has_a_word_that_is_looked_for() -> None:
     ],
 )
 def test_what_only_shows_a_project_is_in_a_directory_of_its_own(path: str, aside: bool) -> None:
-    assert path_roles.is_aside(path) is aside
+    assert path_roles.is_beside_the_code(path) is aside

@@ -20,7 +20,7 @@ from cocosearchd.search.answers.multi_index import (
 from cocosearchd.search.joint.hit_order import (
     MIN_SHARE_OF_BEST,
     HitRelevances,
-    IndexBound,
+    RelevanceBounds,
     indexes_that_may_add,
     order_hits,
     relevances_of,
@@ -277,8 +277,8 @@ def test_indexes_that_are_not_ranked_add_no_hit(
         for entry in indexes
     ]
     bounds = {
-        number: IndexBound(
-            number, [value + excess for value in entry.falling()] + [excess] * spare, True
+        number: RelevanceBounds(
+            number, [value + excess for value in entry.running_maxima()] + [excess] * spare, True
         )
         for number, entry in enumerate(hits)
         if entry.values

@@ -403,7 +403,7 @@ def test_a_matrix_that_suffices_for_more_results_is_the_same(
         return compute_signal_matrix(state, query, terms, None, lambda _: passing, result_count)
 
     fewer, more = compute(10), compute(limit)
-    assert fewer.suffices(limit) == (limit == 40 and allowed_count in (150, None))
-    if fewer.suffices(limit):
+    assert fewer.covers_limit(limit) == (limit == 40 and allowed_count in (150, None))
+    if fewer.covers_limit(limit):
         assert fewer.paths == more.paths
     assert (fewer.paths != more.paths) == (limit == 120)

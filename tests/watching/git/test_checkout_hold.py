@@ -14,7 +14,7 @@ from cocosearchd.watching.git.checkout_hold import (
     QUIET_S,
     CheckoutHold,
     any_busy,
-    busy,
+    is_git_working,
 )
 from cocosearchd.watching.git.repository import repository_around, repository_at
 from cocosearchd.watching.scans.scan_schedule import ScanSchedule
@@ -66,12 +66,12 @@ def test_a_lock_that_has_rested_for_long_holds_nothing(git_dir: Path, lock: str)
 def test_a_rebase_counts_only_while_it_moves(git_dir: Path) -> None:
     (git_dir / "rebase-merge").mkdir()
     os.utime(git_dir / "HEAD")
-    assert busy(os.fsencode(git_dir))
+    assert is_git_working(os.fsencode(git_dir))
     for moment in (1.0, time.time() + 3600):  # long ago, or before the clock was set back
         for name in ("HEAD", "index"):
             (git_dir / name).touch()
             os.utime(git_dir / name, (moment, moment))
-        assert not busy(os.fsencode(git_dir))
+        assert not is_git_working(os.fsencode(git_dir))
 
 
 def test_a_worktree_has_a_git_directory_of_its_own(tmp_path: Path, git_dir: Path) -> None:

@@ -184,4 +184,4 @@ def _symbol_of(file: CodeFile, key: DefinitionKey) -> GraphSymbol:
 
 
 def _hunks(change: GitFileChange) -> Sequence[Hunk]:
-    return [Hunk(*hunk) for hunk in change.later]
+    return [Hunk(*hunk) for hunk in change.hunks_to_disk]

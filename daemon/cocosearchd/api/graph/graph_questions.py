@@ -80,7 +80,7 @@ class GraphAnswer(Generic[T]):
 
     def with_changes(self, paths: list[str]) -> "GraphAnswer[T]":
         """Return the answer with files that have changed meanwhile: changed files make it stale."""
-        self.index.root.suspect(paths)
+        self.index.root.mark_possibly_changed(paths)
         return replace(self, freshness=self.freshness.with_changes(paths))
 
 

@@ -27,7 +27,7 @@ from cocosearchd.api.graph.structure_pages import check_range, is_selected
 from cocosearchd.errors import InvalidInput, Refused
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import DefinitionKey
-from cocosearchd.graph.questions.impact import Affected, Impact, ImpactBounds, find_impact
+from cocosearchd.graph.questions.impact import AffectedDefinition, Impact, ImpactBounds, find_impact
 from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.questions.target import Target
 from cocosearchd.graph.questions.target_search import find_target_definitions
@@ -218,7 +218,7 @@ def _affected_text(entry: s.AffectedEntry) -> str:
     return f"{definition}  uses {entry.via} at {entry.line}{doubt}\n"
 
 
-def _affected_entry(affected: Affected) -> s.AffectedEntry:
+def _affected_entry(affected: AffectedDefinition) -> s.AffectedEntry:
     entry = make_symbol_entry(affected.key.path, affected.language, affected.symbol)
     return s.AffectedEntry(
         symbol=entry,

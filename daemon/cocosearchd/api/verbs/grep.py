@@ -183,7 +183,7 @@ def _suspect_changes(answers: Sequence[_IndexAnswer], freshness: Freshness) -> F
     changed_paths = list[str]()
     for answer in answers:
         paths = [file.path for file in answer.matches.files if file.changed]
-        answer.index.root.suspect(paths)
+        answer.index.root.mark_possibly_changed(paths)
         changed_paths += paths
     return freshness.with_changes(changed_paths)
 

@@ -292,7 +292,7 @@ def _call_entry(position: int, node: calls.CallNode, texts: Mapping[str, FileLin
         explanation=_explain(node.reason),
         sites=sites,
         site_count=node.site_count,
-        repeats=node.repeats,
+        repeats=node.first_occurrence,
         is_cycle=node.is_cycle,
     )
 

@@ -106,7 +106,7 @@ class SearchVerbs:
             freshness = await self._sync.wait(index, deadline)
         overlay = await self._overlays.overlay(request.session, index.record)
         answer = await self._pipeline.run(index.record, query, trace, overlay=overlay)
-        index.root.suspect(answer.changed_paths)
+        index.root.mark_possibly_changed(answer.changed_paths)
         await _explain_absence(index, trace.details)
         if not answer.hits:
             warnings += await self._reports.empty_warning(index)
@@ -190,7 +190,7 @@ def _suspect_changes(
     """Report changed files to their roots, and return the freshness after all answers."""
     roots = {index.record.name: index.root for index in indexes}
     for answer in merged.answers:
-        roots[answer.index].suspect(answer.changed_paths)
+        roots[answer.index].mark_possibly_changed(answer.changed_paths)
         freshness = _observed_freshness(freshness, answer, name_index=True)
     return replace(freshness, stale=merged.stale) if merged.stale is not None else freshness
 

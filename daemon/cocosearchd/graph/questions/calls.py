@@ -54,9 +54,9 @@ class CallPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """An entry of a tree. `parent` and `repeats` are positions of entries in the list, or -1.
+    """An entry of a tree. `parent` and `first_occurrence` are positions of entries in the list, or -1.
 
-    If a definition is already listed, `repeats` is the position of that entry, which has the
+    If a definition is already listed, `first_occurrence` is the position of that entry, which has the
     children.
     """
 
@@ -69,7 +69,7 @@ class CallNode:
     reason: str
     sites: tuple[CallPlace, ...]  # the first `MAX_SITES`
     site_count: int
-    repeats: int = NO_PARENT
+    first_occurrence: int = NO_PARENT
     is_cycle: bool = False
 
 
@@ -266,7 +266,7 @@ class _Walk:
             reason=group.resolution.reason,
             sites=tuple(islice(group.sites, MAX_SITES)),
             site_count=len(group.sites),
-            repeats=NO_PARENT if is_first else self._positions[key],
+            first_occurrence=NO_PARENT if is_first else self._positions[key],
             is_cycle=not is_first and self._is_ancestor(key, parent),
         )
 

@@ -48,7 +48,7 @@ class UseLocation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Affected:
+class AffectedDefinition:
     """An affected definition, or the affected code of a file outside of all definitions.
 
     It uses or overrides `via_name` (a qualified name or a path) at `use_location`. `via_name` is
@@ -75,7 +75,7 @@ class Impact:
     `complete` is False if a limit or a timeout ended the search.
     """
 
-    affected: tuple[Affected, ...]
+    affected: tuple[AffectedDefinition, ...]
     complete: bool
 
     @property
@@ -194,7 +194,7 @@ class _ImpactSearch:
     bounds: ImpactBounds
     changed: frozenset[DefinitionKey]
     names: dict[DefinitionKey, str]  # names of all reached definitions
-    affected: dict[DefinitionKey, Affected] = field(default_factory=dict)
+    affected: dict[DefinitionKey, AffectedDefinition] = field(default_factory=dict)
     use_count: int = 0
     complete: bool = True
 
@@ -239,7 +239,7 @@ class _ImpactSearch:
                 self._count_use()
                 file = self.files.load([key.path])[key.path]
                 symbol = file.symbols[key.position]
-                item = Affected(
+                item = AffectedDefinition(
                     key=key,
                     symbol=symbol,
                     language=file.language,
@@ -272,7 +272,7 @@ class _ImpactSearch:
         ):
             raise LimitReached
 
-    def _record(self, item: Affected) -> bool:
+    def _record(self, item: AffectedDefinition) -> bool:
         """Record an affected definition, and return True if it is recorded.
 
         An excluded definition is not recorded, nor one that is not better than a recorded one.
@@ -301,10 +301,10 @@ class _ImpactSearch:
             yield key
 
 
-def _affected_by(use: ResolvedUse, use_path: _UsePath) -> Affected:
+def _affected_by(use: ResolvedUse, use_path: _UsePath) -> AffectedDefinition:
     """Make the affected definition from the definition around a use."""
     user = _user(use)
-    return Affected(
+    return AffectedDefinition(
         key=user,
         symbol=use.file.symbols[user.position] if user.position != WHOLE_FILE else None,
         language=use.file.language,
@@ -324,6 +324,6 @@ def _user(use: ResolvedUse) -> DefinitionKey:
     return DefinitionKey(use.file.path, WHOLE_FILE if position == TOP_LEVEL else position)
 
 
-def _order(item: Affected) -> tuple[int, int, bool, str, int]:
+def _order(item: AffectedDefinition) -> tuple[int, int, bool, str, int]:
     line = item.symbol.start_line if item.symbol is not None else 0
     return item.distance, WEAKNESS[item.confidence], item.is_test, item.key.path, line

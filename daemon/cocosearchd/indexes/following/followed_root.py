@@ -54,7 +54,7 @@ class FollowedRoot:
         """Return the clock of the index: it counts applied commits."""
         return Clock(self.changes.epoch, self._seq)
 
-    def suspect(self, paths: object) -> None:
+    def mark_possibly_changed(self, paths: object) -> None:
         """Ignore files that an answer has seen changed: no file is read here."""
 
     async def sync(self, timeout_s: float) -> Freshness:

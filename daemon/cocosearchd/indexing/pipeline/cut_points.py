@@ -52,10 +52,10 @@ class CutPlan:
 
     starts: Sequence[int]
     costs: Sequence[int]  # of a cut before a line
-    members: Sequence[int]  # number of definitions with their own chunk that start before a line
-    ends: dict[
-        int, tuple[int, SpanRank]
-    ]  # first line of an outermost definition -> the line after its last, and its rank
+    # definitions with a chunk of their own that start before a line
+    definition_counts: Sequence[int]
+    # first line of an outermost definition -> the line after its last, and its rank
+    ends: dict[int, tuple[int, SpanRank]]
 
 
 # Costs. One level of nesting outweighs any indentation. A line that closes or continues a statement
@@ -208,7 +208,9 @@ def _is_whole(
     size = plan.starts[last] - plan.starts[first]
     if rank is LEAF:
         return size <= sizes.definition
-    return size <= sizes.target and plan.members[last] == plan.members[first + 1]
+    return (
+        size <= sizes.target and plan.definition_counts[last] == plan.definition_counts[first + 1]
+    )
 
 
 def _parts(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -> list[_Piece]:
@@ -233,7 +235,7 @@ def _filling_rank(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> Sp
         or plan.starts[last] - plan.starts[end] >= sizes.minimum
     ):
         return None
-    return rank if plan.members[last] == plan.members[end] else None
+    return rank if plan.definition_counts[last] == plan.definition_counts[end] else None
 
 
 def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_Piece]:

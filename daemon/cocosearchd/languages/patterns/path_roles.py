@@ -28,7 +28,7 @@ def is_test(path: str) -> bool:
     return bool(_TEST_FILE.match(name)) or not _TEST_DIRECTORY.isdisjoint(directories)
 
 
-def is_aside(path: str) -> bool:
+def is_beside_the_code(path: str) -> bool:
     """Return True for documents, examples and sites of a project, by the name of a directory.
 
     Only the ranking of reports uses it.

@@ -108,7 +108,7 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
     return real
 
 
-def passes(error: OSError) -> bool:
+def is_temporary_error(error: OSError) -> bool:
     """Return True for a temporary error, after which a file may be readable soon."""
     return error.errno in _PASSING
 

@@ -14,7 +14,7 @@ from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
-from cocosearchd.search.alike import Text, group_alike
+from cocosearchd.search.alike import Text, group_similar
 from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundled
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
@@ -344,7 +344,7 @@ def collapse_hits(
         return Text(hit.path, hit.language, hit.symbol_name, hit.content)
 
     selected = []
-    for group in group_alike(ordered[: COMPARED_FACTOR * limit], text_of, words)[:limit]:
+    for group in group_similar(ordered[: COMPARED_FACTOR * limit], text_of, words)[:limit]:
         alternates = (hits_by_index[number][rank - 1] for number, rank in group.alternates)
         similar = tuple(path for hit in alternates for path in (hit.path, *hit.similar_paths))
         selected.append(SelectedHit(*group.representative, similar))

@@ -91,7 +91,7 @@ class CodeQuery:
         `scored` is the scored matrix of the same query for fewer results. It is used again if it
         has enough files.
         """
-        if scored is not None and scored.matrix.suffices(self.needed):
+        if scored is not None and scored.matrix.covers_limit(self.needed):
             return await asyncio.to_thread(self.rank_scored, scored), scored
 
         def score_and_rank(matrix: SignalMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:

@@ -52,9 +52,9 @@ def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | Non
         return None
     for field in FILE_FIELDS:
         mask = file_mask(select_fields(where, (field,)), living)
-        if mask is not None and not mask.any() and field.absence:
+        if mask is not None and not mask.any() and field.no_file_reason:
             values = " or ".join(field.values(where))
-            return NO_FILE + field.absence.format(values=values, root=path_text(root))
+            return NO_FILE + field.no_file_reason.format(values=values, root=path_text(root))
     return f"{NO_FILE}passes all of the filters on paths and languages"
 
 

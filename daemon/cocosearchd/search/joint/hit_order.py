@@ -29,7 +29,7 @@ class HitRelevances:
     values: tuple[float, ...]
     has_every_word: bool
 
-    def falling(self) -> list[float]:
+    def running_maxima(self) -> list[float]:
         """Return for each hit the largest relevance from it to the last hit.
 
         So the returned values never rise.
@@ -38,7 +38,7 @@ class HitRelevances:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexBound:
+class RelevanceBounds:
     """Upper bounds of the hits of an index that is not ranked yet. `number` identifies the index.
 
     `relevances[n]` is an upper bound for the hit at position n and all later hits, so the list
@@ -73,13 +73,13 @@ def _sort_hits(indexes: Sequence[HitRelevances]) -> list[tuple[float, int, int]]
         (-relevance, rank, number)
         for number, hits in enumerate(indexes)
         if hits.has_every_word or max(hits.values, default=0.0) >= best * MIN_SHARE_OF_BEST
-        for rank, relevance in enumerate(hits.falling(), 1)
+        for rank, relevance in enumerate(hits.running_maxima(), 1)
     ]
     return sorted(keys)
 
 
 def indexes_that_may_add(
-    indexes: Sequence[HitRelevances], bounds: Sequence[IndexBound], compared: int
+    indexes: Sequence[HitRelevances], bounds: Sequence[RelevanceBounds], compared: int
 ) -> list[int]:
     """Return the numbers of indexes, best first, that may change the first `compared` hits.
 
@@ -105,7 +105,9 @@ def _nth_largest(values: Iterable[float], position: int) -> float:
     return largest[-1] if len(largest) == position else 0.0
 
 
-def _select_reaching(bounds: Iterable[IndexBound], limit: float, best: float) -> list[IndexBound]:
+def _select_reaching(
+    bounds: Iterable[RelevanceBounds], limit: float, best: float
+) -> list[RelevanceBounds]:
     """Select, best first, the bounds that allow a hit with the relevance `limit`.
 
     `best` is the best relevance of all hits.
@@ -116,7 +118,7 @@ def _select_reaching(bounds: Iterable[IndexBound], limit: float, best: float) ->
     )
 
 
-def _reaches(bound: IndexBound, limit: float, best: float) -> bool:
+def _reaches(bound: RelevanceBounds, limit: float, best: float) -> bool:
     """Return True if a bound allows a hit with the relevance `limit`.
 
     `best` is the best relevance of all hits.

@@ -22,7 +22,7 @@ from cocosearchd.search.code.code_candidates import RankedCandidates, join_warni
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.joint.hit_order import (
     HitRelevances,
-    IndexBound,
+    RelevanceBounds,
     indexes_that_may_add,
     order_hits,
 )
@@ -189,7 +189,7 @@ class JointRanking:
 
     def _choose_indexes(self, compared: int | None) -> list[int]:
         bounds = [
-            IndexBound(number, scored.relevances, scored.has_every_word)
+            RelevanceBounds(number, scored.relevances, scored.has_every_word)
             for number, scored in self._scored.items()
             if scored.relevances
         ]

@@ -27,8 +27,8 @@ from cocosearchd.search.lexical.scoring.bm25 import (
 )
 from cocosearchd.search.lexical.scoring.candidate_selection import (
     are_all_candidates,
+    covers_limit,
     select_candidates,
-    suffices,
 )
 from cocosearchd.search.lexical.scoring.corpus import (
     CandidateFiles,
@@ -184,11 +184,11 @@ class SignalMatrix:
         """Return the rows of the files and of the chunks of one index."""
         return self.groups.rows(number), self.chunks.groups.rows(number)
 
-    def suffices(self, limit: int) -> bool:
+    def covers_limit(self, limit: int) -> bool:
         """Return True if the matrix for a higher `limit` of shown files would be the same."""
         if self.allowed is None:
-            return suffices(len(self.paths), limit)
-        return suffices(int(np.count_nonzero(self.allowed)), limit)
+            return covers_limit(len(self.paths), limit)
+        return covers_limit(int(np.count_nonzero(self.allowed)), limit)
 
 
 def split_matrix(matrix: SignalMatrix, number: int) -> SignalMatrix:

@@ -78,10 +78,10 @@ class CheckoutHold:
 
 def any_busy(git_dirs: Sequence[bytes]) -> bool:
     """Return whether git is working in one of these git directories."""
-    return any(busy(git_dir) for git_dir in git_dirs[:MAX_REPOSITORIES])
+    return any(is_git_working(git_dir) for git_dir in git_dirs[:MAX_REPOSITORIES])
 
 
-def busy(git_dir: bytes) -> bool:
+def is_git_working(git_dir: bytes) -> bool:
     """Return whether git is working in this git directory."""
     if _modified(git_dir, _LOCKS, LOCK_S):
         return True

@@ -88,7 +88,7 @@ class LineHunk(NamedTuple):
 class GitFileChange:
     """A changed file, with its path below the root, as in an index.
 
-    `hunks` lead from the first commit to the second, or to the file on disk; `later` from the
+    `hunks` lead from the first commit to the second, or to the file on disk; `hunks_to_disk` from the
     second commit to the file on disk. Only modified files are compared, and at most `MAX_COMPARED`:
     without a comparison `hunks` is None.
     """
@@ -96,7 +96,7 @@ class GitFileChange:
     path: str
     kind: ChangeKind
     hunks: tuple[LineHunk, ...] | None = None
-    later: tuple[LineHunk, ...] = ()
+    hunks_to_disk: tuple[LineHunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
-    passes,
+    is_temporary_error,
     read_regular,
     resolve_inside,
 )
@@ -159,7 +159,7 @@ class _RepositoryConfig:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            if passes(error):
+            if is_temporary_error(error):
                 raise
             self.warnings.append(f"{path_text(file)} is not read: {error.strerror}")
             return

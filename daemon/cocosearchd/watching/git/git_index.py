@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cocosearchd.forms.path_forms import path_text
-from cocosearchd.runtime.files.regular_files import open_regular, passes
+from cocosearchd.runtime.files.regular_files import is_temporary_error, open_regular
 from cocosearchd.watching.git.git_command import (
     MEMORY_BYTES,
     GitCall,
@@ -75,7 +75,7 @@ def open_index(git_dir: bytes, object_format: str) -> Iterator[GitIndex | None]:
         except (FileNotFoundError, NotADirectoryError):
             opened = None
         except OSError as error:
-            failure = GitUnresponsive if passes(error) else GitRefused
+            failure = GitUnresponsive if is_temporary_error(error) else GitRefused
             raise failure(f"{path_text(path)}: {error.strerror}") from error
         else:
             size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())

@@ -17,7 +17,7 @@ from cocosearchd.forms.path_forms import path_text
 from cocosearchd.runtime.files.nofollow import without_links
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
-    passes,
+    is_temporary_error,
     read_regular,
 )
 from cocosearchd.watching.git.git_command import (
@@ -132,7 +132,7 @@ class GitRules:
         """The files whose `signature` counts."""
         return (*self.stamped_excludes, *self.config.files)
 
-    def keeps(self, path: bytes) -> bool:
+    def tracks(self, path: bytes) -> bool:
         """Return whether git tracks a file, or something in a directory (its path ends in `/`).
 
         A directory that is a submodule is tracked, too.
@@ -140,7 +140,7 @@ class GitRules:
         index = bisect_left(self.tracked, path)
         if index < len(self.tracked) and self.tracked[index].startswith(path):
             return path.endswith(b"/") or self.tracked[index] == path
-        return path.endswith(b"/") and self.keeps(path[:-1])
+        return path.endswith(b"/") and self.tracks(path[:-1])
 
 
 def repository_at(directory: bytes) -> Repository | None:
@@ -193,7 +193,7 @@ def _git_dir(directory: bytes) -> bytes | None:
         git_dir = marker if is_link else _pointer(marker, directory, b"gitdir: ")
         return None if git_dir is None else without_links(git_dir)
     except OSError as error:
-        if passes(error):
+        if is_temporary_error(error):
             raise
         return None
 
@@ -208,7 +208,7 @@ def _target(path: bytes) -> bytes:
     try:
         return without_links(path)
     except OSError as error:
-        if passes(error):
+        if is_temporary_error(error):
             raise
         return path
 
@@ -353,7 +353,7 @@ def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
     try:
         line = read_regular(file, limit=MAX_POINTER_BYTES, follow_links=True).rstrip(b"\r\n")
     except OSError as error:
-        if passes(error):
+        if is_temporary_error(error):
             raise
         return None
     if not line.startswith(prefix) or b"\0" in line:

@@ -62,7 +62,7 @@ class DirectoryRules:
 
     def tracks(self, path: bytes) -> bool:
         """Return whether git tracks a path, or something in it."""
-        return self.rules is not None and self.rules.keeps(self.outer + path[self.base :])
+        return self.rules is not None and self.rules.tracks(self.outer + path[self.base :])
 
 
 def parts_below(top: bytes, directory: bytes) -> list[bytes]:

@@ -8,7 +8,7 @@ from cocosearch_ipc.cli.questions.search_options import SearchOption
 from cocosearch_ipc.graph_vocabulary import DIRECTIONS
 
 FORMATS = ("text", "mermaid", "dot")
-PLACE_HELP = "a file or a directory; relative to the root or to the current directory"
+PATH_HELP = "a file or a directory; relative to the root or to the current directory"
 
 IMPACT_OPTIONS = (
     SearchOption(
@@ -79,7 +79,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="REVISIONS",
         help="a commit to compare the files with, or a range such as main...HEAD; default: HEAD",
     )
-    parser.add_argument("target", nargs="?", metavar="PATH", help=f"only in {PLACE_HELP}")
+    parser.add_argument("target", nargs="?", metavar="PATH", help=f"only in {PATH_HELP}")
     graph_options.add_options(parser, IMPACT_OPTIONS)
 
 
@@ -106,5 +106,5 @@ def add_map(parser: argparse.ArgumentParser) -> None:
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", nargs="?", metavar="PATH", help=f"{PLACE_HELP}; default: the whole index"
+        "target", nargs="?", metavar="PATH", help=f"{PATH_HELP}; default: the whole index"
     )

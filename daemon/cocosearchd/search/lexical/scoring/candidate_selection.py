@@ -84,7 +84,7 @@ def are_all_candidates(file_count: int, limit: int) -> bool:
     return file_count <= max(MIN_CANDIDATES, limit)
 
 
-def suffices(eligible_count: int, limit: int) -> bool:
+def covers_limit(eligible_count: int, limit: int) -> bool:
     """Return True if `select_candidates` would select the same files for the higher `limit`.
 
     `eligible_count` is the number of current candidates that pass the filter.

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.languages.patterns.path_roles import is_aside, is_test
+from cocosearchd.languages.patterns.path_roles import is_beside_the_code, is_test
 from cocosearchd.search.lexical.array_types import Floats, Ints
 from cocosearchd.search.lexical.ranking_signals import (
     REEXPORTERS,
@@ -108,7 +108,7 @@ def read_path_names(segment: Segment) -> PathNames:
         file_stems=make_file_stems(paths),
         depth=directory_depths(paths),
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
-        aside=np.fromiter(map(is_aside, paths), np.float32, len(paths)),
+        aside=np.fromiter(map(is_beside_the_code, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
         reexporter=np.fromiter(
             map(REEXPORTERS.__contains__, map(file_stem, paths)), np.float32, len(paths)
