@@ -63,7 +63,7 @@ BOUNDED = {
     ("code_digest.py", "_lines"): "walks the installed package, which is ours",
     ("content_keys.py", "_sources"): "walks the installed package, which is ours",
     ("symbols.py", "_clean_name"): "a name has at most 400 bytes, and each call takes 8 of them",
-    ("repository.py", "GitRules.keeps"): "calls itself once, without the slash at the end",
+    ("repository.py", "GitRules.tracks"): "calls itself once, without the slash at the end",
     ("git_config.py", "_RepositoryConfig._included"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("git_config.py", "_RepositoryConfig.lines"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("masking.py", "_parts"): "calls itself once, with a scheme before the address",

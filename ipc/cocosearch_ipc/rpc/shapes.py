@@ -153,8 +153,8 @@ def _value(annotation: Any, value: object, name: str) -> Any:
 
 def _choice(choices: tuple[Any, ...], value: object, name: str) -> object:
     if value not in choices:
-        shown = quote_name(value) if isinstance(value, str) else _short(value)
-        raise _invalid(f"{name} is {shown}", f"use one of {', '.join(map(repr, choices))}")
+        value_text = quote_name(value) if isinstance(value, str) else _short(value)
+        raise _invalid(f"{name} is {value_text}", f"use one of {', '.join(map(repr, choices))}")
     return value
 
 
