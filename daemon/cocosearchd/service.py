@@ -359,9 +359,9 @@ async def _create_engine(
     # Wait until commits that a killed daemon sent have ended: no event will announce them.
     await db.wait_for_predecessors(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
-    await indexes.start_all()
-    if lock is not None:
+    if lock is not None:  # before the first index: rows may be lost while others start
         lock.on_held_again = indexes.compare_generations
+    await indexes.start_all()
     dependencies = make_dependencies(db, embedder, indexes.retry)
     sources = DeclaredSources(
         indexes, embedder, tuple(map(parse_source, settings.watching.sources))

@@ -176,7 +176,7 @@ async def test_an_index_runs_on_while_the_start_of_its_replacement_fails(
     fail_first(
         monkeypatch,
         bench.indexes.config,
-        "begin",
+        "apply_before_start",
         lambda record, *_: record.number == following.number,
         calls=2,
     )
@@ -238,7 +238,7 @@ async def test_an_index_whose_first_start_fails_is_started_later(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.make_root("shop")
-    fail_first(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
+    fail_first(monkeypatch, bench.indexes.config, "apply_before_start", lambda *_: True)
     with pytest.raises(CocoSearchError, match="took too long"):
         await bench.add("shop")
     assert bench.indexes.lookup.get("shop").error is not None
@@ -285,7 +285,7 @@ async def test_a_rebuild_whose_start_fails_is_started_later(
     await bench.add("shop")
     index = bench.indexes.lookup.get("shop")
     index.record = replace(index.record, identity=replace(index.record.identity, header_version=77))
-    fail_first(monkeypatch, bench.indexes.config, "begin", lambda *_: True)
+    fail_first(monkeypatch, bench.indexes.config, "apply_before_start", lambda *_: True)
     with pytest.raises(CocoSearchError, match="took too long"):
         await bench.indexes.rebuild("shop")
     await bench.until(lambda: bench.indexes.lookup.get("shop").replacement is not None)

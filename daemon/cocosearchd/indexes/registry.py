@@ -75,6 +75,7 @@ SETTINGS_WRITE_S = 0.05  # from the first hint of a write to the last
 REPLACEMENT_POLL_S = 0.5
 OLD_TABLES_GRACE_S = 5.0
 Result = TypeVar("Result")
+StartIndex = Callable[[IndexRecord], Awaitable[object]]
 
 
 class IndexRegistry:
@@ -127,28 +128,32 @@ class IndexRegistry:
                 for record in await index_roles.list_indexes_by_role(self._db, "next")
             }
             for record in await index_records.list_indexes(self._db):
-                start = partial(self._start, record, replacements.get(record.root))
-                error = await attempt(f"start of {record.name}", start)
+                replacement = replacements.get(record.root)
+                start = partial(self._start, replacement=replacement)
+                error = await attempt(f"start of {record.name}", partial(start, record))
                 if isinstance(error, StoreUnavailable):
                     raise error
                 if error is not None:
-                    self._list_failed(record, start, error)
+                    self._list_failed(record, replacement, start, error)
 
     def _list_failed(
-        self, record: IndexRecord, start: Callable[[], Awaitable[object]], error: Exception
+        self,
+        record: IndexRecord,
+        replacement: IndexRecord | None,
+        start: StartIndex,
+        error: Exception,
     ) -> None:
         """List an index that could not be started, and retry with growing pauses in a task."""
         index = self._create(
             record, IndexSettings(self.config.loaded), _not_started(record, error), 0
         )
+        index.unstarted_replacement = replacement
         self._indexes[record.name] = index
         self.notifier.notify()
         # in a context of its own: it outlives the request whose change has failed
         Context().run(self._tasks.start_soon, self._retry_start, index, start)
 
-    async def _retry_start(
-        self, index: RunningIndex, start: Callable[[], Awaitable[object]]
-    ) -> None:
+    async def _retry_start(self, index: RunningIndex, start: StartIndex) -> None:
         name = index.record.name
         pause = FIRST_PAUSE_S
         while self._indexes.get(name) is index:
@@ -156,8 +161,14 @@ class IndexRegistry:
             pause = min(pause * 2, LAST_PAUSE_S)
             async with index.lock, self._lock:
                 if self._indexes.get(name) is index:
-                    error = await attempt(f"start of {name}", start)
+                    start_again = partial(self._start_stored, index.record, start)
+                    error = await attempt(f"start of {name}", start_again)
                     index.error = _not_started(index.record, error) if error is not None else None
+
+    async def _start_stored(self, record: IndexRecord, start: StartIndex) -> None:
+        """Start an index by its row in the registry: a start that failed may have changed it."""
+        stored = await index_records.list_indexes(self._db)
+        await start(next((row for row in stored if row.number == record.number), record))
 
     async def add(
         self, path: bytes, name: str | None, topics: tuple[str, ...], *, follow_links: bool = True
@@ -240,10 +251,12 @@ class IndexRegistry:
         outdated_chunks: int | None = None,
     ) -> RunningIndex:
         """Do as `_start`. If it fails, list the index, try again in a task, and raise the error."""
-        start = partial(self._start, record, replacement, outdated_chunks)
-        error = await attempt(f"start of {record.name}", start, (StoreUnavailable,))
+        start = partial(self._start, replacement=replacement, outdated_chunks=outdated_chunks)
+        error = await attempt(
+            f"start of {record.name}", partial(start, record), (StoreUnavailable,)
+        )
         if error is not None:
-            self._list_failed(record, start, error)
+            self._list_failed(record, replacement, start, error)
             raise error
         return self._indexes[record.name]
 
@@ -372,10 +385,10 @@ class IndexRegistry:
         for name in [index.record.name for index in self.lookup.own()]:
             with suppress(NotFound):  # cleared meanwhile
                 async with self._locked(name) as index:
-                    if (
-                        index.replacement is not None
-                        and embedder_mismatch(self._embedder, index.replacement.record) is not None
-                    ):
+                    replacement = index.unstarted_replacement
+                    if index.replacement is not None:
+                        replacement = index.replacement.record
+                    if replacement is not None and embedder_mismatch(self._embedder, replacement):
                         await self._abandon(index)
                     error = embedder_mismatch(self._embedder, index.record)
                     has_replacement = index.replacement or index.unstarted_replacement
@@ -396,11 +409,12 @@ class IndexRegistry:
         `StoreUnavailable`.
         """
         for index in self._with_replacements():
-            acknowledged = index.record.generation
-            with suppress(NotFound):
-                stored = await index_records.read_generation(self._db, index.record)
-                if index.error is None and (is_other_timeline or stored < acknowledged):
-                    await self._forget_lost(index)
+            async with index.lock, self._lock:
+                if self._by_queue(index.queue_name) is index and index.error is None:
+                    with suppress(NotFound):
+                        stored = await index_records.read_generation(self._db, index.record)
+                        if is_other_timeline or stored < index.record.generation:
+                            await self._forget_lost(index)
 
     async def _forget_lost(self, index: RunningIndex) -> None:
         """Drop all that was derived from rows that may be lost, and compare the root with the rest.
@@ -410,14 +424,18 @@ class IndexRegistry:
         lost = index.record.generation
         log.error("commits_lost", extra={"index": index.record.name, "generation": lost})
         index.own_root.rescan("PostgreSQL lost commits")
-        await index.lexical.delete()
+        try:
+            await index.lexical.delete()
+        except OSError as error:  # what stays on disk is older than the generation that follows
+            log.warning("lexical_not_deleted", extra={"error": str(error)})
         index.graph.forget_files()
         await index.graph.free_memory()
         try:
             generation = await index_records.raise_generation(self._db, index.record, lost)
+            generation = max(index.record.generation, generation)
             index.record = replace(index.record, generation=generation)
         finally:
-            self._do_later(f"words of {index.record.name}", index.lexical.catch_up)
+            index.lexical.restart()
 
     async def committed(self, commit: Commit) -> None:
         """Apply a commit to its index, and announce it."""

@@ -121,6 +121,8 @@ class Dispatcher:
         try:
             call = _call(message)
             attributes = _described(call)
+            if room is not None:  # else a call is carried out whose reply is a refusal
+                room.check()
             with anyio.fail_after(deadline_s), spans.span(f"rpc {call.label}", **attributes):
                 result = await self._last(call)
             if room is not None:
@@ -185,10 +187,13 @@ class _ReplyRoom:
 
 
 def _result(call: Call, result: Any) -> bytes:
-    """Encode the response to a call. A result of bytes is JSON already."""
-    if isinstance(result, bytes):
-        return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (shapes.to_json(call.id), result)
-    return shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
+    """Encode the response to a call."""
+    return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (shapes.to_json(call.id), _encode(result))
+
+
+def _encode(value: Any) -> bytes:
+    """Encode a value. Bytes are JSON already."""
+    return value if isinstance(value, bytes) else shapes.to_json(value)
 
 
 def _described(call: Call) -> dict[str, str]:
@@ -270,9 +275,5 @@ def _error(rid: Id, failure: Failure) -> dict[str, Any]:
 
 
 def _progress(rid: Id, value: Any) -> bytes:
-    return (
-        shapes.to_json(
-            {"jsonrpc": "2.0", "method": "$/progress", "params": {"id": rid, "value": value}}
-        )
-        + b"\n"
-    )
+    params = b'{"id":%s,"value":%s}' % (shapes.to_json(rid), _encode(value))
+    return b'{"jsonrpc":"2.0","method":"$/progress","params":%s}\n' % params

@@ -1,5 +1,7 @@
 """The rows of an index, followed: each change is applied once, and again after a failure."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from cocosearchd.indexes.following.followed_rows import FollowedRows
 from cocosearchd.model import Commit
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file, replace_files
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.read_snapshot import open_snapshot
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.following.followed_registry import paths_of_lengths
 from cocosearchd.store.index_records import drop_index
@@ -50,6 +53,31 @@ async def test_changed_and_removed_files_are_one_commit(db: Database) -> None:
     await delete_file(db, record, "d.py")
     await rows.catch_up()
     assert recorder.commits[1:] == [Commit(record.name, 5, ("d.py",))]
+
+
+async def test_a_deletion_is_applied_although_its_snapshot_ends_with_an_error(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await new_index(db)
+    await replace_files(db, record, [file_write(f"{name}.py", f"{name}: 1") for name in "ab"])
+    recorder = Recorder()
+    rows = FollowedRows(db, record, recorder.apply)
+    await rows.start()
+    await delete_file(db, record, "b.py")
+    with monkeypatch.context() as patch:
+        patch.setattr(followed_rows, "open_snapshot", _failing_snapshot)
+        with pytest.raises(StoreUnavailable):
+            await rows.catch_up()
+    await rows.catch_up()
+    assert [commit.paths for commit in recorder.commits] == [("b.py",)]
+
+
+@asynccontextmanager
+async def _failing_snapshot(db: Database) -> AsyncIterator[Database]:
+    """A snapshot whose connection is lost at its end."""
+    async with open_snapshot(db) as snapshot:
+        yield snapshot
+    raise StoreUnavailable("PostgreSQL is away")
 
 
 async def test_a_deletion_reads_only_paths_of_the_same_length(

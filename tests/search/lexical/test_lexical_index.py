@@ -614,6 +614,27 @@ async def test_a_save_to_disk_holds_up_no_commit_and_its_successor_waits(
     assert (await fresh(db, record, tmp_path)).sizes()["kept"] >= len(FILES)
 
 
+async def test_an_index_has_ended_also_after_a_defect_in_its_last_save(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stops an index waits for its end, and holds locks meanwhile."""
+    index = LexicalIndex(db, await filled(db), tmp_path, DirectAnalyser())
+    warm = asyncio.Event()
+
+    async def fail_at_the_end() -> None:
+        if warm.is_set():
+            raise RuntimeError("can't start new thread")
+        warm.set()
+
+    monkeypatch.setattr(index, "_save", fail_at_the_end)
+    running = asyncio.create_task(index.run())
+    await warm.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    with anyio.fail_after(1):
+        await index.wait_ended()
+
+
 async def test_a_commit_without_files_is_reached_after_an_urgent_one(
     db: Database, tmp_path: Path
 ) -> None:

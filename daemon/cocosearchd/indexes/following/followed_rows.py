@@ -82,25 +82,23 @@ class FollowedRows:
                 self._paths[len(path)].add(path)
                 if number % ROWS_AT_ONCE == 0:
                     await asyncio.sleep(0)
-            gone = set[str]()
+            self._unapplied |= dict.fromkeys(changes.generations)
             if self.file_count != changes.file_count:
-                gone = await self._remove_gone(snapshot)
-        self._unapplied |= dict.fromkeys((*changes.generations, *gone))
+                await self._remove_gone(snapshot)
         self._read_generation = changes.generation
 
-    async def _remove_gone(self, snapshot: Database) -> set[str]:
-        """Forget the paths that are not stored any more, and return them.
+    async def _remove_gone(self, snapshot: Database) -> None:
+        """Forget the paths that are not stored any more, and note that they are to be applied.
 
-        All stored paths are known by now, so a length of which some are gone has fewer files.
+        All stored paths are known by now, so a length of which some are gone has fewer files. A path
+        is noted as it is forgotten: after an error in between nothing would find it again.
         """
         counts = await count_path_lengths(snapshot, self._record)
         lengths = [
             length for length, paths in self._paths.items() if len(paths) != counts.get(length, 0)
         ]
         stored = await paths_of_lengths(snapshot, self._record, lengths)
-        gone = set[str]()
         for length in lengths:
-            gone |= self._paths[length] - stored
+            self._unapplied |= dict.fromkeys(self._paths[length] - stored)
             self._paths[length] &= stored
             await asyncio.sleep(0)
-        return gone

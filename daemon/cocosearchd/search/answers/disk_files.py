@@ -212,8 +212,10 @@ def _read_regular(path: bytes) -> tuple[os.stat_result, bytes] | None:
             return None
         # `read` takes memory for all that it may return. Some file systems state a smaller size.
         data = os.read(fd, status.st_size + 1)
-        while len(data) > status.st_size and (more := os.read(fd, LARGEST_FILE_BYTES - len(data))):
-            data += more
+        while len(data) != status.st_size and (
+            block := os.read(fd, LARGEST_FILE_BYTES + 1 - len(data))
+        ):
+            data += block
         return (status, data) if _fingerprint(status) == _fingerprint(os.fstat(fd)) else None
     except OSError:
         return None

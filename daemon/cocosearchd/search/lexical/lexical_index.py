@@ -178,9 +178,16 @@ class LexicalIndex:
                     await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                     failures += 1
         finally:
-            with anyio.move_on_after(_LAST_SAVE_S, shield=True):
-                await self._save()
-            self._ended.set()
+            try:
+                with anyio.move_on_after(_LAST_SAVE_S, shield=True):
+                    await self._save()
+            finally:  # also after a defect: else `wait_ended` would never return
+                self._ended.set()
+
+    def restart(self) -> None:
+        """Let `run` catch up anew, as after a failure: everything was deleted."""
+        self._failed.set()
+        self._woken.set()
 
     async def wait_ended(self) -> None:
         """Wait until `run`, which was cancelled, has saved for the last time."""
@@ -586,15 +593,13 @@ class LexicalIndex:
         finally:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({writing})
-                if writing.exception() is None:
-                    await self._take_mapped(snapshot, writing.result())
+            if writing.exception() is None:
+                self._saved = _map_segments_to_files(writing.result())
+                self._saved_generation = snapshot.generation
+        await self._use_mapped(snapshot, writing.result())
 
-    async def _take_mapped(
-        self, written: IndexSnapshot, saved: segment_files.SavedSnapshot
-    ) -> None:
+    async def _use_mapped(self, written: IndexSnapshot, saved: segment_files.SavedSnapshot) -> None:
         """Use the arrays that are mapped from disk, also in a snapshot that was published since."""
-        self._saved = _map_segments_to_files(saved)
-        self._saved_generation = saved.generation
         mapped = {
             old.segment: new.segment for old, new in zip(written.views, saved.views, strict=True)
         }

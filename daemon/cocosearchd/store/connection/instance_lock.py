@@ -121,7 +121,11 @@ async def check_owner(connection: Connection, owner: str) -> None:
 
 async def read_timeline(connection: Connection) -> str:
     """Read the timeline of the server's log: a failover begins another. "" if it is not shown."""
-    with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported):
+    with suppress(
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.FeatureNotSupported,
+        psycopg.errors.UndefinedFunction,
+    ):
         row = await (await connection.execute(statement("timeline"))).fetchone()
         return str(row[0]) if row else ""
     return ""
