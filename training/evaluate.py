@@ -145,13 +145,17 @@ def index(collection: Collection, vectors: Scores) -> Index:
         _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]])
         for path in sorted(files)
     ]
-    matrix = list(make_documents(texts, terms))
-    keys = ((one.paths[0], start) for one in matrix for start in one.keys[:, 0].tolist())
+    documents = list(make_documents(texts, terms))
+    keys = (
+        (document.paths[0], start)
+        for document in documents
+        for start in document.keys[:, 0].tolist()
+    )
     places = dict(
         zip(keys, (number for path in sorted(files) for number in files[path]), strict=True)
     )
     return Index(
-        make_snapshot((SegmentView(build_segment(matrix, vectors.shape[1])),), 1), terms, places
+        make_snapshot((SegmentView(build_segment(documents, vectors.shape[1])),), 1), terms, places
     )
 
 

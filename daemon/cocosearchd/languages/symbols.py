@@ -56,13 +56,13 @@ TYPE_KINDS = frozenset(
         "contract",
     }
 )
-# What has a body of statements, or is expanded like one.
+# Kinds with a body of statements, and macros, which expand to one.
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
 # Kinds whose names are not worth space in the header of a chunk.
 MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
-# What is neither a type nor a function, and worth its place in a header.
+# Other kinds whose names the header of a chunk has.
 OTHER_KINDS = frozenset({"namespace", "impl", "test", "table", "view", "concept", "stage"})
 # Kinds that reach to the next of them if they have no body.
 _SECTION_KINDS = frozenset({"namespace", "stage"})
@@ -77,21 +77,21 @@ HCL_KINDS = frozenset(
 KINDS = TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS | OTHER_KINDS | HCL_KINDS
 # A function directly inside of a symbol of one of these kinds is a method.
 _METHOD_OWNERS = TYPE_KINDS - {"module", "type"} | {"impl"}
-# What holds members, for the header of their chunks.
+# Kinds with members: the header of a member's chunk names its owner.
 OWNER_KINDS = TYPE_KINDS | {"impl"}
-# What a chunk is named after.
+# Kinds that a chunk is named after.
 MAJOR_KINDS = TYPE_KINDS | FUNCTION_KINDS
-# What only holds other definitions: its head has little information.
+# Kinds whose first lines say little: they only contain other definitions.
 PLAIN_HEAD_KINDS = frozenset({"impl", "namespace", "module", "extension"})
-# What a chunk holds in one piece if it can, since it has no definitions of its own to cut at.
+# Kinds without inner definitions to cut at: they stay in one chunk if they fit.
 LEAF_KINDS = FUNCTION_KINDS | {"test", "table", "view"}
-# What holds the names of a namespace. A module is a type as well, as in Ruby.
+# Kinds that are a namespace. A module is a type as well, as in Ruby.
 CONTAINER_KINDS = frozenset({"namespace", "module"})
-# What holds a value, whose type is that of what is assigned to it.
+# Kinds with a value: their type is inferred from the assigned expression.
 VALUE_KINDS = frozenset({"constant", "variable"})
-# What has a signature of its own, and overloads by it.
+# Kinds with a signature, by which they can be overloaded.
 CALLABLE_KINDS = FUNCTION_KINDS | {"prototype"}
-# What a call, a use as a type, and a base of a type can mean.
+# Kinds that a call, a use as a type, and the base of a type can refer to.
 CALL_TARGET_KINDS = FUNCTION_KINDS | TYPE_KINDS | MINOR_KINDS
 TYPE_TARGET_KINDS = TYPE_KINDS | {"namespace", "concept"}
 BASE_TARGET_KINDS = TYPE_KINDS | {"constant"}

@@ -14,8 +14,8 @@ from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.languages.parse import parse
 data = sys.stdin.buffer.read()
-found = recursive_chunker.chunk_ranges(parse(sys.argv[1], data), chunker_limits(IndexingSettings("recursive")))
-print(found[-1][1] == len(data))
+ranges = recursive_chunker.chunk_ranges(parse(sys.argv[1], data), chunker_limits(IndexingSettings("recursive")))
+print(ranges[-1][1] == len(data))
 """
 
 

@@ -20,8 +20,8 @@ _NULL = _LENGTH.pack(-1)
 _FIELD_COUNT = struct.pack(">h", len(COPY_TYPES))
 _INT4 = struct.Struct(">ii")  # length and value
 _INT8 = struct.Struct(">iq")
-# Of an array: dimensions, whether it has nulls, type of its elements (oid of `text`); of its only
-# dimension the size and the first index. An empty array has no dimension.
+# The header of an array: number of dimensions, a flag for nulls, the oid of the element type; then
+# the size and the first index of its only dimension. An empty array has no dimension.
 _ARRAY = struct.Struct(">iiIii")
 _EMPTY_ARRAY = struct.Struct(">iiI")
 _TEXT_OID = 25
