@@ -173,7 +173,20 @@ def test_a_last_line_needs_no_line_break(tmp_path: Path) -> None:
     assert json.loads(target.getvalue()) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-def test_a_session_too_many_is_told_why(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+class SlowRelay(SessionRelay):
+    """It sends a message only after the daemon has ended the session."""
+
+    def _connected(self, *, start: bool = True) -> socket.socket:
+        connection = super()._connected(start=start)
+        assert self._down is not None
+        self._down.join(10)
+        return connection
+
+
+@pytest.mark.parametrize("kind", [SessionRelay, SlowRelay])
+def test_a_session_too_many_is_told_why(
+    served: Served, monkeypatch: pytest.MonkeyPatch, kind: type[SessionRelay]
+) -> None:
     monkeypatch.setattr(serve, "MAX_BRIDGES", 1)
     with socket.socket(socket.AF_UNIX) as first:
         first.connect(str(served.run / "mcp.sock"))
@@ -181,7 +194,7 @@ def test_a_session_too_many_is_told_why(served: Served, monkeypatch: pytest.Monk
         assert first.recv(1), "it is served"
         target = io.BytesIO()
         source = io.BytesIO(message_line(initialize_request()))
-        SessionRelay(served.environment, {}, source, target).run()
+        kind(served.environment, {}, source, target).run()
     reply = json.loads(target.getvalue())
     assert (reply["id"], reply["error"]["code"]) == (1, error_codes.UNAVAILABLE)
     assert "assistants already" in reply["error"]["message"]

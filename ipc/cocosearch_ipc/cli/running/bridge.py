@@ -87,6 +87,8 @@ class SessionRelay:
         # id that the client sees -> id of a question that the daemon of `_socket` asks
         self._questions: dict[str, Any] = {}
         self._down: threading.Thread | None = None
+        # why the last daemon that was connected has ended the session
+        self._end_reason: dict[str, Any] = LOST
 
     def run(self) -> None:
         """Relay lines until the client closes its side, then wait for the daemon's last answers."""
@@ -136,10 +138,9 @@ class SessionRelay:
             return
         if is_settled:
             return
-        with self._lock:
-            for key in request:
-                self._waiting.pop(key, None)
-        self._refuse(request, LOST)
+        if self._down is not None:  # it may still read why the daemon ended the session
+            self._down.join(1.0)
+        self._refuse(request, self._end_reason)
 
     def _send(self, message: dict[str, Any], line: bytes, request: dict[str, Any]) -> bool:
         """Send a message; return False if the write shows that the daemon has just stopped.
@@ -149,13 +150,19 @@ class SessionRelay:
         """
         connection = self._connected()
         with self._lock:
+            if connection is not self._socket:  # the other thread has noticed the end
+                return False
             self._waiting |= request
         try:
             connection.sendall(line)
         except OSError:
             self._drop(connection, keep=request)
-            # The other thread may have noticed the end first, and have answered.
-            return bool(request) and not request.keys() & self._waiting.keys()
+            with self._lock:
+                # The other thread may have noticed the end first, and have answered.
+                is_answered = bool(request) and not request.keys() & self._waiting.keys()
+                for key in request:
+                    self._waiting.pop(key, None)
+            return is_answered
         self._remember(message, line)
         return True
 
@@ -224,6 +231,7 @@ class SessionRelay:
         with self._lock:
             self._socket = connection
             self._down = down
+            self._end_reason = LOST
         down.start()
         self._report_gap()
         return connection
@@ -245,21 +253,21 @@ class SessionRelay:
 
     def _relay_down(self, connection: socket.socket) -> None:
         mark = os.urandom(8).hex()  # of the questions of this connection
-        refusal = LOST
+        reason = LOST
         with contextlib.suppress(OSError), connection.makefile("rb") as lines:
             for line in lines:
                 message = _parsed(line)
                 if message.get("id") == REPLAYED and "method" not in message:
                     continue
                 if error := _refusal(message):
-                    refusal = error
+                    reason = self._end_reason = error
                     continue
                 with self._lock:
                     if connection is not self._socket:
                         return
                     self._target.write(self._translate(line, message, mark))
                     self._target.flush()
-        self._drop(connection, refusal=refusal)
+        self._drop(connection, reason=reason)
 
     def _translate(self, line: bytes, message: dict[str, Any], mark: str) -> bytes:
         """Return a line for the client, and note what it asks, answers or takes back."""
@@ -281,7 +289,7 @@ class SessionRelay:
         self,
         connection: socket.socket,
         keep: Collection[str] = (),
-        refusal: dict[str, Any] = LOST,
+        reason: dict[str, Any] = LOST,
     ) -> None:
         """Handle a lost connection: answer all open requests except `keep`, take back questions.
 
@@ -297,7 +305,7 @@ class SessionRelay:
             questions = list(self._questions)
             self._questions = {}
         self._take_back(questions)
-        self._refuse(open_requests, refusal)
+        self._refuse(open_requests, reason)
         if self._subscribed:
             threading.Thread(target=self._listen_again, daemon=True).start()
 
