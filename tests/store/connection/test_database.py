@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import anyio
+import anyio.lowlevel
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -315,6 +317,16 @@ async def test_a_connection_that_dies_in_use(db: Database) -> None:
             await connection.execute("select pg_terminate_backend(pg_backend_pid())")
     assert caught.value.hint
     await db.ping()
+
+
+async def test_a_cancelled_task_closes_its_server_cursor(db: Database) -> None:
+    async with db.connection() as connection, connection.transaction():
+        with anyio.CancelScope() as scope:
+            async with connection.cursor("numbers") as cursor:
+                await cursor.execute("select generate_series(1, 10)")
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+        assert cursor.closed
 
 
 async def test_waiting_for_a_lock_ends(db: Database) -> None:

@@ -43,6 +43,7 @@ from cocosearchd.store.connection.preflight import (
     check_session_pooling,
     connection_error,
 )
+from cocosearchd.store.connection.server_cursor import ServerCursor
 from cocosearchd.store.connection.statements import statement
 
 CONNECT_TIMEOUT_S = 5
@@ -383,6 +384,7 @@ async def _configure(
 ) -> None:
     """Prepare a new connection of a pool."""
     connection.answer_timeout_s = answer_timeout_s
+    connection.server_cursor_factory = ServerCursor
     await register_vector_async(connection)
     if has_citus:
         await describe_schema(connection)
