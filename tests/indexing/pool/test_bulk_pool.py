@@ -29,7 +29,7 @@ from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pool import bulk_worker
 from cocosearchd.indexing.pool.bulk_messages import (
-    LARGEST_FILE_BYTES,
+    MAX_BULK_FILE_BYTES,
     TaskInput,
     TaskRequest,
     TaskResult,
@@ -479,7 +479,7 @@ async def test_some_files_are_not_given_to_workers(tmp_path: Path) -> None:
     """Windows of CocoIndex, and what is larger than a message should be."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
-    (tmp_path / "root" / "large.sql").write_text("select 1;\n" * (LARGEST_FILE_BYTES // 10 + 1))
+    (tmp_path / "root" / "large.sql").write_text("select 1;\n" * (MAX_BULK_FILE_BYTES // 10 + 1))
     read = read_files(bytes(tmp_path / "root"), ["a.py", "large.sql"], 9 << 20)
     files = [file for file in read if isinstance(file, SourceFile)]
     async with open_pool(1) as pool:

@@ -40,7 +40,7 @@ from cocosearchd.indexing.pipeline.parse_result import ParsedFile
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask
 from cocosearchd.indexing.pool.bulk_messages import (
-    LARGEST_FILE_BYTES,
+    MAX_BULK_FILE_BYTES,
     TaskInput,
     TaskRequest,
     TaskResult,
@@ -216,7 +216,7 @@ class RowMaker:
         numbers = [
             number
             for number, content in preparation.unparsed.items()
-            if content.key not in repeated and len(sources[number].data) <= LARGEST_FILE_BYTES
+            if content.key not in repeated and len(sources[number].data) <= MAX_BULK_FILE_BYTES
         ]
         files = [
             make_task_input(sources[number], preparation.contents[number].language, stored[number])

@@ -16,7 +16,7 @@ from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
-LARGEST_FILE_BYTES = 2 << 20  # bulk workers get no larger files
+MAX_BULK_FILE_BYTES = 2 << 20  # bulk workers get no larger files
 
 
 @dataclass(frozen=True, slots=True)
