@@ -11,7 +11,7 @@ from cocosearchd.api import requests
 from cocosearchd.api.requests import LONG_QUESTION, QueryParser
 from cocosearchd.errors import InvalidInput
 from cocosearchd.search.plan import parse_query
-from cocosearchd.search.query_bounds import MAX_QUESTION
+from cocosearchd.search.request_limits import MAX_QUESTION
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

@@ -14,14 +14,20 @@ from cocosearch_ipc.cli.questions.search_options import (
     SYMBOL_KINDS,
     parameters,
 )
+from cocosearch_ipc.mcp.tools.parameters import (
+    MAX_TOOL_FILES,
+    MAX_TOOL_RESULTS,
+    MAX_TOOL_TOKENS,
+)
 from cocosearch_ipc.protocol import SearchRequest
 from cocosearch_ipc.rpc import shapes
 from cocosearch_ipc.workspace_protocol import GREP_MAX_LIMIT, GrepRequest
-from cocosearchd.config.settings import Profile, RerankerName
+from cocosearchd.config.settings import MAX_RESULTS, Profile, RerankerName
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILE_FIELDS, FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import SYMBOL_TYPES
 from cocosearchd.filters.inline_filters import FIELDS_BY_KEY
+from cocosearchd.search.request_limits import MAX_BUDGET, MAX_LISTED_FILES
 
 REQUEST_FIELDS = {field.name for field in fields(SearchRequest)}
 
@@ -52,6 +58,12 @@ def test_filters_by_path_may_hold_any_bytes() -> None:
 
 def test_the_command_line_asks_grep_for_full_pages() -> None:
     assert MAX_PAGE == GREP_MAX_LIMIT
+
+
+def test_tools_ask_for_no_more_than_the_daemon_gives() -> None:
+    assert MAX_TOOL_RESULTS <= MAX_RESULTS
+    assert MAX_TOOL_FILES <= MAX_LISTED_FILES
+    assert MAX_TOOL_TOKENS <= MAX_BUDGET
 
 
 def test_front_ends_repeat_the_words_of_the_daemon() -> None:

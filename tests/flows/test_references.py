@@ -234,7 +234,7 @@ def test_files_are_chosen_by_path_and_language(daemon: Daemon) -> None:
         ("references", {"target": "app/file.py:99"}, "nothing is defined or used", "near it: File (app/file.py:1)"),
         ("references", {"target": "main", "kinds": ["cal"]}, "unknown kind of use 'cal'", "call, type"),
         ("references", {"target": "main", "cursor": "{}"}, "'{}' is not a cursor", "previous reply"),
-        ("references", {"target": "main", "limit": 0}, "limit is 0", "1 to 1000"),
+        ("references", {"target": "main", "limit": 0}, "limit is 0", "1 to 1,000"),
         ("references", {"target": "main", "min_confidence": "sure"}, "min_confidence is 'sure'", "certain"),
         ("callers", {"target": "main", "depth": 0}, "depth is 0", "1 to 1,000"),
         ("callers", {"target": "main", "cursor": "x"}, "'x' is not a cursor", "previous reply"),

@@ -54,6 +54,7 @@ _FIELD_ALIASES = {
 # Upper bound on the bytes that are read of one file, for any `max_file_bytes`: a file may have grown
 # before a search reads it.
 LARGEST_FILE_BYTES = 64 << 20
+MAX_RESULTS = 200  # of one search, or of a search for related code
 _DAY_S = 86_400
 _TERABYTE = 1 << 40
 _VECTOR_CACHE_BYTES = 256 << 20  # for a model that takes milliseconds for each text
@@ -146,7 +147,7 @@ class SearchSettings:
     profile: Profile = "code"
     # `postgresql`: PostgreSQL keeps words and vector indexes for `classic`, used or not
     engine: SearchEngine = "memory"
-    limit: int = _number(10, 1, 200)
+    limit: int = _number(10, 1, MAX_RESULTS)
     # at most half of the time that clients wait for an answer
     sync_timeout_ms: int = _number(2000, 0, 30_000)
     reranker: RerankerName = "disabled"

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
-from cocosearchd.config.settings import Profile, RerankerName, SearchSettings
+from cocosearchd.config.settings import MAX_RESULTS, Profile, RerankerName, SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
@@ -24,11 +24,14 @@ from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.listing.list_cursor import ListCursor, decode_cursor
-from cocosearchd.search.query_bounds import check_filters, check_question
 from cocosearchd.search.reports.question_parts import MIN_REPORT
 from cocosearchd.search.reports.report import Report, read_report
+from cocosearchd.search.request_limits import (
+    check_filters,
+    check_question,
+    check_range,
+)
 
-MAX_LIMIT = 200
 # Largest number of candidates per retriever in `classic` (CocoSearch, retrieval.md)
 RRF_DEPTH = 100
 # Candidates per result if a reranker runs (CocoRAG, reranker-design.md).
@@ -253,8 +256,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
 
 
 def _check_bounds(limit: int, options: RankingOptions) -> None:
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
+    check_range("limit", limit, 1, MAX_RESULTS)
     if not 0 <= options.min_relevance <= 1:
         raise InvalidInput(
             f"min_relevance is {options.min_relevance}",

@@ -1,4 +1,4 @@
-"""Limits of a query's size. Larger queries would block all others for seconds. Pure."""
+"""Largest sizes and counts that a request may ask for. Larger ones would block all others. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,14 @@ from cocosearchd.errors import InvalidInput
 MAX_QUESTION = 200_000  # characters, including inline filters: enough for a report with its logs
 MAX_FILTERS = 200  # filters of all kinds together: each glob is compared with each path
 MAX_FILTER = 4_096  # characters of a filter: no path is longer (Linux, PATH_MAX)
+MAX_LISTED_FILES = 1000  # on one page
 MAX_BUDGET = 100_000  # tokens: estimating so many takes a tenth of a second
+
+
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    """Raise `InvalidInput` for a value outside of its range."""
+    if not low <= value <= high:
+        raise InvalidInput(f"{name} is {value}", f"use {low:,} to {high:,}")
 
 
 def check_question(text: str) -> None:

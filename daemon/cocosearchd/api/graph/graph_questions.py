@@ -34,7 +34,7 @@ from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Symbol
 from cocosearchd.search.answers import file_content
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.query_bounds import check_budget, check_filters
+from cocosearchd.search.request_limits import check_budget, check_filters, check_range
 from cocosearchd.store.connection.database import Database
 
 QUESTION_S = 10.0  # for one question in its thread; the command line waits for a minute
@@ -211,8 +211,7 @@ class GraphQuestions:
 
 def check_request(request: g.GraphRequest) -> None:
     """Check the common parameters of a request. Raises `InvalidInput`."""
-    if not 1 <= request.limit <= g.GRAPH_MAX_LIMIT:
-        raise InvalidInput(f"limit is {request.limit}", f"use 1 to {g.GRAPH_MAX_LIMIT}")
+    check_range("limit", request.limit, 1, g.GRAPH_MAX_LIMIT)
     if request.min_confidence not in CONFIDENCES:
         raise InvalidInput(
             f"unknown confidence {request.min_confidence!r}",

@@ -4,17 +4,10 @@ import posixpath
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import CodeFiles
 from cocosearchd.graph.questions.target import Target
 from cocosearchd.languages.detect import detect
-
-
-def check_range(name: str, value: int, low: int, high: int) -> None:
-    """Raise `InvalidInput` for a value outside of its range."""
-    if not low <= value <= high:
-        raise InvalidInput(f"{name} is {value}", f"use {low:,} to {high:,}")
 
 
 def find_directory(files: CodeFiles, target: Target) -> str | None:

@@ -23,7 +23,7 @@ from cocosearchd.api.graph.graph_questions import (
     make_reply_fields,
     make_symbol_entry,
 )
-from cocosearchd.api.graph.structure_pages import check_range, is_selected
+from cocosearchd.api.graph.structure_pages import is_selected
 from cocosearchd.errors import InvalidInput, Refused
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import DefinitionKey
@@ -35,6 +35,7 @@ from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.search.listing.cursors import MAX_NUMBER, read_page_start, write_page_start
+from cocosearchd.search.request_limits import check_range
 from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
 

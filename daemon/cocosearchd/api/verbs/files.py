@@ -21,7 +21,7 @@ from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.query_bounds import check_budget
+from cocosearchd.search.request_limits import check_budget
 from cocosearchd.store.connection.database import Database
 
 

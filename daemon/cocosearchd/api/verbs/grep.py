@@ -24,6 +24,7 @@ from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, M
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 from cocosearchd.search.joint.index_sentences import join_names, limit_sentences
 from cocosearchd.search.listing.cursors import read_cursor
+from cocosearchd.search.request_limits import check_range
 
 MODES = ("lines", "counts", "files")
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
@@ -139,12 +140,8 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
     check_pattern(pattern)
     if request.mode not in MODES:
         raise InvalidInput(f"unknown mode {request.mode!r}", f"use one of {', '.join(MODES)}")
-    for name, value, low, high in (
-        ("limit", request.limit, 1, w.GREP_MAX_LIMIT),
-        ("context", request.context, 0, w.GREP_MAX_CONTEXT),
-    ):
-        if not low <= value <= high:
-            raise InvalidInput(f"{name} is {value}", f"use {low} to {high}")
+    check_range("limit", request.limit, 1, w.GREP_MAX_LIMIT)
+    check_range("context", request.context, 0, w.GREP_MAX_CONTEXT)
     if request.budget_tokens is not None and request.budget_tokens < 1:
         raise InvalidInput(f"the budget is {request.budget_tokens} tokens", "use 1 or more")
     limit = request.limit

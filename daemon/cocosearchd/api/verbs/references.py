@@ -32,6 +32,7 @@ from cocosearchd.search.listing.cursors import (
     read_page_start,
     write_page_start,
 )
+from cocosearchd.search.request_limits import check_range
 
 _PARTIAL = "the time was not enough for all of them: a path or a language narrows the question"
 _NAMED_SENTENCE = "it is the definition itself"
@@ -141,8 +142,7 @@ class ReferenceVerbs:
         )
 
     async def _calls(self, request: g.CallsRequest, find_calls: FindCalls) -> g.CallsReply:
-        if not 1 <= request.depth <= g.MAX_DEPTH:
-            raise InvalidInput(f"depth is {request.depth}", f"use 1 to {g.MAX_DEPTH:,}")
+        check_range("depth", request.depth, 1, g.MAX_DEPTH)
         start = read_page_start(request.cursor, calls.MAX_ENTRIES)
 
         def find(moment: GraphMoment) -> _Calls:

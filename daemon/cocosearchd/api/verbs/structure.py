@@ -11,7 +11,6 @@ from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.graph_protocol import MAX_DEPTH
 from cocosearchd.api.graph.graph_questions import GraphMoment, GraphQuestions, make_reply_fields
 from cocosearchd.api.graph.structure_pages import (
-    check_range,
     find_directory,
     passing_paths,
     paths_below,
@@ -32,6 +31,7 @@ from cocosearchd.graph.structure.dependencies import (
 from cocosearchd.graph.structure.file_imports import ImportGraph
 from cocosearchd.graph.structure.outline import Outline, outline_files
 from cocosearchd.model import Symbol
+from cocosearchd.search.request_limits import check_range
 
 DIRECTIONS = ("both", "imports", "importers")
 MAX_REACHED_FILES = 10_000  # of a walk along imports

@@ -18,9 +18,10 @@ from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.context import cut_line
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
-from cocosearchd.search.answers.file_listing import MAX_LISTED_FILES, list_files
+from cocosearchd.search.answers.file_listing import list_files
 from cocosearchd.search.answers.stored_contents import assemble_contents
 from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.request_limits import MAX_LISTED_FILES
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database

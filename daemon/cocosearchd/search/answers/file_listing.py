@@ -4,17 +4,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.filters.filter_values import language_ids
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.listing.cursors import read_cursor
-from cocosearchd.search.query_bounds import check_budget, check_filters
+from cocosearchd.search.request_limits import (
+    MAX_LISTED_FILES,
+    check_budget,
+    check_filters,
+    check_range,
+)
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
-
-MAX_LISTED_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,7 @@ async def list_files(
     removed since. Its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
     """
     check_budget(budget_tokens)
-    if not 1 <= limit <= MAX_LISTED_FILES:
-        raise InvalidInput(f"limit is {limit}", f"use a limit of 1 to {MAX_LISTED_FILES}")
+    check_range("limit", limit, 1, MAX_LISTED_FILES)
     check_filters((pattern or "", *languages))
     where = Filter(languages=language_ids(languages), paths=() if pattern is None else (pattern,))
     after = _read_cursor(cursor)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.config.settings import MAX_RESULTS
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Chunk, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.places import ScoredResult, to_hit
-from cocosearchd.search.plan import MAX_LIMIT
+from cocosearchd.search.request_limits import check_range
 from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store.chunks.rows import Candidate, StoredChunk
 from cocosearchd.store.connection.database import Database
@@ -37,8 +38,7 @@ async def find_related(
     """
     if line < 1:
         raise InvalidInput(f"line is {line}", "lines count from 1")
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
+    check_range("limit", limit, 1, MAX_RESULTS)
     path = path.removeprefix("./")
     vector = await _vector_at(db, record, path, line, overlay)
     if vector is None:

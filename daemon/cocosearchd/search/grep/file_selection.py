@@ -18,7 +18,7 @@ from cocosearchd.search.grep.required_literals import NOTHING, Alternatives
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.query_bounds import check_filters
+from cocosearchd.search.request_limits import check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import files_without_chunks

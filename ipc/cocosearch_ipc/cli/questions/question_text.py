@@ -8,7 +8,7 @@ from cocosearch_ipc import client
 from cocosearch_ipc.cli import exits
 
 STANDARD_INPUT = "-"
-MAX_CHARACTERS = 200_000  # what the daemon takes: search.query_bounds.MAX_QUESTION
+MAX_CHARACTERS = 200_000  # what the daemon takes: search.request_limits.MAX_QUESTION
 MAX_QUESTION_BYTES = 4 * MAX_CHARACTERS  # of UTF-8
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.mcp import compact_text, tool_calls
+from cocosearch_ipc.mcp.tools import parameters
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 from cocosearch_ipc.render.visible import visible_name
 
@@ -27,7 +28,7 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
     @registry.tool("Search by topic", tool_calls.READS, listed=False)
     async def search(
         query: str,
-        top_k: Annotated[int, Field(ge=1, le=100)] = 10,
+        top_k: Annotated[int, Field(ge=1, le=parameters.MAX_TOOL_RESULTS)] = 10,
         topic: str | None = None,
         source: str | None = None,
         reranker: str | None = "auto",

@@ -65,7 +65,9 @@ def _list_files(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         pattern: Annotated[str | None, Field(description="A glob, e.g. **/test_*.py.")] = None,
         index_name: parameters.IndexName = None,
         topic: parameters.Topic = None,
-        limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number of files.")] = 100,
+        limit: Annotated[
+            int, Field(ge=1, le=parameters.MAX_TOOL_FILES, description="Maximum number of files.")
+        ] = 100,
         budget_tokens: parameters.BudgetTokens = None,
         cursor: parameters.Cursor = None,
     ) -> Any:

@@ -6,6 +6,11 @@ from pydantic import Field
 
 from cocosearch_ipc.mcp.tools.tool_registry import UNLISTED
 
+# Largest values. A test compares them with those of the daemon, which may be larger.
+MAX_TOOL_RESULTS = 100  # the model reads them all
+MAX_TOOL_FILES = 1000  # on a page of `list_files`
+MAX_TOOL_TOKENS = 100_000
+
 IndexName = Annotated[
     str | None, Field(description="The index; leave it out for the project you work in.")
 ]
@@ -22,9 +27,12 @@ SymbolType = Annotated[
     Field(description="Only these: function,method,class,interface ... An empty query lists them."),
 ]
 SymbolName = Annotated[str | None, Field(description="Only this name; * is a wildcard.")]
-Limit = Annotated[int | None, Field(ge=1, le=100, description="Maximum number of results.")]
+Limit = Annotated[
+    int | None, Field(ge=1, le=MAX_TOOL_RESULTS, description="Maximum number of results.")
+]
 BudgetTokens = Annotated[
-    int | None, Field(ge=50, le=100_000, description="Approximate maximum tokens of the answer.")
+    int | None,
+    Field(ge=50, le=MAX_TOOL_TOKENS, description="Approximate maximum tokens of the answer."),
 ]
 GraphTarget = Annotated[
     str,

@@ -137,7 +137,10 @@ def _find_related(registry: ToolRegistry, engine: Any, page_tokens: int) -> None
         filename: Annotated[str, Field(description="A path, as in results.")],
         line: Annotated[int, Field(ge=1, description="A line of the definition.")],
         index_name: parameters.IndexName = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of results.")] = 10,
+        limit: Annotated[
+            int,
+            Field(ge=1, le=parameters.MAX_TOOL_RESULTS, description="Maximum number of results."),
+        ] = 10,
         budget_tokens: parameters.BudgetTokens = None,
     ) -> Any:
         """Find code in other files that resembles a definition: duplicates, other implementations."""
@@ -170,7 +173,10 @@ def _explain(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None
             str | None, Field(description="A path that the results lack; the answer says why.")
         ] = None,
         limit: Annotated[
-            int, Field(ge=1, le=100, description="Number of results to explain.")
+            int,
+            Field(
+                ge=1, le=parameters.MAX_TOOL_RESULTS, description="Number of results to explain."
+            ),
         ] = EXPLAINED,
     ) -> Any:
         """Explain how a search ranks its results, or why it misses one. Takes the filters of
