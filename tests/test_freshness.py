@@ -58,6 +58,14 @@ def test_only_the_table_makes_reasons() -> None:
     assert {path for path, _ in calls("StaleReason")} == {TABLE}
 
 
+def test_the_architecture_names_the_modules_that_make_reasons() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| a reason why an answer is stale \|.*$", text, re.MULTILINE)
+    names = tuple(re.findall(r"`([\w/]+(?:/|\.py))`", row))
+    modules = {path.relative_to(DAEMON).as_posix() for path, _ in calls("stale_reason")}
+    assert {module for module in modules if not module.startswith(names)} == set()
+
+
 def test_the_design_document_shows_the_table() -> None:
     """Its third column says what makes answers fresh again."""
     text = (ROOT / "docs" / "design" / "freshness.md").read_text("utf-8")

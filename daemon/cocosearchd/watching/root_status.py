@@ -1,11 +1,8 @@
 """The status of a root, for people and for progress reports."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cocosearchd.exclusion import embedder_error
-from cocosearchd.freshness import MAX_PENDING, Freshness, StaleReason, stale_reason
 from cocosearchd.model import Clock
 
 MAX_LISTED_PATHS = 20  # unreadable paths
@@ -69,50 +66,3 @@ def live_state(*, forced: bool, git: bool, bulk: bool, degraded: bool) -> RootSt
     if bulk:
         return "indexing"
     return "degraded" if degraded else "live"
-
-
-def lag_reason(
-    pending: int, failed: Sequence[FailedPath], failing: int, *, git: bool, scanning: bool
-) -> StaleReason:
-    """Say why the index of a root that follows its disk may be behind it.
-
-    `failed` are some of `failing` files.
-    """
-    if git:
-        return stale_reason("git_working")
-    if scanning:
-        return stale_reason("scanning")
-    if pending:
-        changes = "1 change is" if pending == 1 else f"{pending} changes are"
-        return stale_reason("changes_pending", changes=changes)
-    return _failure_reason(failed, failing) if failed else stale_reason("not_compared")
-
-
-def _failure_reason(failed: Sequence[FailedPath], failing: int) -> StaleReason:
-    first = failed[0]
-    error = embedder_error(first.error)
-    if error is not None:
-        files = "1 file waits" if failing == 1 else f"{failing} files wait"
-        return stale_reason("embedder_away", files=files, path=first.path, error=error)
-    return stale_reason("files_failed", count=failing, path=first.path, error=first.error)
-
-
-def in_sync(
-    clock: Clock,
-    failed: Sequence[FailedPath],
-    failing: int,
-    unknown: Iterable[str],
-    reason: StaleReason | None,
-) -> Freshness:
-    """Return the freshness once every change has been applied or has failed.
-
-    `failed` are some of `failing` files, at most `MAX_PENDING`. `unknown` are the directories with
-    unknown contents or rules, and `reason` says why.
-    """
-    if failed:
-        paths = tuple(file.path for file in failed)
-        return Freshness(clock, _failure_reason(failed, failing), paths)
-    if reason is not None:
-        directories = tuple(f"{directory or '.'}/" for directory in unknown)
-        return Freshness(clock, reason, directories[:MAX_PENDING])
-    return Freshness(clock)

@@ -43,13 +43,12 @@ from cocosearchd.watching.hints.base import (
     Sink,
 )
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
+from cocosearchd.watching.root_freshness import lag_reason, synced_freshness
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
     RootState,
     RootStatus,
-    in_sync,
-    lag_reason,
     live_state,
 )
 from cocosearchd.watching.root_threads import GIT_THREADS_PER_ROOT, RootThreads
@@ -520,7 +519,7 @@ class WatchedRoot:
 
     def _sync_answer(self) -> Freshness:
         failures = self._dirty.failures
-        return in_sync(
+        return synced_freshness(
             self.clock(),
             failures.listed(time.monotonic(), MAX_PENDING),
             len(failures),

@@ -138,7 +138,7 @@ async def test_a_mounted_file_that_rests_costs_no_reading(
     root, outside = tmp_path / "root", tmp_path / "outside"
     put(root, f="0")
     put(outside, f="1")
-    monkeypatch.setattr("cocosearchd.watching.mounted_paths.RACY_NS", 0)
+    monkeypatch.setattr("cocosearchd.watching.scans.mounted_paths.RACY_NS", 0)
     with bind(outside / "f.py", root / "f.py"):
         async with following(root, tmp_path / "sync") as (live, index):
             await in_sync(live)

@@ -28,8 +28,8 @@ from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.ignore_files import IGNORE_FILES
-from cocosearchd.watching.mounted_paths import MountedPath, MountedPaths, find_mounted
 from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.scans.mounted_paths import MountedPath, MountedPaths, find_mounted
 from cocosearchd.watching.scans.scan import (
     ComparedPaths,
     RacyFiles,
