@@ -1,6 +1,10 @@
-"""Runs the store's tests twice: on the embedded server, and on somebody else's over TCP with a
-password, there in a schema of its own beside the registry of another daemon in `public`. With a
-cluster (see `tests.schemas`), they run there instead.
+"""Runs the store's tests on somebody else's server over TCP with a password, in a schema of its
+own beside the registry of another daemon in `public`. With a cluster (see `tests.schemas`), they run
+there instead.
+
+On the embedded server, too, run those of connections by default, and all by `make slow`. No other
+code of the store behaves differently there, and the tests of searching, indexing and whole daemons
+execute its statements there.
 """
 
 import asyncio
@@ -16,6 +20,26 @@ from tests.schemas import CITUS, migrate
 from tests.store.remote import USER, RemoteServer, remote_server
 
 SCHEMA = "own_schema"
+CONNECTIONS = Path(__file__).parent / "connection"
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` deselects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make slow` what runs on both servers and is not about connections."""
+    for item in items:
+        if is_repeated(item) and CONNECTIONS not in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+def is_repeated(item: pytest.Item) -> bool:
+    """Tell whether a test runs on the embedded server after another one, and not there alone."""
+    servers = (mark.args[0] for mark in item.iter_markers("parametrize"))
+    callspec = getattr(item, "callspec", None)
+    return (
+        callspec is not None
+        and callspec.params.get("server") == "embedded"
+        and "server" not in servers
+    )
 
 
 @pytest.fixture(scope="session")
