@@ -27,7 +27,7 @@ from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.cluster.exceptions import EXCEPTIONS
 from tests.clusters import copy_cluster
-from tests.daemon import Daemon, passing_daemon
+from tests.daemon import Daemon, DaemonPool, passing_daemon
 from tests.databases import DatabasePool
 from tests.schemas import CITUS, SchemaPool
 
@@ -151,13 +151,24 @@ def stopped(cluster: Path) -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.fixture(scope="session")
+def daemons(cluster: Path) -> Iterator[DaemonPool]:
+    """The daemons behind `daemon`."""
+    pool = DaemonPool(cluster)
+    yield pool
+    pool.close()
+
+
 @pytest.fixture
-def daemon(stopped: Daemon) -> Daemon:
+def daemon(daemons: DaemonPool) -> Iterator[Daemon]:
     """A running daemon without indexes, of the test's own: the test may kill, stop, starve and
     configure it.
+
+    It may have run for another test, which left it running: a test of a first start, or of the
+    memory of an unused daemon, takes `stopped`.
     """
-    stopped.start()
-    return stopped
+    with daemons.daemon() as daemon:
+        yield daemon
 
 
 @pytest.fixture(scope="session")

@@ -146,7 +146,9 @@ def test_there_and_back(daemon: Daemon, shared: Daemon, tmp_path: Path) -> None:
     assert computed(daemon) == computed_count
 
 
-def test_another_worktree_embeds_nothing(daemon: Daemon, tmp_path: Path) -> None:
+def test_another_worktree_embeds_nothing(stopped: Daemon, tmp_path: Path) -> None:
+    daemon = stopped  # of another test, it may have the vectors
+    daemon.start()
     root, worktree = tmp_path / "root", tmp_path / "worktree"
     two_branches(root)
     daemon.index(root, "sample")

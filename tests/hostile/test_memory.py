@@ -89,7 +89,9 @@ def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
 
 @linux_only
 @pytest.mark.timeout(150)
-def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path: Path) -> None:
+def test_memory_of_an_index_that_is_cleared_comes_back(stopped: Daemon, tmp_path: Path) -> None:
+    daemon = stopped
+    daemon.start()
     time.sleep(SETTLED_S)
     fresh = measured_footprint(daemon)
     (root,) = python_roots(tmp_path / "corpus", 1, SHORT_FILES)
@@ -119,8 +121,10 @@ def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path:
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_memory_of_twelve_indexes_that_are_cleared_comes_back(
-    daemon: Daemon, tmp_path: Path
+    stopped: Daemon, tmp_path: Path
 ) -> None:
+    daemon = stopped
+    daemon.start()
     time.sleep(SETTLED_S)
     fresh = measured_footprint(daemon)
     for root in python_roots(tmp_path / "corpus", LONG_ROOTS, LONG_FILES):
