@@ -24,6 +24,7 @@ from cocosearchd.store.connection.migrate import (
     schema_change,
     upgrade_tables,
 )
+from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filter_sql import file_filter_sql
 
@@ -191,7 +192,7 @@ async def drop_index(db: Database, record: IndexRecord) -> Counts:
 
 async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...]) -> None:
     """Replace the topics of an index."""
-    async with db.connection() as connection:
+    async with write_transaction(db) as connection:
         await connection.execute(statement("set_topics", record), {"topics": list(topics)})
 
 
@@ -206,7 +207,7 @@ async def read_generation(db: Database, record: IndexRecord) -> int:
 
 async def raise_generation(db: Database, record: IndexRecord, lost: int) -> int:
     """Raise the generation of an index above one that PostgreSQL lost. Raises `NotFound`."""
-    async with db.connection() as connection:
+    async with write_transaction(db) as connection:
         cursor = await connection.execute(statement("raise_generation", record), {"lost": lost})
         row = await cursor.fetchone()
     if row is None:

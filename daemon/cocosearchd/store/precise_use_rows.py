@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 
 # Files of one statement: their packed uses take about two megabytes.
@@ -30,7 +31,7 @@ async def replace_precise_uses(
     db: Database, record: IndexRecord, rows: Sequence[PreciseUseRow]
 ) -> None:
     """Write rows in place of those of the same files, and delete those of changed files."""
-    async with db.connection() as connection, connection.transaction():
+    async with write_transaction(db) as connection:
         for first in range(0, len(rows), _BATCH_ROWS):
             paths, hashes, uses = zip(*rows[first : first + _BATCH_ROWS], strict=True)
             values = {"filenames": list(paths), "content_hashes": list(hashes), "uses": list(uses)}
@@ -40,7 +41,7 @@ async def replace_precise_uses(
 
 async def delete_precise_uses(db: Database, record: IndexRecord) -> int:
     """Delete all rows of an index; returns their number."""
-    async with db.connection() as connection:
+    async with write_transaction(db) as connection:
         return (await connection.execute(statement("delete_precise_uses", record))).rowcount
 
 

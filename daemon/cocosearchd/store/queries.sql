@@ -109,9 +109,9 @@ from pg_locks join pg_stat_activity using (pid)
 where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())
   and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1
 
--- name: owner
--- The daemon that uses the registry, see `instance_lock`.
-select owner from {registry}
+-- name: lock_owner
+-- The daemon that uses the registry, see `owned_transaction`. The end of the transaction releases the lock.
+select owner from {registry} for share
 
 -- name: timeline
 -- The timeline of the log that is written now: each failover, and each restored backup, begins another.
@@ -119,10 +119,6 @@ select left(pg_walfile_name(pg_current_wal_lsn()), 8)
 
 -- name: claim_registry
 update {registry} set owner = %(owner)s
-
--- name: lock_indexes
--- Waits for the transactions that have raised a generation.
-select number from {indexes} for share
 
 -- name: indexes
 -- All indexes, the index of a name, or the indexes of a role.
@@ -402,19 +398,16 @@ where {registered}
 on conflict (filename, chunk_number) do update set words = excluded.words
 
 -- name: bump_generation
--- No row: the index is gone, has other rules by now, or belongs to another daemon, and nothing of this transaction may stay.
--- An owner of '' stands for any: the embedded server has one daemon.
+-- No row: the index is gone, or has other rules by now, and nothing of this transaction may stay.
 update {indexes}
 set generation = generation + 1, last_change = now()
 where number = {number} and identity = %(identity)s and shaping_settings = %(shaping_settings)s
-  and (%(owner)s::text = '' or %(owner)s::text = (select owner from {registry}))
 returning generation
 
 -- name: generation_by_rules
 -- In place of bump_generation where no row has changed but fingerprints.
 select generation from {indexes}
 where number = {number} and identity = %(identity)s and shaping_settings = %(shaping_settings)s
-  and (%(owner)s::text = '' or %(owner)s::text = (select owner from {registry}))
 
 -- name: raise_generation
 -- Above a generation that was acknowledged, and lost since: no generation of a name is used for two contents.

@@ -13,8 +13,10 @@ from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection import instance_lock
-from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.instance_lock import InstanceLock, LockHeld
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.instance_lock import InstanceLock
+from cocosearchd.store.connection.owned_transaction import LockHeld, check_owner
+from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_records import read_generation
 from tests.store.support import file_write, new_index
 
@@ -52,7 +54,7 @@ async def refused(db: Database) -> bool:
         async with held(db):
             return False
     except ExceptionGroup as group:
-        return group.subgroup(instance_lock.LockHeld) is not None
+        return group.subgroup(LockHeld) is not None
 
 
 async def holders(db: Database) -> list[int]:
@@ -111,7 +113,7 @@ async def test_a_daemon_that_lost_its_lock_to_another_ends(db: Database) -> None
     """Else both would write."""
     with pytest.raises(ExceptionGroup) as ended:
         await away_while_another_comes(db)
-    assert ended.group_contains(instance_lock.LockHeld)
+    assert ended.group_contains(LockHeld)
 
 
 async def away_while_another_comes(db: Database) -> None:
@@ -166,18 +168,65 @@ async def test_an_error_of_the_session_ends_no_daemon(
                 await anyio.sleep(0.01)
 
 
+async def claim_and_end(dsn: str) -> None:
+    """Be another daemon, which becomes the owner and ends."""
+    async with open_again(dsn) as other_db, held(other_db) as lock:
+        await lock.claim()
+
+
+@asynccontextmanager
+async def open_again(dsn: str) -> AsyncIterator[Database]:
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=2)) as database:
+        yield database
+
+
 async def test_commits_count_for_the_owner_alone(db: Database, dsn: str) -> None:
     record = await new_index(db)
-    first, second = InstanceLock(db), InstanceLock(db)
-    settings = DatabaseSettings(pool_min=1, pool_max=1)
-    async with Database.open(dsn, settings, owner=first.owner) as first_db:
-        await first.claim()
+    async with open_again(dsn) as first_db:
+        async with held(first_db) as lock:
+            await lock.claim()
         await replace_file(first_db, record, file_write("a.py", "one: 1"))
         generation = await read_generation(db, record)
-        await second.claim()
+        await claim_and_end(dsn)
         with pytest.raises(LockHeld):
             await replace_file(first_db, record, file_write("a.py", "two: 2"))
         assert await read_generation(db, record) == generation
+
+
+async def test_a_daemon_without_the_lock_becomes_no_owner(db: Database, dsn: str) -> None:
+    """It may have lost the lock between its start and this step: the owner would be refused."""
+    record = await new_index(db)
+    async with open_again(dsn) as owner_db, held(owner_db) as lock:
+        await lock.claim()
+        with pytest.raises(LockHeld):
+            await InstanceLock(db).claim()
+        await replace_file(owner_db, record, file_write("a.py", "one: 1"))
+
+
+async def test_a_new_owner_waits_for_commits_under_way(db: Database, dsn: str) -> None:
+    """A commit after that would be missing in what the new owner has read."""
+    record = await new_index(db)
+    async with open_again(dsn) as first_db:
+        async with held(first_db) as lock:
+            await lock.claim()
+        async with (
+            anyio.create_task_group() as tasks,
+            first_db.connection() as connection,
+            connection.transaction(),
+        ):
+            await connection.execute(statement("set_topics", record), {"topics": ["late"]})
+            await check_owner(connection, first_db.owner)
+            tasks.start_soon(claim_and_end, dsn)
+            await anyio.sleep(0.5)
+            assert await read_owner(db) == first_db.owner
+        assert await read_owner(db) != first_db.owner
+
+
+async def read_owner(db: Database) -> str:
+    async with db.connection() as connection:
+        row = await fetch_row(connection, compose("select owner from {registry}"), {})
+    assert row
+    return str(row[0])
 
 
 async def test_a_daemon_ends_if_another_one_was_the_owner_meanwhile(db: Database) -> None:
@@ -186,7 +235,8 @@ async def test_a_daemon_ends_if_another_one_was_the_owner_meanwhile(db: Database
     async def lose_to_another() -> None:
         async with held(db) as lock:
             await lock.claim()
-            await InstanceLock(db).claim()
+            async with db.connection() as connection:
+                await connection.execute(statement("claim_registry"), {"owner": "another"})
             await end_session(db)
             await anyio.sleep(20)
 

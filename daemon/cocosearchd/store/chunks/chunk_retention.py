@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.row_changes import delete_words
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.words.words_table import read_words_state
 
@@ -48,7 +49,7 @@ async def _drop(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
     content comes back, but changes no answer.
     """
     values = {"filenames": list(paths)}
-    async with db.connection() as connection, connection.transaction():
+    async with write_transaction(db) as connection:
         await connection.execute(statement("lock_files", record), values)
         row = await (
             await connection.execute(statement("drop_retained_chunks", record), values)

@@ -24,7 +24,7 @@ from cocosearchd.store.chunks.rows import (
     to_columns,
 )
 from cocosearchd.store.connection.database import Connection, Database, fetch_row
-from cocosearchd.store.connection.instance_lock import check_owner
+from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
 from cocosearchd.store.words.words_table import read_words_state
@@ -49,13 +49,13 @@ async def replace_files(
     its other chunks. If only fingerprints differ, the generation stays.
 
     Raises `NotFound` if the index is gone, `IdentityMismatch` if its rows are made by another
-    embedder or other settings by now, `LockHeld` if another daemon owns the registry by now, and
-    `OutdatedManifest` if the state that a file was compared with is no longer stored and chunks are
-    needed that were not built; then nothing is written.
+    embedder or other settings by now, `OutdatedManifest` if the state that a file was compared with
+    is no longer stored and chunks are needed that were not built, and as `write_transaction` does;
+    then nothing is written.
     """
     targets = await _build_file_rows(record, writes)
     paths = sorted([*(write.path for write in writes), *deleted])
-    async with db.connection() as connection, connection.transaction():
+    async with write_transaction(db) as connection:
         await connection.execute(
             statement("lock_files", record), {"filenames": array_literal(paths)}, prepare=PREPARE
         )
@@ -64,14 +64,14 @@ async def replace_files(
         await _set_fingerprints(connection, record, changes)
         retained = await _delete_files(connection, record, deleted)
         if not changed and retained is None:
-            return await _read_generation_by_rules(connection, record, db.owner)
+            return await _read_generation_by_rules(connection, record)
         # Under the lock of words, which came with the locks of the files.
         with_words = await read_words_state(connection, record) != "none"
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
         await write_chunks(connection, record, changed, with_words=with_words)
         # Raised last: from here on no other change of this index can be committed.
-        generation = await _raise_generation(connection, record, db.owner)
+        generation = await _raise_generation(connection, record)
         await write_files(connection, record, changed, retained or {}, generation)
     return generation
 
@@ -130,7 +130,7 @@ async def refresh_fingerprints(
     """Store the fingerprints of files that are stored as they were read; return their paths.
 
     `checked` is (path, content hash, fingerprint). Rows that other rules than those of
-    `rules_digest` made do not count. The generation stays.
+    `rules_digest` made do not count. The generation stays. Raises as `write_transaction` does.
     """
     values = {
         "filenames": array_literal(path for path, _, _ in checked),
@@ -140,7 +140,7 @@ async def refresh_fingerprints(
         ),
         "rules_digest": rules_digest,
     }
-    async with db.connection() as connection:
+    async with write_transaction(db) as connection:
         rows = await (
             await connection.execute(statement("refresh_fingerprints", record), values)
         ).fetchall()
@@ -166,24 +166,21 @@ async def _read_stored_files(
         return [stored_file_from_row(row) for row in await cursor.fetchall()]
 
 
-async def _raise_generation(connection: Connection, record: IndexRecord, owner: str) -> int:
-    return await _fetch_generation(connection, record, "bump_generation", owner)
+async def _raise_generation(connection: Connection, record: IndexRecord) -> int:
+    return await _fetch_generation(connection, record, "bump_generation")
 
 
-async def _read_generation_by_rules(connection: Connection, record: IndexRecord, owner: str) -> int:
-    return await _fetch_generation(connection, record, "generation_by_rules", owner)
+async def _read_generation_by_rules(connection: Connection, record: IndexRecord) -> int:
+    return await _fetch_generation(connection, record, "generation_by_rules")
 
 
-async def _fetch_generation(
-    connection: Connection, record: IndexRecord, name: str, owner: str
-) -> int:
-    """Return the generation of a statement that no row passes if rules or owner are others."""
-    values = _rules_values(record) | {"owner": owner}
-    row = await fetch_row(connection, statement(name, record), values, prepare=PREPARE)
+async def _fetch_generation(connection: Connection, record: IndexRecord, name: str) -> int:
+    """Return the generation of a statement that no row passes if the index has other rules."""
+    row = await fetch_row(
+        connection, statement(name, record), _rules_values(record), prepare=PREPARE
+    )
     if row is not None:
         return int(row[0])
-    if owner:
-        await check_owner(connection, owner)
     if await fetch_row(connection, statement("generation", record), {}) is None:
         raise index_not_found(record)
     raise IdentityMismatch(

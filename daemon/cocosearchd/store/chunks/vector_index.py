@@ -11,6 +11,7 @@ from psycopg import sql
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.citus import read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.owned_transaction import check_owner
 from cocosearchd.store.connection.statements import statement
 
 # In chunks. Comparing 20,000 rows of this width takes less than 20 ms of CPU, while the index costs
@@ -32,12 +33,15 @@ async def ensure_vector_index(
     """Build, rebuild or drop the vector index as the number of chunks demands.
 
     Idempotent; does nothing while another caller is at work. A cancelled call leaves an index that
-    PostgreSQL marks as invalid and never uses; the next call removes that index.
+    PostgreSQL marks as invalid and never uses; the next call removes that index. The owner of the
+    registry is checked before, since an index cannot be built within a transaction; answers do not
+    depend on it. Raises as `Database.session` and `check_owner` do.
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
         row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
         if not row or not row[0]:
             return "busy"
+        await check_owner(connection, db.owner)
         outcome = await _maintain(connection, record, build_at, drop_below)
         # The end of the session releases the lock too, but only a moment after the return.
         await connection.execute(statement("unlock_maintenance", record))

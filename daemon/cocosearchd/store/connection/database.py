@@ -125,7 +125,7 @@ class Database:
         self.pgvector_version = state.pgvector_version
         self.citus_version = state.citus_version
         self._schema = state.schema
-        # The owner of the registry for whom files are written; "" where nobody else can be.
+        # The owner of the registry for whom rows are written; "" where nobody else can be.
         self.owner = owner
         # Leaves connections for queries and saves, however many indexes are read whole or vacuumed.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
@@ -150,7 +150,7 @@ class Database:
         under way. Before this returns, all transactions of earlier processes of the series have
         ended.
 
-        `owner` is the daemon for whom files are written: see `instance_lock`.
+        `owner` is the daemon for whom rows are written: see `owned_transaction`.
 
         Installs the extension if it is available and allowed. Raises `StoreUnavailable`, with a
         sentence and a hint for each cause, and never shows a password.

@@ -3,7 +3,7 @@
 Two daemons would index the same roots into the same tables, each with its own view of the disk, and
 neither would learn what the other writes. The lock belongs to a session, so it ends when its daemon
 is killed. It also ends when PostgreSQL restarts, and another daemon may then be faster. Therefore the
-registry names its owner, and takes commits of that owner only.
+registry names its owner, and takes commits of that owner only: see `owned_transaction`.
 """
 
 import hashlib
@@ -16,10 +16,15 @@ import anyio
 import psycopg
 from anyio.abc import TaskStatus
 
-from cocosearchd.errors import CocoSearchError, StoreUnavailable
-from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
 from cocosearchd.store.connection.migrate import schema_change
+from cocosearchd.store.connection.owned_transaction import (
+    OTHER_DAEMON_HINT,
+    LockHeld,
+    check_owner,
+)
 from cocosearchd.store.connection.statements import statement
 
 log = logging.getLogger(__name__)
@@ -27,7 +32,6 @@ log = logging.getLogger(__name__)
 ACQUIRE_TIMEOUT_S = 5.0  # time for the session of a daemon that has just ended
 CHECK_INTERVAL_S = 10.0  # between two checks of a connection whose end is no event
 RETRY_INTERVAL_S = 1.0
-_HINT = "stop that one, or give this one its own database or schema in COCOSEARCH_DATABASE_URL"
 
 
 class OnHeldAgain(Protocol):
@@ -35,10 +39,6 @@ class OnHeldAgain(Protocol):
 
     async def __call__(self, *, is_other_timeline: bool) -> None:
         """Compare; on another timeline of the log, commits are lost even if none seems to be."""
-
-
-class LockHeld(StoreUnavailable):
-    """Another daemon uses the registry."""
 
 
 class InstanceLock:
@@ -89,13 +89,17 @@ class InstanceLock:
     async def claim(self) -> None:
         """Make this daemon the owner of the registry, which exists by now.
 
-        The commits of another owner are refused from then on, and those under way have ended.
+        The commits of another owner are refused from then on, and those under way have ended: the
+        row of the owner is locked until then. Raises `LockHeld`, also if the lock was just lost: the
+        owner may not be a daemon that does not know of the one with the lock.
         """
-        async with self._db.connection() as connection:
-            await connection.execute(statement("claim_registry"), {"owner": self.owner})
-        self._is_claimed = True
         async with schema_change(self._db, answer_timeout_s=None) as connection:
-            await connection.execute(statement("lock_indexes"))
+            await connection.execute(statement("claim_registry"), {"owner": self.owner})
+            holder = await _read_holder(connection, await lock_key(connection))
+            if holder is None or holder[0] != self.owner:
+                raise LockHeld("another cocosearchd may use this database now", OTHER_DAEMON_HINT)
+        self._db.owner = self.owner
+        self._is_claimed = True
 
     async def _acquire_again(self, connection: Connection) -> None:
         """Wait until the lock is held. Raises `LockHeld`, also if another daemon had it meanwhile.
@@ -110,13 +114,6 @@ class InstanceLock:
             await self.on_held_again(is_other_timeline=timeline != self._timeline)
         self._timeline = timeline
         self.is_held = True
-
-
-async def check_owner(connection: Connection, owner: str) -> None:
-    """Raise `LockHeld` if another daemon is the owner of the registry by now."""
-    row = await (await connection.execute(statement("owner"))).fetchone()
-    if row is None or row[0] != owner:
-        raise LockHeld("another cocosearchd uses this database now", _HINT)
 
 
 async def read_timeline(connection: Connection) -> str:
@@ -153,14 +150,19 @@ async def _acquire(connection: Connection, name: str) -> None:
             ).fetchone()
             if row and row[0]:
                 return
-            row = await (
-                await connection.execute(statement("instance_lock_holder"), {"key": key})
-            ).fetchone()
+            holder = await _read_holder(connection, key)
             # our own lost session, which the server has not noticed yet
-            ours = row is not None and row[0] == name
-            if row and not ours and anyio.current_time() >= end:
-                raise LockHeld(f"another cocosearchd, from {row[1]}, uses this database", _HINT)
+            ours = holder is not None and holder[0] == name
+            if holder and not ours and anyio.current_time() >= end:
+                message = f"another cocosearchd, from {holder[1]}, uses this database"
+                raise LockHeld(message, OTHER_DAEMON_HINT)
             await anyio.sleep(RETRY_INTERVAL_S if ours else RETRY_INTERVAL_S / 10)
+
+
+async def _read_holder(connection: Connection, key: int) -> tuple[str, str] | None:
+    """Read the name of the session that holds a lock, and its address; None without one."""
+    row = await fetch_row(connection, statement("instance_lock_holder"), {"key": key})
+    return None if row is None else (row[0], row[1])
 
 
 async def lock_key(connection: Connection) -> int:

@@ -9,6 +9,7 @@ from psycopg import sql
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.owned_transaction import owned_transaction
 from cocosearchd.store.connection.statements import (
     compose,
     migrations,
@@ -50,11 +51,11 @@ async def schema_change(
     """Open a transaction that may create or drop tables: one at a time in the whole database.
 
     `answer_timeout_s` bounds each statement, in place of the server's statement_timeout: see
-    `MonitoredConnection`.
+    `MonitoredConnection`. Raises as `owned_transaction` does.
     """
     async with db.connection() as connection:
         with connection.answer_timeout(answer_timeout_s):
-            async with connection.transaction():
+            async with owned_transaction(connection, db.owner):
                 await connection.execute(statement("begin_schema_change"))
                 await connection.execute(statement("lock_schema"))
                 yield connection

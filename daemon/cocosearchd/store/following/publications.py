@@ -17,6 +17,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.instance_lock import own_schema, schema_key
 from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
+from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.following.followed_registry import quote_schema
 
@@ -133,14 +134,14 @@ async def publish(
         "stale_reason": reason,
     }
     query = statement("publish", record)
-    async with db.connection() as connection, connection.transaction():
+    async with write_transaction(db) as connection:
         await connection.execute(statement("set_quick_commit"))
         await connection.execute(query, values)
 
 
 async def set_host(db: Database, host: str) -> None:
     """Store the host of the daemon that owns the registry."""
-    async with db.connection() as connection:
+    async with write_transaction(db) as connection:
         await connection.execute(statement("set_host"), {"host": host})
 
 

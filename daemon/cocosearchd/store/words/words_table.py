@@ -14,6 +14,7 @@ from typing import Literal, cast
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import unpack_texts
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.owned_transaction import check_owner, owned_transaction
 from cocosearchd.store.connection.statements import statement
 
 WordsState = Literal["none", "filling", "complete"]
@@ -46,8 +47,8 @@ async def fill_words(db: Database, record: IndexRecord, split: SplitTexts) -> Ou
     """Store the words of all chunks of an index, and index them.
 
     Saves and searches go on meanwhile. Idempotent; does nothing while another caller is at work. The
-    next call continues a call that was cancelled or failed. Raises as `Database.session` does, and
-    the errors of `split`.
+    next call continues a call that was cancelled or failed. Raises as `Database.session` and
+    `owned_transaction` do, and the errors of `split`.
     """
     async with _maintenance(db, record) as connection:
         if connection is None:
@@ -57,11 +58,12 @@ async def fill_words(db: Database, record: IndexRecord, split: SplitTexts) -> Ou
             return "kept"
         if state == "none":
             # No write stores words yet: these words are left by a cancelled drop.
-            await _clear(connection, record)
-            await _set_state(connection, record, "filling")
-        await _fill_chunks(connection, record, split)
+            await _clear(connection, record, db.owner)
+            await _set_state(connection, record, "filling", db.owner)
+        await _fill_chunks(connection, record, split, db.owner)
         await _build_index(connection, record)
-        await connection.execute(statement("set_words_state", record), {"state": "complete"})
+        async with owned_transaction(connection, db.owner):
+            await connection.execute(statement("set_words_state", record), {"state": "complete"})
         return "filled"
 
 
@@ -71,12 +73,12 @@ async def drop_words(db: Database, record: IndexRecord, grace_s: float = GRACE_S
         if connection is None:
             return "busy"
         if await read_words_state(connection, record) != "none":
-            await _set_state(connection, record, "none")
+            await _set_state(connection, record, "none", db.owner)
             await asyncio.sleep(grace_s)
         row = await (await connection.execute(statement("has_stored_words", record))).fetchone()
         if not row or not row[0]:
             return "none"
-        await _clear(connection, record)
+        await _clear(connection, record, db.owner)
         return "dropped"
 
 
@@ -94,19 +96,25 @@ async def _maintenance(db: Database, record: IndexRecord) -> AsyncIterator[Conne
         await connection.execute(statement("unlock_words_maintenance", record))
 
 
-async def _set_state(connection: Connection, record: IndexRecord, state: WordsState) -> None:
+async def _set_state(
+    connection: Connection, record: IndexRecord, state: WordsState, owner: str
+) -> None:
     """Change whether writes store words, at a moment without a write under way."""
-    async with connection.transaction():
+    async with owned_transaction(connection, owner):
         await connection.execute(statement("lock_words", record))
         await connection.execute(statement("set_words_state", record), {"state": state})
 
 
-async def _clear(connection: Connection, record: IndexRecord) -> None:
+async def _clear(connection: Connection, record: IndexRecord, owner: str) -> None:
+    await check_owner(connection, owner)  # an index is not dropped within a transaction
     await connection.execute(statement("drop_words_index", record))
-    await connection.execute(statement("truncate_words", record))
+    async with owned_transaction(connection, owner):
+        await connection.execute(statement("truncate_words", record))
 
 
-async def _fill_chunks(connection: Connection, record: IndexRecord, split: SplitTexts) -> None:
+async def _fill_chunks(
+    connection: Connection, record: IndexRecord, split: SplitTexts, owner: str
+) -> None:
     """Go through all chunks in the order of their keys, and store the missing words."""
     page = {"filename": "", "chunk_number": 0, "limit": PAGE_CHUNKS}
     while rows := await _page(connection, record, page):
@@ -118,7 +126,8 @@ async def _fill_chunks(connection: Connection, record: IndexRecord, split: Split
                 "chunk_numbers": list(numbers),
                 "texts": list(await split(texts)),
             }
-            await connection.execute(statement("fill_words", record), values)
+            async with owned_transaction(connection, owner):
+                await connection.execute(statement("fill_words", record), values)
         page |= {"filename": rows[-1][0], "chunk_number": rows[-1][1]}
 
 
