@@ -1,6 +1,7 @@
 """A live run of CocoIndex that ends by itself costs its index no more than the batch in flight."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cocosearchd.indexing.indexer.row_target import FileTarget
 from cocosearchd.indexing.indexer.set_aside import SetAside
 from cocosearchd.indexing.indexer_messages import IndexRules
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
+from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.indexing.parsing import RULES, ParserHere, open_caches
@@ -29,14 +31,19 @@ async def wait_for_ever() -> BatchOutcome:
     raise AssertionError
 
 
-@pytest.mark.parametrize("error", [None, OSError("MDB_PANIC")])
-async def test_a_live_run_that_ended_is_begun_again(
-    db: Database, root: Path, target: FileTarget, tmp_path: Path, error: OSError | None
-) -> None:
-    record = await new_record(db, root)
+@pytest.fixture
+async def record(db: Database, root: Path) -> IndexRecord:
+    return await new_record(db, root)
+
+
+@pytest.fixture
+async def open_app(
+    db: Database, record: IndexRecord, target: FileTarget, tmp_path: Path
+) -> AsyncIterator[Callable[[], Awaitable[IndexApp]]]:
+    """Open the app of the index, as the indexer process does."""
     embedder = await open_embedder(EmbedderSettings())
 
-    async def open_app() -> IndexApp:
+    async def open_one() -> IndexApp:
         caches = open_caches()
         tools = FileTools(
             rules=RULES,
@@ -52,6 +59,17 @@ async def test_a_live_run_that_ended_is_begun_again(
         )
         return await IndexApp.open(record, db, tools, tmp_path / "memory", 16)
 
+    yield open_one
+    await embedder.aclose()
+
+
+@pytest.mark.parametrize("error", [None, OSError("MDB_PANIC")])
+async def test_a_live_run_that_ended_is_begun_again(
+    db: Database,
+    record: IndexRecord,
+    open_app: Callable[[], Awaitable[IndexApp]],
+    error: OSError | None,
+) -> None:
     async def end(app: IndexApp, live_run: asyncio.Task[Any]) -> None:
         app._feed.stop()
         await live_run
@@ -75,4 +93,19 @@ async def test_a_live_run_that_ended_is_begun_again(
     assert outcome.failed == {}
     await index.close()
     assert [file.path for file in await index_records.file_records(db, record)] == ["README.md"]
-    await embedder.aclose()
+
+
+async def test_an_app_that_is_being_opened_is_closed_too(
+    record: IndexRecord, open_app: Callable[[], Awaitable[IndexApp]]
+) -> None:
+    """CocoIndex opens its folder once a program: the index could not be opened again."""
+    index = OpenIndex(record, IndexRules())
+    async with index.opening:
+        closed = asyncio.ensure_future(index.close())
+        await asyncio.sleep(0)
+        index.start(await open_app())
+    with anyio.fail_after(20):
+        await closed
+    assert index.app is None
+    app = await open_app()
+    await app.close()

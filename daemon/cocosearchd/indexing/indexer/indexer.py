@@ -334,6 +334,7 @@ class OpenIndex:
         """
         ended = self._ended
         app = self.app
+        assert app is not None
         assert ended is not None
         futures: set[asyncio.Future[Any]] = {work, ended}
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -341,29 +342,30 @@ class OpenIndex:
             return work.result()
         work.cancel()
         await asyncio.wait({work})
-        await self._close_app(app)
+        async with self.opening:
+            if self.app is app:
+                await self._close_app(app)
         cause = ended.exception() if not ended.cancelled() else None
         raise LiveRunEnded(
             f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'by itself'}"
         )
 
     async def close(self) -> None:
-        """End the live run; batches must have been awaited."""
-        await self._close_app(self.app)
-
-    async def _close_app(self, app: IndexApp | None) -> None:
-        """Close the app if it is the running one. Only then may the index be opened again."""
+        """End the live run, also one that is being started; batches must have been awaited."""
         async with self.opening:
-            if app is None or self.app is not app:
-                return
-            if self._ended is not None:
-                self._ended.cancel()
-            self.app = self._ended = None
-            # the error of a live run that has ended: the work that it ended has it
-            (error,) = await asyncio.gather(app.close(), return_exceptions=True)
-            if error is not None:
-                extra = {"index": self.record.name, "error": str(error)}
-                log.warning("live_run_ended", extra=extra)
+            if self.app is not None:
+                await self._close_app(self.app)
+
+    async def _close_app(self, app: IndexApp) -> None:
+        """Close the running app. Callers hold `opening`: only then may the index be opened again."""
+        if self._ended is not None:
+            self._ended.cancel()
+        self.app = self._ended = None
+        # the error of a live run that has ended: the work that it ended has it
+        (error,) = await asyncio.gather(app.close(), return_exceptions=True)
+        if error is not None:
+            extra = {"index": self.record.name, "error": str(error)}
+            log.warning("live_run_ended", extra=extra)
 
 
 def remove_stale_folders(memories: Path, current: Path, numbers: Iterable[str]) -> None:
