@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from cocosearch_ipc.cli.questions.grep_options import MAX_PAGE, OPTION_GROUPS
+from cocosearch_ipc.cli.grep_command import MAX_PAGE
+from cocosearch_ipc.cli.questions.grep_options import OPTION_GROUPS
 from cocosearch_ipc.cli.questions.search_options import (
     PROFILES,
     RERANKERS,

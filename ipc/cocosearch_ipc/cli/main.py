@@ -1,4 +1,4 @@
-"""Entry point of `cocosearchctl`: answer a plain query without argparse, else run a verb.
+"""Entry point of `cocosearchctl`: run a plain `query` or `grep` without argparse, else run a verb.
 
 The import of argparse takes a third of the start time.
 """
@@ -10,16 +10,12 @@ import sys
 from itertools import pairwise
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import exits, plain_commands, query
 from cocosearch_ipc.render import output
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
-
-# Digits. argparse refuses longer numbers: `int` accepts at most 4,300 digits.
-LONGEST_NUMBER = 15
 
 
 def main() -> int:
@@ -77,51 +73,16 @@ def _nowhere() -> bool:
 
 def run(arguments: list[str], env: Mapping[str, str]) -> int:
     """Run one command line. Raises `client.CallFailed`."""
-    if plain := plain_query(arguments):
-        params, how = plain
+    if plain_query := plain_commands.plain_query(arguments):
+        params, how = plain_query
         query.run(params, env, how)
+        return exits.OK
+    if plain_grep := plain_commands.plain_grep(arguments):
+        from cocosearch_ipc.cli import grep_command
+
+        params, as_json = plain_grep
+        grep_command.run(params, env, as_json=as_json)
         return exits.OK
     from cocosearch_ipc.cli import parser
 
     return parser.run(arguments, env)
-
-
-def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
-    """Parse `query WORDS... [--index NAME] [--limit N] [--json]` into parameters and a format.
-
-    Return None for any other command line.
-    """
-    if len(arguments) < 2 or arguments[0] != "query":
-        return None
-    words: list[str] = []
-    options: dict[str, str] = {}
-    how = "text"
-    rest = iter(arguments[1:])
-    for argument in rest:
-        if argument == "--json":
-            how = "json"
-        elif argument in ("--index", "--limit") and argument not in options:
-            options[argument] = next(rest, "")
-        elif argument.startswith("-"):
-            return None
-        else:
-            words.append(argument)
-    params = _plain_params(options)
-    if not words or params is None:
-        return None
-    return {"query": " ".join(words)} | params, how
-
-
-def _plain_params(options: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the parameters of one index name and a number; None for other values."""
-    params: dict[str, Any] = {}
-    if "--index" in options:
-        params["index"] = options["--index"]
-        if not params["index"] or "," in params["index"]:
-            return None
-    if "--limit" in options:
-        limit = options["--limit"]
-        if not limit.isdecimal() or len(limit) > LONGEST_NUMBER:
-            return None
-        params["limit"] = int(limit)
-    return params

@@ -21,7 +21,7 @@ import pytest
 from cocosearch_ipc import address, error_codes, workspace_protocol
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import exits, parser
-from cocosearch_ipc.cli.main import plain_query, run
+from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.cli.questions import file_verbs, query_verb
 from cocosearch_ipc.cli.running import daemon_process, service_manager
 from cocosearch_ipc.client import VERSION, CallFailed
@@ -37,7 +37,7 @@ CTL = [
     "-c",
     "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())",
 ]
-# Modules that a plain query may load, beside those of a bare interpreter. Nothing here without a look at
+# Modules that a plain query or grep may load, beside those of a bare interpreter. Nothing here without a look at
 # its cost.
 ALLOWED = {
     *(
@@ -76,6 +76,7 @@ ALLOWED = {
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
     "cocosearch_ipc.error_codes",
     *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
+    "cocosearch_ipc.cli.plain_commands",
     *(
         "cocosearch_ipc.render.line_range",
         "cocosearch_ipc.render.visible",
@@ -86,6 +87,10 @@ ALLOWED = {
         "cocosearch_ipc.render.output",
     ),
 }
+GREP_MODULES = {
+    "cocosearch_ipc.cli.grep_command",
+    "cocosearch_ipc.render.grep_lines",
+}  # of a plain grep, too
 
 
 def ctl(served: Served, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -209,41 +214,20 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (["query", "a", "b"], ({"query": "a b"}, "text")),
-        (
-            ["query", "--json", "a", "--limit", "3", "--index", "x"],
-            ({"query": "a", "limit": 3, "index": "x"}, "json"),
-        ),
-        (["query"], None),
-        (["query", "a", "--limit", "x"], None),
-        (["query", "a", "--limit"], None),
-        (["query", "a", "--index"], None),
-        (["query", "a", "--language", "go"], None),
-        (["query", "--help"], None),
-        (["status"], None),
-        ([], None),
-    ],
-)
-def test_the_plain_query_leaves_everything_else_to_argparse(
-    line: list[str], expected: object
-) -> None:
-    assert plain_query(line) == expected
-
-
-def test_a_query_imports_next_to_nothing(served: Served) -> None:
+@pytest.mark.parametrize("verb", ["query", "grep"])
+def test_a_query_or_grep_imports_next_to_nothing(served: Served, verb: str) -> None:
     code = (
         "import sys; before = set(sys.modules); from cocosearch_ipc.cli.main import run; import os\n"
-        "assert run(['query', 'retry', '--index', 'demo'], os.environ) == 0\n"
+        f"assert run(['{verb}', 'retry', '--index', 'demo'], os.environ) == 0\n"
         "sys.stderr.write(' '.join(sorted(set(sys.modules) - before)))"
     )
     command = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
     done = subprocess.run(
         command, env=served.environment, capture_output=True, text=True, timeout=30, check=True
     )
-    assert set(done.stderr.split()) <= ALLOWED
+    assert set(done.stderr.splitlines()[-1].split()) <= ALLOWED | (
+        GREP_MODULES if verb == "grep" else set()
+    )
 
 
 def test_lists_and_counts(served: Served) -> None:

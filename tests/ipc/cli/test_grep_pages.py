@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cocosearch_ipc.cli.questions.grep_verb import merge_pages
+from cocosearch_ipc.cli.grep_command import merge_pages
 
 
 def page(*lines: int, fresh: bool = True, cursor: str | None = None) -> dict[str, Any]:

@@ -1,16 +1,13 @@
 """The table of options of `grep`, in the form of those of `query`."""
 
 from cocosearch_ipc.cli import argument_types
+from cocosearch_ipc.cli.grep_command import DEFAULT_LIMIT
 from cocosearch_ipc.cli.questions.search_options import (
     FILE_FILTER_OPTIONS,
     SCOPE_OPTIONS,
     SYNC_OPTIONS,
     SearchOption,
 )
-
-# Lines of one call: workspace_protocol.GREP_MAX_LIMIT. Importing that module would slow each start.
-MAX_PAGE = 1000
-DEFAULT_LIMIT = MAX_PAGE  # lines, or files: one page
 
 PATTERN_OPTIONS = (
     SearchOption(
