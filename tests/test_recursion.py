@@ -25,6 +25,7 @@ _INFERENCE = (
     "_member_of_content",
     "_member_of_definitions",
     "_named_type",
+    "_object_of_class",
     "_own_member",
     "_owner_elsewhere",
     "_parent_object",

@@ -47,7 +47,9 @@ class NameUses:
         if path in self._uses:  # another thread was faster
             return 0
         uses = tuple(meaning for meaning in meanings if meaning.resolution.definitions)
-        keys = {key for meaning in uses for key in meaning.resolution.definitions}
+        # Many uses share one resolution, which may have thousands of definitions.
+        resolutions = {id(meaning.resolution): meaning.resolution for meaning in uses}
+        keys = {key for resolution in resolutions.values() for key in resolution.definitions}
         for key in keys:
             self._paths.setdefault(key, []).append(path)
         self._uses[path] = uses
@@ -57,15 +59,27 @@ class NameUses:
 
     def find(self, path: str, definitions: Set[DefinitionKey]) -> Sequence[UseMeaning]:
         """Return the uses in a file that may mean one of `definitions`, in order."""
-        return [
-            meaning
-            for meaning in self._uses.get(path, ())
-            if not definitions.isdisjoint(meaning.resolution.definitions)
-        ]
+        return select_meanings(self._uses.get(path, ()), definitions)
 
     def using_paths(self, definitions: Set[DefinitionKey]) -> Set[str]:
         """Return the files with uses that may mean one of `definitions`."""
         return {path for key in definitions for path in tuple(self._paths.get(key, ()))}
+
+
+def select_meanings(
+    meanings: Sequence[UseMeaning], definitions: Set[DefinitionKey]
+) -> Sequence[UseMeaning]:
+    """Return the uses that may mean one of `definitions`, in order.
+
+    Many uses share one resolution, which may have thousands of definitions: each is compared once.
+    """
+    resolutions = {id(meaning.resolution): meaning.resolution for meaning in meanings}
+    selected = {
+        number
+        for number, resolution in resolutions.items()
+        if not definitions.isdisjoint(resolution.definitions)
+    }
+    return [meaning for meaning in meanings if id(meaning.resolution) in selected]
 
 
 class UseCache:

@@ -1,12 +1,13 @@
 """Looks up the symbols, imports and bindings of one file by name; arranged at first use. Pure."""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-from cocosearchd.graph.code_files import CodeFile
+from cocosearchd.graph.code_files import CodeFile, DefinitionKey, Resolution
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE, BlockBindings
 from cocosearchd.languages.code_facts import (
     TOP_LEVEL,
@@ -49,6 +50,7 @@ class FileNames:
 
     def __init__(self, file: CodeFile) -> None:
         self.file = file
+        self._overloads: dict[int, Sequence[int]] = {}
 
     @cached_property
     def parents(self) -> Sequence[int]:
@@ -125,6 +127,15 @@ class FileNames:
         symbol = symbols[position]
         if self._symbols.positions.is_single(symbol.name):
             return (position,)
+        if position not in self._overloads:
+            overloads = self._find_overloads(position)
+            # one shared sequence: a name may have thousands of overloads
+            self._overloads.update(dict.fromkeys(overloads, overloads))
+        return self._overloads[position]
+
+    def _find_overloads(self, position: int) -> Sequence[int]:
+        symbols = self.file.symbols
+        symbol = symbols[position]
         outer = TOP_LEVEL if symbol.parent is None else self.parents[position]
         siblings = self._siblings[outer]
         first = last = bisect_left(siblings, position)
@@ -170,6 +181,42 @@ class FileNames:
 def names_of(file: CodeFile) -> FileNames:
     """Return the `FileNames` of a file; cached as long as the file is in memory."""
     return file.derived.get(FileNames, file)
+
+
+class ScopeDefinitions:
+    """The definitions of a name in one scope, from which uses select the nearest one.
+
+    All selections together take a time that is linear in the number of definitions: a file may
+    define one name thousands of times, and use it as often.
+    """
+
+    def __init__(self, names: FileNames, resolved: Resolution) -> None:
+        """`resolved` has several definitions, all in the file of `names`."""
+        self._names = names
+        self._resolved = resolved
+        self._positions = sorted(key.position for key in resolved.definitions)
+        self._members = frozenset(self._positions)
+        self._lines = [names.file.symbols[position].start_line for position in self._positions]
+        self._nearest: dict[int, Resolution] = {}  # by position
+
+    def nearest(self, line: int) -> Resolution:
+        """Return the last definition that begins before a line or on it, with its overloads.
+
+        Without one, return the first definition.
+        """
+        position = self._positions[max(0, bisect_right(self._lines, line) - 1)]
+        if position not in self._nearest:
+            overloads = self._names.same_definition(position)
+            alike = [item for item in overloads if item in self._members]
+            self._nearest.update(dict.fromkeys(alike, self._select(alike)))
+        return self._nearest[position]
+
+    def _select(self, positions: Sequence[int]) -> Resolution:
+        if len(positions) == len(self._positions):
+            return self._resolved
+        path = self._names.file.path
+        keys = tuple(DefinitionKey(path, position) for position in positions)
+        return replace(self._resolved, definitions=keys)
 
 
 class _SymbolNames:

@@ -34,6 +34,8 @@ class NameLookup:
         self._file_names: dict[str, FileNames | None] = {}
         self._modules: dict[tuple[str, str], tuple[str, ...]] = {}
         self._names: dict[tuple[str, int, str], Value] = {}
+        # Keyed by path, scope and name: the values of all users of a scope are one object
+        self._scopes: dict[tuple[str, int, str], Value] = {}
         self._exports: dict[tuple[tuple[str, ...], str], Value] = {}
         self._packages: dict[tuple[str, str, str], Value] = {}
         self._neighbours: dict[str, Sequence[str]] = {}
@@ -126,9 +128,8 @@ class NameLookup:
         value = self._find_enclosing(names, position, name)
         if value is not None:
             return value
-        local_symbols = names.nested(TOP_LEVEL, name)
-        if local_symbols:
-            return _definition(path, local_symbols, "same_file")
+        if names.nested(TOP_LEVEL, name):
+            return self._find_nested(names, TOP_LEVEL, name, "same_file")
         imports = names.imports(name)
         values = [
             self.find_import(path, item) for item in imports if item.module or not item.exported
@@ -151,10 +152,16 @@ class NameLookup:
             is_type = kind in TYPE_KINDS and outer != position
             if kind in VALUE_KINDS or (is_type and not rules.members_visible):
                 continue
-            local_symbols = names.nested(outer, name)
-            if local_symbols:
-                return _definition(names.file.path, local_symbols, "same_scope")
+            if names.nested(outer, name):
+                return self._find_nested(names, outer, name, "same_scope")
         return None
+
+    def _find_nested(self, names: FileNames, outer: int, name: str, reason: str) -> Value:
+        """Return the definitions with a name directly in a scope."""
+        key = (names.file.path, outer, name)
+        if key not in self._scopes:
+            self._scopes[key] = _definition(names.file.path, names.nested(outer, name), reason)
+        return self._scopes[key]
 
     def _find_visible(self, names: FileNames, name: str) -> Value:
         """Return the meaning of a name in other files that are visible.

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
+from operator import not_
+from typing import NamedTuple
 
 from cocosearchd.graph.code_files import (
     CodeFile,
@@ -13,6 +16,7 @@ from cocosearchd.graph.code_files import (
 )
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
 from cocosearchd.graph.resolution.candidates import NameCandidates, resolution
+from cocosearchd.graph.resolution.file_names import ScopeDefinitions
 from cocosearchd.graph.resolution.inferred_value import Value
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.name_lookup import NameLookup
@@ -31,6 +35,14 @@ _SCOPE_REASONS = frozenset({"same_scope", "same_file"})
 _MAX_CLASSES = 8
 
 
+class _DefinitionKinds(NamedTuple):
+    """Definitions with one name, split by kind."""
+
+    definitions: tuple[DefinitionKey, ...]
+    types: tuple[DefinitionKey, ...]
+    values: tuple[DefinitionKey, ...]
+
+
 class Resolver:
     """Resolves uses at one moment. Create one per question: it caches all look-ups."""
 
@@ -43,6 +55,13 @@ class Resolver:
         self._overrides = OverrideLookup(self._names, self._types)
         self._search = UseSearch(files, self, cache or UseCache())
         self._resolutions: dict[tuple[str, int, str, str, str, bool, int], Resolution] = {}
+        # Equal resolutions are one object: a file may use a name with thousands of definitions in
+        # thousands of functions.
+        self._shared: dict[Resolution, Resolution] = {}
+        # By the id of a shared resolution
+        self._scope_definitions: dict[int, ScopeDefinitions] = {}
+        # By the id of the definitions of a value, which an entry keeps
+        self._kinds: dict[int, _DefinitionKinds] = {}
 
     def resolve(self, file: CodeFile, use: Use) -> Resolution:
         """Return the definitions that a use may mean, best first."""
@@ -52,7 +71,8 @@ class Resolver:
         region = self._region(file, use)
         key = (file.path, use.symbol, use.receiver, use.name, use.kind, use.is_local, region)
         if key not in self._resolutions:
-            self._resolutions[key] = self._resolve(file, use, region)
+            resolved = self._resolve(file, use, region)
+            self._resolutions[key] = self._shared.setdefault(resolved, resolved)
         return self._nearest(file, use, self._resolutions[key])
 
     def imported_files(self, file: CodeFile, item: Import) -> tuple[str, ...]:
@@ -150,16 +170,17 @@ class Resolver:
     def _nearest(self, file: CodeFile, use: Use, resolved: Resolution) -> Resolution:
         """Select, from several definitions in the use's own scope, the nearest one before the use.
 
-        This is needed because several unnamed callbacks may each define the same name.
+        This is needed because several unnamed callbacks may each define the same name. `resolved`
+        is one of the shared resolutions.
         """
         keys = resolved.definitions
         names = self._names.file_names(file.path)
         if len(keys) < 2 or resolved.reason not in _SCOPE_REASONS or names is None:
             return resolved
-        lines = [(file.symbols[key.position].start_line, key.position) for key in keys]
-        earlier = [position for line, position in lines if line <= use.line]
-        alike = names.same_definition(max(earlier) if earlier else min(lines)[1])
-        return replace(resolved, definitions=tuple(key for key in keys if key.position in alike))
+        scope = self._scope_definitions.get(id(resolved))
+        if scope is None:
+            scope = self._scope_definitions[id(resolved)] = ScopeDefinitions(names, resolved)
+        return scope.nearest(use.line)
 
     def _resolve_member(self, file: CodeFile, use: Use, region: int) -> Resolution:
         value = self._types.evaluate(file.path, use.symbol, use.receiver, use.is_local, region)
@@ -190,12 +211,22 @@ class Resolver:
 
     def _choose(self, value: Value, kind: str, reason: str) -> Resolution:
         """Return the definitions of a value that fit the kind of use: types or values."""
+        kinds = self._kinds_of(value.definitions)
         keys = value.definitions
-        types = [key for key in keys if self._is_type(key)]
-        values = [key for key in keys if not self._is_type(key)]
-        if types and values:
-            keys = tuple(types if kind in _TYPE_USES else values)
+        if kinds.types and kinds.values:
+            keys = kinds.types if kind in _TYPE_USES else kinds.values
         return resolution(keys, reason)
+
+    def _kinds_of(self, keys: tuple[DefinitionKey, ...]) -> "_DefinitionKinds":
+        kinds = self._kinds.get(id(keys))
+        if kinds is None:
+            are_types = list(map(self._is_type, keys))
+            kinds = self._kinds[id(keys)] = _DefinitionKinds(
+                keys,
+                tuple(compress(keys, are_types)),
+                tuple(compress(keys, map(not_, are_types))),
+            )
+        return kinds
 
     def _is_type(self, key: DefinitionKey) -> bool:
         symbol = self._types.symbol(key)

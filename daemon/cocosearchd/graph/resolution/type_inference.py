@@ -40,6 +40,8 @@ class TypeInference:
         self._names = names
         self._values: dict[tuple[str, int, str, bool, int], Value] = {}
         self._members: dict[tuple[tuple[DefinitionKey, ...], str], Value] = {}
+        # Keyed by path and position of a class: thousands of adjacent classes may have one name
+        self._objects: dict[tuple[str, int], Value] = {}
         self._depth = 0
 
     def evaluate(
@@ -262,6 +264,14 @@ class TypeInference:
         owner = names.enclosing_type(position)
         if owner is None:
             return self._owner_elsewhere(names, position)
+        first = names.same_definition(owner)[0]
+        key = (names.file.path, first)
+        if key not in self._objects:
+            self._objects[key] = self._object_of_class(names, first)
+        return self._objects[key]
+
+    def _object_of_class(self, names: FileNames, owner: int) -> Value:
+        """Return an object of a class with its overloads, and of its parts elsewhere."""
         keys = tuple(self._same_definitions(names, owner))
         if not any(self._is_type(key) for key in keys):
             # the type of an `impl` or an extension is defined elsewhere

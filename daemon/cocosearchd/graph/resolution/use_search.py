@@ -17,7 +17,7 @@ from cocosearchd.graph.resolution.candidates import resolution
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.overrides import OverriddenMembers
-from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning
+from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning, select_meanings
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
@@ -31,6 +31,9 @@ MAX_REMEMBERED = 100 << 20
 _IMPORT_BYTES = 300
 # Files that are loaded at once: one round trip to the store, and some 40 ms of unpacking.
 _BATCH = 256
+# Uses of a file that are resolved between two checks of the time: a file may have 50,000, and each
+# may take milliseconds.
+_CHECKED_USES = 64
 # Names of files that represent their directory.
 _INDEX_STEMS = frozenset({"index", "__init__", "mod", "lib", "main"})
 _DEFAULT = "default"
@@ -95,8 +98,10 @@ class UseSearch:
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
         target = self._make_target(definition)
-        for meaning in self._find_uses(file, target.names, target.candidates):
-            if not target.meanings.isdisjoint(meaning.resolution.definitions):
+        uses = self._find_uses(file, target.names, target.candidates)
+        certain = set(map(id, select_meanings(uses, target.meanings)))
+        for meaning in uses:
+            if id(meaning) in certain:
                 yield ResolvedUse(file, meaning.use, meaning.resolution)
             elif self._may_run_override(target, file, meaning.use):
                 yield ResolvedUse(
@@ -151,25 +156,22 @@ class UseSearch:
 
     def _find_uses(
         self, file: CodeFile, names: frozenset[str], definitions: frozenset[DefinitionKey]
-    ) -> Iterable[UseMeaning]:
+    ) -> Sequence[UseMeaning]:
         """Return the uses of `names` in a file that may mean one of `definitions`."""
         uses = self._uses_of(names)
         if file.path in uses:
             return uses.find(file.path, definitions)
-        meanings = [
-            UseMeaning(use, self._resolver.resolve(file, use))
-            for use in file.facts.uses_named(names)
-        ]
+        meanings = list[UseMeaning]()
+        for number, use in enumerate(file.facts.uses_named(names), 1):
+            meanings.append(UseMeaning(use, self._resolver.resolve(file, use)))
+            if number % _CHECKED_USES == 0:
+                self._files.load(())
         # An empty load raises `LimitReached` if the time is over: then the resolver's results may
         # be incomplete and must not be cached.
         self._files.load(())
         if self._remembered < MAX_REMEMBERED:
             self._remembered += self._cache.add(names, uses, file.path, meanings)
-        return (
-            meaning
-            for meaning in meanings
-            if not definitions.isdisjoint(meaning.resolution.definitions)
-        )
+        return select_meanings(meanings, definitions)
 
     def _make_target(self, definition: DefinitionKey) -> _UseTarget:
         if definition not in self._targets:

@@ -1,0 +1,87 @@
+"""Questions about files that define, use or import one name thousands of times.
+
+A repository's author chooses these numbers, and a question runs in a thread of the daemon.
+"""
+
+from itertools import count
+from time import process_time
+
+import pytest
+
+from benchmarks.graph.parsed_files import ParsedFiles
+from cocosearchd.graph.code_files import WHOLE_FILE, DefinitionKey
+from cocosearchd.graph.questions.file_locations import enclosing_symbol
+from cocosearchd.graph.questions.question_limits import TimedFiles
+from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
+from cocosearchd.graph.resolution.resolver import Resolver
+from tests.graph.sources import parse_source, parse_sources
+
+COUNT = 1500
+# Seconds of CPU. These questions take less than a tenth of it; with a cost that grows by the square
+# of `COUNT`, they take many times as much.
+LIMIT_S = 2.0
+SOURCES = {
+    "overloads.py": "def f(): 0\n" * COUNT + "f()\n" * COUNT,
+    "callbacks.js": "run(() => { function f(){} ; f() })\n" * COUNT,
+    "methods.py": "class A:\n" + "    def f(self): self.f()\n" * COUNT,
+    "classes.py": "class A:\n    def f(self): self.f()\n" * COUNT,
+}
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_a_name_with_thousands_of_definitions_and_uses_costs_little(path: str) -> None:
+    files = ParsedFiles([parse_source(path, SOURCES[path])])
+    symbols = files.load([path])[path].symbols
+    position = next(i for i, item in enumerate(symbols) if item.name == "f")
+    began = process_time()
+    page = find_references(
+        files, Resolver(files), [DefinitionKey(path, position)], ReferenceQuery(), lambda: False
+    )
+    assert process_time() - began < LIMIT_S
+    assert sum(page.counts.values()) == COUNT
+
+
+def test_thousands_of_imports_in_a_file_with_thousands_of_definitions_cost_little() -> None:
+    files = parse_sources(
+        {
+            "a.py": "def f(): 0\n",
+            "b.py": "from a import f\n" * 6 * COUNT
+            + "".join(f"def g{number}(): 0\n" for number in range(8 * COUNT)),
+        }
+    )
+    began = process_time()
+    page = find_references(
+        files, Resolver(files), [DefinitionKey("a.py", 0)], ReferenceQuery(), lambda: False
+    )
+    assert process_time() - began < LIMIT_S
+    assert sum(page.counts.values()) == 6 * COUNT
+
+
+def test_the_time_is_checked_within_a_file() -> None:
+    looks = count()
+    files = TimedFiles(
+        parse_sources({"a.py": "def f(): 0\n" + "f()\n" * 10_000}), lambda: next(looks) > 1_000
+    )
+    find_references(
+        files, Resolver(files), [DefinitionKey("a.py", 0)], ReferenceQuery(), lambda: False
+    )
+    assert next(looks) > 100
+
+
+def test_the_innermost_definition_is_around_a_line_that_others_share() -> None:
+    source = """
+        x
+        class A {
+          f() {} g() {
+            0
+          }
+          h() {
+            function k() {}
+          }
+        } class B {}
+        x
+        """
+    file = parse_source("a.js", source)
+    around = [enclosing_symbol(file, line) for line in range(1, 11)]
+    names = ["" if number == WHOLE_FILE else file.symbols[number].name for number in around]
+    assert names == ["", "A", "f", "g", "g", "h", "k", "h", "A", ""]
