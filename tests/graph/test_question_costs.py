@@ -3,6 +3,7 @@
 A repository's author chooses these numbers, and a question runs in a thread of the daemon.
 """
 
+from collections.abc import Callable, Mapping
 from itertools import count
 from time import process_time
 
@@ -10,10 +11,13 @@ import pytest
 
 from benchmarks.graph.parsed_files import ParsedFiles
 from cocosearchd.graph.code_files import WHOLE_FILE, DefinitionKey
+from cocosearchd.graph.questions.calls import CallQuery, find_callees
 from cocosearchd.graph.questions.file_locations import enclosing_symbol
 from cocosearchd.graph.questions.question_limits import TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
+from cocosearchd.graph.questions.removed_definitions import changed_signatures
 from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.graph.structure.file_imports import ImportGraph
 from tests.graph.sources import parse_source, parse_sources
 
 COUNT = 1500
@@ -85,3 +89,38 @@ def test_the_innermost_definition_is_around_a_line_that_others_share() -> None:
     around = [enclosing_symbol(file, line) for line in range(1, 11)]
     names = ["" if number == WHOLE_FILE else file.symbols[number].name for number in around]
     assert names == ["", "A", "f", "g", "g", "h", "k", "h", "A", ""]
+
+
+def looks_of(sources: Mapping[str, str], ask: Callable[[TimedFiles, Resolver], object]) -> int:
+    """Count how often a question about sources looks at the time."""
+    looks = count()
+    files = TimedFiles(parse_sources(sources), lambda: next(looks) < 0)
+    ask(files, Resolver(files))
+    return next(looks)
+
+
+def test_the_time_is_checked_between_calls_that_mean_nothing() -> None:
+    source = "from library import *\n" + "".join(f"f{number}()\n" for number in range(10_000))
+    looks = looks_of(
+        {"a.py": source},
+        lambda files, resolver: find_callees(
+            files, resolver, [DefinitionKey("a.py", WHOLE_FILE)], CallQuery(), lambda: False
+        ),
+    )
+    assert looks > 100
+
+
+def test_the_time_is_checked_between_the_imports_of_a_file() -> None:
+    source = "".join(f"from library import f{number}\n" for number in range(10_000))
+    looks = looks_of(
+        {"a.py": source}, lambda files, resolver: ImportGraph(files, resolver).imports("a.py")
+    )
+    assert looks > 100
+
+
+def test_signatures_of_thousands_of_overloads_are_compared_quickly() -> None:
+    texts = ("".join(f"function f({name}{i}){{}}\n" for i in range(9 * COUNT)) for name in "ab")
+    earlier, present = (parse_source("a.js", text) for text in texts)
+    began = process_time()
+    assert len(changed_signatures(earlier, present)) == 9 * COUNT
+    assert process_time() - began < LIMIT_S / 2

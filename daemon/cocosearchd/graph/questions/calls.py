@@ -18,7 +18,7 @@ from cocosearchd.graph.code_files import (
     ResolvedUse,
 )
 from cocosearchd.graph.questions.impact import constructed_class
-from cocosearchd.graph.questions.question_limits import IsOver, TimedSearch
+from cocosearchd.graph.questions.question_limits import STEP, IsOver, TimedSearch
 from cocosearchd.graph.questions.reference_pages import first_of_each_name
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use
 from cocosearchd.languages.patterns.path_roles import is_test
@@ -150,7 +150,9 @@ def find_callees(
             file = files.load([key.path]).get(key.path)
             if file is None:
                 continue
-            for use in _calls_inside(file, key, is_target=is_target):
+            for number, use in enumerate(_calls_inside(file, key, is_target=is_target)):
+                if number % STEP == 0:
+                    files.load(())  # raises `LimitReached` if the time is over
                 resolution = resolver.resolve(file, use)
                 if not resolution.definitions and len(external) < MAX_EXTERNAL:
                     external[f"{use.receiver}.{use.name}" if use.receiver else use.name] = None

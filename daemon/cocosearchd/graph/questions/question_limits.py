@@ -18,10 +18,10 @@ class LimitReached(Exception):
 
 
 class TimedFiles:
-    """The files of a question: a load raises `LimitReached` when the time is over. Files are kept.
+    """The files of a question: reads raise `LimitReached` when the time is over. Files are kept.
 
-    Loads check the time because a search for uses may read a hundred thousand files before it finds
-    a use.
+    They check the time because a search for uses may read a hundred thousand files before it finds
+    a use, and because a file may import ten thousand modules from directories of any size.
     """
 
     def __init__(self, files: CodeFiles, is_over: IsOver) -> None:
@@ -33,8 +33,7 @@ class TimedFiles:
 
     def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
         """Return files by path."""
-        if self._is_over():
-            raise LimitReached
+        self._check_time()
         requested = tuple(paths)
         unread = [path for path in requested if path not in self._kept]
         read = self._files.load(unread) if unread else {}
@@ -45,10 +44,12 @@ class TimedFiles:
 
     def files_defining(self, name: str) -> Sequence[str]:
         """Return the files that define a name."""
+        self._check_time()
         return self._files.files_defining(name)
 
     def files_using(self, name: str) -> Sequence[str]:
         """Return the files that use, import or export a name."""
+        self._check_time()
         return self._files.files_using(name)
 
     def has_path(self, path: str) -> bool:
@@ -62,11 +63,13 @@ class TimedFiles:
         """
         paths = self._endings.get(suffix)
         if paths is None:
+            self._check_time()
             paths = self._endings[suffix] = self._files.paths_ending(suffix)
         return paths
 
     def paths_in(self, directory: str) -> Sequence[str]:
         """Return the paths directly in a directory."""
+        self._check_time()
         return self._files.paths_in(directory)
 
     def paths(self) -> Sequence[str]:
@@ -76,6 +79,10 @@ class TimedFiles:
     def name_graph(self) -> NameGraph:
         """Return the names of all files."""
         return self._files.name_graph()
+
+    def _check_time(self) -> None:
+        if self._is_over():
+            raise LimitReached
 
 
 class TimedSearch:

@@ -15,6 +15,7 @@ from cocosearchd.graph.code_files import (
 )
 from cocosearchd.graph.earlier_files import EarlierFile, EarlierFiles
 from cocosearchd.graph.questions.file_locations import enclosing_symbol
+from cocosearchd.graph.questions.question_limits import STEP
 from cocosearchd.graph.questions.renamed_definitions import renamed_definitions
 from cocosearchd.languages.code_facts import Import, Use
 from cocosearchd.languages.symbols import FUNCTION_KINDS
@@ -81,13 +82,13 @@ def changed_signatures(earlier: CodeFile, present: CodeFile) -> tuple[ChangedSig
 
     Overloads are compared as a group: only new signatures are returned.
     """
-    signatures = dict[str, list[str]]()
+    signatures = dict[str, dict[str, None]]()
     for symbol in earlier.symbols:
-        signatures.setdefault(symbol.qualified_name, []).append(symbol.signature)
+        signatures.setdefault(symbol.qualified_name, {})[symbol.signature] = None
     return tuple(
-        ChangedSignature(position, signatures[symbol.qualified_name][0])
+        ChangedSignature(position, next(iter(signatures[symbol.qualified_name])))
         for position, symbol in enumerate(present.symbols)
-        if symbol.signature not in signatures.get(symbol.qualified_name, [symbol.signature])
+        if symbol.signature not in signatures.get(symbol.qualified_name, (symbol.signature,))
     )
 
 
@@ -175,7 +176,10 @@ class RemovalSearch:
         self, present: CodeFile, written: Collection[tuple[str, str, str]]
     ) -> Iterator[ResolvedUse]:
         """Yield the broken uses in the file itself that are written like earlier uses."""
-        for use in present.facts.uses_named({name for name, _, _ in written}):
+        uses = present.facts.uses_named({name for name, _, _ in written})
+        for number, use in enumerate(uses):
+            if number % STEP == 0:
+                self._files.load(())  # raises `LimitReached` if the time is over
             match = ResolvedUse(present, use, Resolution((), "certain", "same_file"))
             if _use_text(use) in written and self._is_broken(match) and self._count():
                 yield match

@@ -136,6 +136,7 @@ class _NameCheck:
         users = [loaded[path] for path in ranked.users if path in loaded]
         counts = Counter[int]()
         for user in users:
+            self.files.load(())  # raises `LimitReached` if the time is over
             counts.update(self._meanings(user, ranked))
         for position, count in counts.items():
             symbol = file.symbols[position]

@@ -12,6 +12,7 @@ from cocosearchd.languages.code_facts import Import
 # Limit of files that may import one file: files that mention its stem or its directory.
 MAX_CANDIDATES = 5_000
 LOADED_AT_ONCE = 500  # files
+CHECKED_IMPORTS = 64  # imports of a file between two checks of the time
 
 
 class ImportResolver(Protocol):
@@ -96,7 +97,9 @@ class ImportGraph:
     def _resolve(self, file: CodeFile) -> FileImports:
         lines = dict[str, int]()
         packages = set[str]()
-        for item in file.facts.imports:
+        for number, item in enumerate(file.facts.imports):
+            if number % CHECKED_IMPORTS == 0:
+                self._files.load(())  # raises `LimitReached` if the time is over
             targets = [] if is_own_name(item) else self._resolver.imported_files(file, item)
             for target in targets:
                 lines.setdefault(target, item.line)
