@@ -29,10 +29,9 @@ class _NestedLines:
 
         Of several definitions on one line, the first is chosen.
         """
-        around = inner = WHOLE_FILE
-        while inner is not None:
+        around = WHOLE_FILE
+        while (inner := self._first_inner(around, line)) is not None:
             around = inner
-            inner = self._first_inner(around, line)
         return around
 
     def _first_inner(self, outer: int, line: int) -> int | None:
