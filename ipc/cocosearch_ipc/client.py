@@ -214,10 +214,21 @@ def _timed_out(method: str, timeout_s: float) -> CallFailed:
     )
 
 
+def _encode(message: Params) -> bytes:
+    """Encode a message as JSON, in UTF-8: a body is limited, and escapes are three times as long.
+
+    Names of files that are not valid UTF-8 have lone surrogates, which only escapes can carry.
+    """
+    try:
+        return json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(message).encode()
+
+
 def _send(
     s: _socket.socket, method: str, params: Params, timeout_s: float | None, accept: bytes
 ) -> None:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    body = _encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     deadline = (
         b"" if timeout_s is None else b"X-Cocosearch-Deadline-Ms: %d\r\n" % (timeout_s * 1000)
     )

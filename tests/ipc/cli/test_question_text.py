@@ -32,8 +32,9 @@ def test_a_file_and_standard_input_are_questions(served: Served, tmp_path: Path)
         assert json.loads(done.stdout)["query"] == REPORT
 
 
-def test_a_text_of_the_largest_size_is_a_question(served: Served) -> None:
-    text = ("é fails\n" * MAX_CHARACTERS)[:MAX_CHARACTERS]
+@pytest.mark.parametrize("words", ["é fails\n", "保存失败", "🔥"])
+def test_a_text_of_the_largest_size_is_a_question(served: Served, words: str) -> None:
+    text = (words * MAX_CHARACTERS)[:MAX_CHARACTERS]
     done = query(served, "-", text=text.encode())
     assert done.returncode == 0
     assert json.loads(done.stdout)["query"] == text
