@@ -30,6 +30,26 @@ def test_a_header_has_its_source_and_a_source_its_header(path: str, files: list[
 
 
 @pytest.mark.parametrize(
+    ("interface", "implementation"),
+    [
+        ("Shop/IBasket.cs", "Shop/Basket.cs"),
+        ("src/BasketInterface.php", "src/Basket.php"),
+        ("src/shop/Basket.java", "src/shop/BasketImpl.java"),
+        ("src/shop/Basket.java", "src/shop/impl/DefaultBasket.java"),
+        ("shop/Basket.kt", "shop/DefaultBasket.kt"),
+    ],
+)
+def test_an_interface_has_its_implementation_and_the_other_way_round(
+    interface: str, implementation: str
+) -> None:
+    files = {interface, implementation, "Shop/Item.cs", "Shop/tem.cs", "src/shop/Item.java"}
+    assert can_have_counterparts(interface, with_tests=False)
+    assert find_counterparts(interface, files, with_tests=False) == (implementation,)
+    assert find_counterparts(implementation, files, with_tests=False) == (interface,)
+    assert find_counterparts("Shop/Item.cs", files, with_tests=False) == ()
+
+
+@pytest.mark.parametrize(
     ("path", "test"),
     [
         ("shop/basket.py", "shop/test_basket.py"),

@@ -25,6 +25,13 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     ".adb": (".ads",),
     ".ads": (".adb",),
 }
+# Suffix -> names of an interface and of its implementation, by the conventions of the language.
+_IMPLEMENTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    ".cs": (("I{}", "{}"),),
+    ".php": (("{}Interface", "{}"),),
+    **dict.fromkeys((".java", ".kt"), (("{}", "{}Impl"), ("{}", "Default{}"))),
+}
+_IMPLEMENTED_IN = "impl"  # directory of implementations, below that of their interfaces
 _DECLARED_IN = ("include", "inc", "headers")
 _DEFINED_IN = ("src", "source", "lib")
 # Suffix -> names of the tests of a file that is named `{0}`.
@@ -50,7 +57,7 @@ _TESTS: dict[str, tuple[str, ...]] = {
 def can_have_counterparts(path: str, *, with_tests: bool) -> bool:
     """Return True if files with this suffix can have counterparts."""
     _, suffix = _split_name(path)
-    return suffix in _SUFFIXES or (with_tests and suffix in _TESTS)
+    return suffix in _SUFFIXES or suffix in _IMPLEMENTATIONS or (with_tests and suffix in _TESTS)
 
 
 def find_counterparts(
@@ -61,7 +68,11 @@ def find_counterparts(
     With `with_tests`, its tests are counterparts too: for questions that ask for tests. Headers may
     be in a directory with the name of the `project`.
     """
-    candidates = [*_other_sides(path, project), *(_tests_of(path) if with_tests else ())]
+    candidates = [
+        *_other_sides(path, project),
+        *_implementations(path),
+        *(_tests_of(path) if with_tests else ()),
+    ]
     unique = dict.fromkeys(candidate for candidate in candidates if candidate != path)
     return tuple(candidate for candidate in unique if candidate in files)[:MAX_COUNTERPARTS]
 
@@ -76,6 +87,32 @@ def _other_sides(path: str, project: str) -> Iterator[str]:
     for folder in (directory, *_mirrored(directory, project)):
         for other_suffix in _SUFFIXES.get(suffix, ()):
             yield f"{folder}/{name}{other_suffix}".lstrip("/")
+
+
+def _implementations(path: str) -> Iterator[str]:
+    """Yield paths that the implementation of an interface may have, and the other way round."""
+    name, suffix = _split_name(path)
+    directory = path.rpartition("/")[0]
+    parent, _, folder = directory.rpartition("/")
+    above = parent if folder == _IMPLEMENTED_IN else directory
+    for interface, implementation in _IMPLEMENTATIONS.get(suffix, ()):
+        if base := _base_name(name, interface):
+            other_name = implementation.format(base)
+            yield f"{directory}/{other_name}{suffix}".lstrip("/")
+            yield f"{directory}/{_IMPLEMENTED_IN}/{other_name}{suffix}".lstrip("/")
+        if base := _base_name(name, implementation):
+            yield f"{directory}/{interface.format(base)}{suffix}".lstrip("/")
+            yield f"{above}/{interface.format(base)}{suffix}".lstrip("/")
+
+
+def _base_name(name: str, pattern: str) -> str:
+    """Return the part of a name for which a pattern stands; "" if the name does not fit.
+
+    It begins with a capital: `Item` is no interface of `tem`.
+    """
+    beginning, end = pattern.split("{}")
+    base = name.removeprefix(beginning).removesuffix(end)
+    return base if base[:1].isupper() and pattern.format(base) == name else ""
 
 
 def _mirrored(directory: str, project: str) -> Iterator[str]:
