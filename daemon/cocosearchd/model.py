@@ -274,4 +274,5 @@ class Hit:
     symbol_parent: str | None = None  # of a listed symbol
     # related files: the source of a header; the test of a file, if the question asks for tests
     counterparts: tuple[str, ...] = ()
+    frame_lines: tuple[int, ...] = ()  # that frames of the question name, innermost first
     compared_places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)

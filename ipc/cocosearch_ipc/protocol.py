@@ -146,6 +146,9 @@ class SearchResult:
     # Files that belong to this file: the source of a header, the header of a source, the
     # implementation of an interface; if the query asks for tests, also the tests of the file.
     counterparts: tuple[str, ...] = ()
+    # Lines of this file that frames of a stack trace in the query name, innermost first, at most
+    # five: by path and line, or by function. The line may be that of the function, if the trace is of another version.
+    frame_lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

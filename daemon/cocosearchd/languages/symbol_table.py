@@ -135,6 +135,23 @@ class PackedSymbols:
         except (zlib.error, ValueError, IndexError, RecursionError):
             return ()
 
+    def named(self, name: str, owner: str = "") -> tuple[Symbol, ...]:
+        """Return the definitions with this name as written, in order, at most `MAX_SKIPPED`.
+
+        Those inside of `owner`, a type or module, are returned alone if there are any.
+        """
+        try:
+            quoted = _ENCODE(name)[1:-1]
+            rows = [row for row in self._rows if quoted in row][:MAX_SKIPPED]
+            symbols = _read_table(rows) if rows else ()
+        except (zlib.error, ValueError, IndexError, RecursionError):
+            return ()
+        definitions = tuple(symbol for symbol in symbols if symbol.name == name)
+        members = tuple(
+            symbol for symbol in definitions if owner in symbol.qualified_name.split(".")[:-1]
+        )
+        return members or definitions
+
     @cached_property
     def _rows(self) -> list[str]:
         return _rows(self._packed)

@@ -34,12 +34,14 @@ class ScoredResult:
     """A result: the best place of a file, its other places, and the paths of alike files.
 
     `counterparts` are files that belong to the file, as a header belongs to its source.
+    `frame_lines` are the lines of the file that frames of the question name, innermost first.
     """
 
     best: ScoredCandidate
     more_places: tuple[ScoredCandidate, ...] = ()
     similar_paths: tuple[str, ...] = ()
     counterparts: tuple[str, ...] = ()
+    frame_lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def to_hit(
     """Convert a result to a hit without context. `symbols` are the symbols of its file."""
     scored = result.best
     candidate = scored.candidate
-    heading = _make_heading(candidate, rules, symbols)
+    heading = _make_heading(candidate, rules, symbols, result.frame_lines)
     return Hit(
         index=index,
         path=candidate.path,
@@ -213,17 +215,25 @@ def to_hit(
         symbol_parent=candidate.symbol_parent,
         relevance=scored.relevance,
         line=heading.line,
-        other_places=tuple(_to_place(entry, rules, symbols) for entry in result.more_places),
+        other_places=tuple(
+            _to_place(entry, rules, symbols, result.frame_lines) for entry in result.more_places
+        ),
         similar_paths=result.similar_paths,
         similar_lines=scored.similar_lines,
         counterparts=result.counterparts,
+        frame_lines=result.frame_lines,
         compared_places=scored.compared_places,
     )
 
 
-def _to_place(entry: ScoredCandidate, rules: HeadingRules, symbols: PackedSymbols) -> Place:
+def _to_place(
+    entry: ScoredCandidate,
+    rules: HeadingRules,
+    symbols: PackedSymbols,
+    frame_lines: Sequence[int],
+) -> Place:
     candidate = entry.candidate
-    heading = _make_heading(candidate, rules, symbols)
+    heading = _make_heading(candidate, rules, symbols, frame_lines)
     return Place(
         start_line=candidate.start_line,
         end_line=candidate.end_line,
@@ -250,19 +260,29 @@ class _Heading:
     symbol_signature: str | None
 
 
-def _make_heading(candidate: Candidate, rules: HeadingRules, symbols: PackedSymbols) -> _Heading:
+def _make_heading(
+    candidate: Candidate,
+    rules: HeadingRules,
+    symbols: PackedSymbols,
+    frame_lines: Sequence[int] = (),
+) -> _Heading:
     """Choose the line to open in a chunk, and the definition that names the place.
+
+    The line of a frame is the line to open, that of the innermost one first.
 
     A chunk may contain several small definitions, and one of them names the chunk. If the line to
     open has words of the question and is in another definition, the other definition names the
     place. If the question filters symbols, the definition must pass the filter.
     """
-    line = _line_to_open(candidate, rules.words, symbols)
-    symbol = (
-        _symbol_of_line(candidate, line, rules.words, symbols)
-        if rules.passes is None
-        else _passing_symbol(candidate, line, rules.passes, symbols)
-    )
+    lines = range(candidate.start_line, candidate.end_line + 1)
+    frame_line = next((line for line in frame_lines if line in lines), None)
+    line = frame_line or _line_to_open(candidate, rules.words, symbols)
+    if rules.passes is not None:
+        symbol = _passing_symbol(candidate, line, rules.passes, symbols)
+    elif frame_line:
+        symbol = next(iter(symbols.around(line)), None) if _packs_definitions(candidate) else None
+    else:
+        symbol = _symbol_of_line(candidate, line, rules.words, symbols)
     if symbol is None:
         names = (candidate.symbol_type, candidate.symbol_name, candidate.symbol_signature)
         return _Heading(line, _line_text(candidate, line), *names)

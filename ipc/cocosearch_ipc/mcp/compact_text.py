@@ -21,7 +21,12 @@ from cocosearch_ipc.protocol import (
     StatsReply,
     SyncReply,
 )
-from cocosearch_ipc.render.answers import SIMILAR_PATHS, WEAK_NOTICE, join_indexes
+from cocosearch_ipc.render.answers import (
+    SIMILAR_PATHS,
+    WEAK_NOTICE,
+    format_frames,
+    join_indexes,
+)
 from cocosearch_ipc.render.line_range import format_location
 from cocosearch_ipc.render.visible import (
     CONTENT_NOTICE,
@@ -414,7 +419,7 @@ def _also(result: SearchResult) -> str:
 
 
 def _similar(result: SearchResult) -> str:
-    """Format the similar lines and files that a result represents, and its counterparts."""
+    """Format the similar lines and files that a result represents, and what belongs to it."""
     lines = ", ".join(map(str, result.similar_lines))
     parts = [f"alike in this file: {lines}"] if lines else []
     if result.similar:
@@ -422,6 +427,8 @@ def _similar(result: SearchResult) -> str:
         parts.append(f"{result.similar} alike: {paths}{', …' * (result.similar > SIMILAR_PATHS)}")
     if result.counterparts:
         parts.append(f"belongs with {', '.join(map(visible_name, result.counterparts))}")
+    if result.frame_lines:
+        parts.append(format_frames(result.frame_lines))
     return "; ".join(parts)
 
 

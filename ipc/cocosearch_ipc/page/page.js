@@ -273,6 +273,7 @@ function otherPlace(result, entry) {
 function relatedPlaces(result) {
   const spans = [];
   if (result.similar_lines.length) spans.push(element("span", { class: "quiet", text: `alike in this file: ${result.similar_lines.join(", ")}` }));
+  if (result.frame_lines.length) spans.push(element("span", { class: "quiet", text: `in the stack trace: ${result.frame_lines.join(", ")}` }));
   if (result.counterparts.length) spans.push(element("span", { class: "quiet", text: `belongs with ${result.counterparts.join(", ")}` }));
   if (!result.similar) return spans;
   const more = result.similar > SIMILAR_PATHS ? ", …" : "";

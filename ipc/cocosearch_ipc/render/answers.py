@@ -249,10 +249,11 @@ def _other_places(hit: Mapping[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def format_similar(hit: Mapping[str, Any]) -> str:
-    """Return the similar lines and files that this result represents, and its counterparts.
+    """Return the similar lines and files that this result represents, and what belongs to it.
 
     These are the lines where nearly equal code of its file begins, the number of similar files with
-    their first paths, and the counterparts of its file. The text is "" if there are none.
+    their first paths, the counterparts of its file, and the lines that frames name. The text is ""
+    if there are none.
     """
     lines = hit.get("similar_lines") or ()
     parts = [f"alike in this file: {', '.join(map(str, lines))}"] if lines else []
@@ -261,7 +262,14 @@ def format_similar(hit: Mapping[str, Any]) -> str:
         parts.append(f"{count} alike: {', '.join(paths)}{', …' if count > len(paths) else ''}")
     if counterparts := hit.get("counterparts"):
         parts.append(f"belongs with {', '.join(map(visible_name, counterparts))}")
+    if frame_lines := hit.get("frame_lines"):
+        parts.append(format_frames(frame_lines))
     return "; ".join(parts)
+
+
+def format_frames(lines: Sequence[int]) -> str:
+    """Return the lines of a file that frames of a stack trace name, innermost first."""
+    return f"in the stack trace: {', '.join(map(str, lines))}"
 
 
 def _quoted(path: str) -> str:

@@ -540,6 +540,8 @@ def test_what_a_result_stands_for() -> None:
         "alike in this file: 7, 9; 4 alike: b.py, c.py, d.py, …"
     )
     assert answers.format_similar({}) == ""
+    lines = {"frame_lines": [1342, 1220], "counterparts": ["a.h"]}
+    assert answers.format_similar(lines) == "belongs with a.h; in the stack trace: 1342, 1220"
 
 
 def test_a_bundle_shows_code_of_other_places_and_names_the_rest() -> None:

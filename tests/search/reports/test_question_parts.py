@@ -90,14 +90,23 @@ def test_an_open_block_ends_with_the_text() -> None:
     [
         ('  File "src/app/store.py", line 12, in save', "src/app/store.py", 12, "save"),
         ("tests/test_store.py:31: AssertionError", "tests/test_store.py", 31, ""),
-        ("    at save (/srv/app/store.js:12:7)", "/srv/app/store.js", 12, ""),
-        ("\tat org.app.Store.save(Store.java:44)", "Store.java", 44, ""),
+        ("    at save (/srv/app/store.js:12:7)", "/srv/app/store.js", 12, "save"),
+        ("    at save (file:///srv/app/store.js:12:7)", "///srv/app/store.js", 12, "save"),
+        ("\tat org.app.Store.save(Store.java:44)", "Store.java", 44, "save"),
+        ("\tat org.app.Store.save(Unknown Source)", "", 0, "save"),
+        ("[ERROR] /srv/app/Store.java:[44,17] cannot find symbol", "/srv/app/Store.java", 44, ""),
         ("\t/go/src/app/store.go:12 +0x1d", "/go/src/app/store.go", 12, ""),
+        ("org/app.(*Store).Save(0x1)\n\t/go/app/store.go:12", "/go/app/store.go", 12, "Save"),
         ("  at src/store.rs:9:5", "src/store.rs", 9, ""),
+        ("   2: app::Store<T>::save\n     at ./src/store.rs:9:5", "./src/store.rs", 9, "save"),
         ("src/store.cc:12:3: error: no member named 'x'", "src/store.cc", 12, ""),
-        ("   at App.Store.Save() in C:\\app\\Store.cs:line 12", "/app/Store.cs", 12, ""),
-        ("store.rb:12:in `save'", "store.rb", 12, ""),
+        ("store.cc(12,3): error C2065: 'x'", "store.cc", 12, ""),
+        ("#1  0x0f in app::Store::save (this=0x1) at ../store.cc:12", "../store.cc", 12, "save"),
+        ("   at App.Store.Save() in C:\\app\\Store.cs:line 12", "/app/Store.cs", 12, "Save"),
+        ("   at App.Store..ctor(String path)", "", 0, "Store"),
+        ("store.rb:12:in `save'", "store.rb", 12, "save"),
         ("#0 /srv/app/store.php(12): Store->save()", "/srv/app/store.php", 12, ""),
+        ("  thrown in /srv/app/store.php on line 12", "/srv/app/store.php", 12, ""),
     ],
 )
 def test_frames_of_many_languages(text: str, path: str, line: int, function: str) -> None:
@@ -112,6 +121,26 @@ def test_the_innermost_frame_comes_first() -> None:
     assert [frame.line for frame in frames] == [546, 3]
     java = "it fails\n```\n\tat a.B.c(B.java:1)\n\tat a.D.e(D.java:2)\n```"
     assert [frame.line for frame in find_mentions(split_question(java)).frames] == [1, 2]
+
+
+def test_the_innermost_frame_comes_first_without_a_block_too() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n'
+        '  File "b.py", line 2, in g\n    raise KeyError\nKeyError\n'
+    )
+    for text in (trace, f"It fails\n\n{trace}\nand nobody knows why\n"):
+        frames = find_mentions(split_question(text)).frames
+        assert [frame.path for frame in frames] == ["b.py", "a.py"]
+
+
+def test_a_call_is_no_frame() -> None:
+    text = "it fails\n```\nstore.save(item)\nat once\n1: first\n```\nat the end (see below)\n"
+    assert find_mentions(split_question(text)).frames == []
+
+
+def test_a_local_address_is_a_path() -> None:
+    mentions = find_mentions(split_question("it fails\nat file:///srv/app/lib/store.js:12:7\n"))
+    assert mentions.paths["output"] == ["srv/app/lib/store.js"]
 
 
 def test_paths_and_dotted_names_are_mentions_of_their_parts() -> None:
@@ -138,6 +167,8 @@ def test_paths_and_dotted_names_are_mentions_of_their_parts() -> None:
             "\n" + "a.b/" * 50_000,
             "your " * 40_000,
         ),
+        *("   at a" * 28_000, "   at a(" * 25_000, "a/" * 100_000 + ".b(", "\n 1: a::" * 25_000),
+        *("\na/b.c(" * 28_000, "a.b(1,1" * 28_000, "<a" * 100_000, "\n#1 a (" * 28_000),
         *("close a/a" * 22_000, "\n- https://a/issues/" * 10_000, "\nsee GH-1 GH-" * 15_000),
     ],
 )

@@ -60,6 +60,18 @@ def test_the_innermost_frame_of_the_project_is_found_first() -> None:
     assert paths_for(trace)[0] == "src/shop/payment.py"
 
 
+def test_in_a_bare_trace_the_innermost_frame_counts_more_than_words() -> None:
+    frames = (
+        "    at f (file:///srv/shop/src/shop/payment.py:2:1)\n    at main (file:///a/b.py:1:1)\n"
+    )
+    trace = f"TypeError: tag is no item\n{frames}"
+    assert read_report(trace).is_trace
+    assert paths_for(trace)[0] == "src/shop/payment.py"
+    words = "The basket is wrong, and so is each item of it. " * 6
+    assert not read_report(f"{trace}\n{words}").is_trace
+    assert not read_report("Broken\nTypeError: no item\n").is_trace
+
+
 def test_a_constant_in_code_leads_to_its_definition() -> None:
     text = "Log lines are too long\nWith\n```python\nDEFAULT_LOG_FORMAT = 'x'\n```\nnothing works\n"
     assert paths_for(text)[0] == "src/shop/log_format.py"

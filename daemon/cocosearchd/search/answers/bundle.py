@@ -118,7 +118,7 @@ def pack_hits(
 def name_hit(hit: Hit) -> str:
     """Return the compact form of a hit without code."""
     symbol = f"{hit.symbol_type} {hit.symbol_signature or hit.symbol_name}"
-    similar = ", ".join((*hit.similar_paths[:3], *hit.counterparts))
+    similar = ", ".join((*hit.similar_paths[:3], *hit.counterparts, *map(str, hit.frame_lines)))
     return (
         f"{hit.path}:{hit.start_line}-{hit.end_line}  {symbol if hit.symbol_name else ''}  [50%]\n"
         f"{similar}\n\n"

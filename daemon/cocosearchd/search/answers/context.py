@@ -412,8 +412,9 @@ def hit_heading(hit: Hit) -> str:
         f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}"
         for entry in hit.other_places
     )
+    frames = ", ".join(map(str, hit.frame_lines))
     alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.other_places))
-    below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike)))
+    below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike), frames))
     code = "".join(f"\n```\n{entry.content}\n```" for entry in hit.other_places if entry.content)
     return (
         f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
@@ -515,5 +516,6 @@ def _with_context(
         similar_lines=hit.similar_lines,
         symbol_parent=hit.symbol_parent,
         counterparts=hit.counterparts,
+        frame_lines=hit.frame_lines,
         compared_places=hit.compared_places,
     )

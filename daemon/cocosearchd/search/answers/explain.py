@@ -1,5 +1,6 @@
 """JSON-able descriptions of a run, for `explain`."""
 
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -9,8 +10,8 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.report import Report
 from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
 
-PARTS_SHOWN = 40  # parts of a report, and paths or frames in it
-PART_SHOWN = 100  # characters of a part
+PATHS_SHOWN = 40  # paths of one kind of parts of a report
+MESSAGE_SHOWN = 100  # characters of a message
 SHOWN_CANDIDATES = 20  # of each retriever: enough to see why a result came first
 
 
@@ -23,21 +24,16 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _describe_report(report: Report) -> dict[str, Any]:
-    """Describe the first parts of a report, with the paths, messages and frames that it mentions."""
-    mentions = report.mentions
-    parts = [
-        {"line": part.line, "kind": part.kind, "text": " ".join(part.text.split())[:PART_SHOWN]}
-        for part in report.parts[:PARTS_SHOWN]
-    ]
+    """Describe a report: its parts by kind, the paths that they mention, and quoted messages.
+
+    `part_findings` describes each part with what it finds in an index.
+    """
     return {
-        "parts": parts,
-        "further_parts": len(report.parts) - len(parts),
-        "paths": {group: list(paths[:PARTS_SHOWN]) for group, paths in mentions.paths.items()},
-        "messages": [message[:PART_SHOWN] for message in report.messages],
-        "frames": [
-            f"{frame.path}:{frame.line} {frame.function}".strip()
-            for frame in mentions.frames[:PARTS_SHOWN]
-        ],
+        "parts": dict(Counter(part.kind for part in report.parts)),
+        "paths": {
+            group: list(paths[:PATHS_SHOWN]) for group, paths in report.mentions.paths.items()
+        },
+        "messages": [message[:MESSAGE_SHOWN] for message in report.messages],
     }
 
 

@@ -22,8 +22,9 @@ from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import ScoredResult, is_relevant, select_results
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.reports.frame_places import Places, find_frame_places
-from cocosearchd.search.reports.mention_signals import MentionedFiles
+from cocosearchd.search.reports.frame_places import NO_FRAMES, FramePlaces, find_frame_places
+from cocosearchd.search.reports.mention_signals import find_mentioned_files
+from cocosearchd.search.reports.part_findings import describe_frames, describe_parts
 from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
 from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
@@ -107,6 +108,7 @@ async def code_candidates(
         pointed_out=await find_pointed_out(db, newest, plan, snapshot, overlay),
         incompleteness=incompleteness,
     )
+    await _explain_report(code_query, trace)
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
         return candidates
@@ -115,7 +117,7 @@ async def code_candidates(
         deeper = deeper_query(code_query)
         candidates, _ = await _rank(db, newest, deeper, trace, matrix, candidates)
         selected = select_results(plan, candidates.scored)
-    return replace(candidates, selected=add_counterparts(code_query, selected))
+    return replace(candidates, selected=add_related(code_query, selected))
 
 
 def deeper_query(code_query: CodeQuery) -> CodeQuery:
@@ -130,13 +132,16 @@ def count_results(plan: Plan) -> int:
     return max(plan.limit, plan.depth if chooses else 0)
 
 
-def add_counterparts(
-    code_query: CodeQuery, results: Sequence[ScoredResult]
-) -> tuple[ScoredResult, ...]:
-    """Add to each result the counterparts of its file."""
+def add_related(code_query: CodeQuery, results: Sequence[ScoredResult]) -> tuple[ScoredResult, ...]:
+    """Add to each result the counterparts of its file, and the lines of frames in it."""
     with_tests = asks_for_tests(code_query.terms.words)
+    related = (_with_counterparts(result, code_query, with_tests=with_tests) for result in results)
+    frame_lines = code_query.pointed_out.lines
     return tuple(
-        _with_counterparts(result, code_query, with_tests=with_tests) for result in results
+        replace(result, frame_lines=frame_lines[result.best.candidate.path])
+        if result.best.candidate.path in frame_lines
+        else result
+        for result in related
     )
 
 
@@ -169,12 +174,30 @@ async def find_pointed_out(
     plan: Plan,
     snapshot: IndexSnapshot,
     overlay: Overlay | None = None,
-) -> Places:
-    """Return the places that a report names by line."""
+) -> FramePlaces:
+    """Return the places that a report names by its frames."""
     if plan.report is None or not plan.report.mentions.frames:
-        return {}
-    names = MentionedFiles(snapshot.live_documents.paths, snapshot.corpus.find_stem)
+        return NO_FRAMES
+    names = find_mentioned_files(snapshot.corpus)
     return await find_frame_places(db, record, plan.report, names, overlay)
+
+
+async def _explain_report(code_query: CodeQuery, trace: Trace) -> None:
+    """Record what each part of a report finds by itself, and where its frames are."""
+    report = code_query.plan.report
+    if report is None or not trace.explain:
+        return
+    lexical = code_query.lexical
+    parts = await asyncio.to_thread(
+        describe_parts,
+        report,
+        code_query.snapshot.corpus,
+        lexical.terms,
+        lexical.name,
+        lexical.common_language,
+    )
+    frames = describe_frames(report, code_query.pointed_out.located)
+    trace.record("report", lambda: {"parts": parts, "frames": frames})
 
 
 async def _query_terms(lexical: LexicalIndex, plan: Plan) -> QueryTerms:

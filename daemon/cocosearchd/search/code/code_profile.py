@@ -253,7 +253,7 @@ def rank_code(
     allowed_chunks: NDArray[np.bool_] | None = None,
     all_chunks: bool = False,
     holds_phrases: bool = False,
-    pointed_out: NDArray[np.bool_] | None = None,
+    pointed_out: Floats | None = None,
 ) -> tuple[RankedChunk, ...]:
     """Rank the best chunks of the best `limit` files; other good chunks follow the best one.
 
@@ -261,9 +261,9 @@ def rank_code(
     (`best_places_threshold`), at most `MAX_OTHER_PLACES` of each file. With `all_chunks`, the
     `limit` most relevant chunks of these files are ranked independently of their files.
     `holds_phrases` means that the allowed chunks contain the quoted phrases, so that they need no
-    other evidence. `pointed_out`, shape (C,), marks chunks that the question names by line: they
-    are the best places of their files. Statistics cover the whole index: a filter changes which
-    files are shown, not their relative order.
+    other evidence. `pointed_out`, shape (C,), is positive for chunks that the question names by
+    line: they are the best places of their files, those with the largest value first. Statistics
+    cover the whole index: a filter changes which files are shown, not their relative order.
     """
     return rank_scored(
         score_matrix(matrix, is_name, weights),
@@ -323,7 +323,7 @@ def rank_scored(
     allowed_chunks: NDArray[np.bool_] | None = None,
     all_chunks: bool = False,
     holds_phrases: bool = False,
-    pointed_out: NDArray[np.bool_] | None = None,
+    pointed_out: Floats | None = None,
 ) -> tuple[RankedChunk, ...]:
     """Rank chunks like `rank_code`, from scores that are already computed."""
     matrix = scored.matrix
@@ -335,7 +335,7 @@ def rank_scored(
     files = _sort_files(matrix, scored.scores, eligible, limit)
     place_scores = scored.place_scores
     if pointed_out is not None and len(place_scores):
-        place_scores = np.where(pointed_out, place_scores + np.ptp(place_scores), place_scores)
+        place_scores = place_scores + pointed_out * np.ptp(place_scores)
     sorted_chunks = _sort_chunks(
         matrix, files, scored.relevances if all_chunks else place_scores, allowed_chunks
     )

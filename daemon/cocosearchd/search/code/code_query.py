@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from cocosearchd.search.code.code_profile import (
 )
 from cocosearchd.search.code.file_masks import chunk_mask, file_mask
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.array_types import Mask
+from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import (
     IndexSnapshot,
     ReportSignals,
@@ -34,6 +34,7 @@ from cocosearchd.search.lexical.segments.live_documents import (
 )
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
+from cocosearchd.search.reports.frame_places import NO_FRAMES, FramePlaces
 from cocosearchd.store.reads.phrase_matches import Starts
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
     report_signals: ReportSignals | None = None
-    pointed_out: Starts = field(default_factory=dict)  # places that the question names by line
+    pointed_out: FramePlaces = NO_FRAMES  # places that the question names by frames
     incompleteness: str | None = None
 
     async def evaluate(self, scorer: Callable[[SignalMatrix], T], choice: FileFilter) -> T:
@@ -117,8 +118,15 @@ class CodeQuery:
             else chunk_mask(matrix, chunks),
             all_chunks=self.plan.all_chunks,
             holds_phrases=chunks is not None,
-            pointed_out=chunk_mask(matrix, self.pointed_out) if self.pointed_out else None,
+            pointed_out=self.weigh_pointed_out(matrix),
         )
+
+    def weigh_pointed_out(self, matrix: SignalMatrix) -> Floats | None:
+        """Return 1 for compared chunks that frames name, 2 for innermost ones, (C,); None: no chunk."""
+        if not self.pointed_out.places:
+            return None
+        weights = chunk_mask(matrix, self.pointed_out.places).astype(np.float32)
+        return weights + chunk_mask(matrix, self.pointed_out.innermost)
 
     def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """Return a mask (F,) of the files that pass the filter and have a chunk that passes.

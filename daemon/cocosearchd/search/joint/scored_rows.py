@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from cocosearchd.search.code.code_candidates import (
     RankedCandidates,
-    add_counterparts,
+    add_related,
     chunk_keys,
     deeper_query,
     lacks_results,
@@ -57,7 +57,7 @@ class RankedIndex:
         shown_files = [self.files[rank - 1] for rank in ranks]
         plan = self.code_query.plan
         results = make_results(plan, self.candidates.scored, self.files, shown_files)
-        return replace(self.candidates, selected=add_counterparts(self.code_query, results))
+        return replace(self.candidates, selected=add_related(self.code_query, results))
 
 
 async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[RankedIndex]:

@@ -1,21 +1,74 @@
-"""Finds the places that a report names by path and line: frames of stack traces."""
+"""Finds the places that a report names by its frames: lines and functions of stack traces."""
 
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.reports.mention_signals import MentionedFiles, resolve_frames
 from cocosearchd.search.reports.report import Report
+from cocosearchd.search.reports.stack_frames import Frame
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.reads.file_states import chunks_at_lines
+from cocosearchd.store.reads.file_states import chunks_at_lines, file_states
 
 Places = dict[str, NDArray[np.int64]]  # path -> start offsets of chunks
 MAX_FRAMES = 30  # frames that are looked up: the innermost ones
+MAX_FILE_LINES = 5  # lines of one file that an answer names
 MAX_LINE = 2**31 - 1  # PostgreSQL, `integer`
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedFrame:
+    """A frame with its file in the index, and its line there: that of its function if it moved."""
+
+    path: str
+    line: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class FramePlaces:
+    """The chunks that the frames of a report name.
+
+    `innermost` has the one of the innermost frame of each file. `lines` are the lines of frames by
+    path, innermost first, at most `MAX_FILE_LINES`. `located` are the frames themselves.
+    """
+
+    places: Places = field(default_factory=dict)
+    innermost: Places = field(default_factory=dict)
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    located: tuple[LocatedFrame, ...] = ()
+
+
+NO_FRAMES = FramePlaces()
+
+
+async def locate_frames(
+    db: Database,
+    record: IndexRecord,
+    report: Report,
+    names: MentionedFiles,
+    overlay: Overlay | None = None,
+) -> list[LocatedFrame]:
+    """Find the files and lines of the innermost frames in the index."""
+    frames = await asyncio.to_thread(_resolve, report, names)
+    unsaved = overlay.files if overlay else {}
+    paths = {path for path, frame in frames if frame.function and path not in unsaved}
+    symbols = await _read_symbols(db, record, sorted(paths)) if paths else {}
+    lines = await asyncio.to_thread(
+        lambda: [_find_line(frame, symbols.get(path, NO_SYMBOLS)) for path, frame in frames]
+    )
+    return [
+        LocatedFrame(path, line, frame)
+        for (path, frame), line in zip(frames, lines, strict=True)
+        if 0 < line <= MAX_LINE
+    ]
 
 
 async def find_frame_places(
@@ -24,27 +77,68 @@ async def find_frame_places(
     report: Report,
     names: MentionedFiles,
     overlay: Overlay | None = None,
-) -> Places:
+) -> FramePlaces:
     """Find the chunks that contain the lines of a report's frames. An overlay replaces files."""
+    frames = await locate_frames(db, record, report, names, overlay)
+    starts = _group(await _find_chunks(db, record, frames, overlay))
+    return FramePlaces(
+        {path: np.unique(values) for path, values in starts.items()},
+        {path: np.array(values[:1], np.int64) for path, values in starts.items()},
+        {
+            path: tuple(dict.fromkeys(lines))[:MAX_FILE_LINES]
+            for path, lines in _group((entry.path, entry.line) for entry in frames).items()
+        },
+        tuple(frames),
+    )
+
+
+async def _find_chunks(
+    db: Database, record: IndexRecord, frames: Sequence[LocatedFrame], overlay: Overlay | None
+) -> list[tuple[str, int]]:
+    """Return path and start offset of the chunk of each frame; those of unsaved text come first."""
     unsaved = overlay.files if overlay else {}
-    lines = await asyncio.to_thread(_resolve_lines, report, names)
-    saved = [(path, line) for path, line in lines if path not in unsaved]
-    places = [
-        (path, chunk.start_byte)
-        for path, line in lines
-        if path in unsaved
-        for chunk in unsaved[path].chunks
-        if chunk.start_line <= line <= chunk.end_line
+    chunks = [
+        (entry.path, chunk.start_byte)
+        for entry in frames
+        if entry.path in unsaved
+        for chunk in unsaved[entry.path].chunks
+        if chunk.start_line <= entry.line <= chunk.end_line
     ]
-    if saved:
-        places += await chunks_at_lines(db, record, saved)
-    starts = dict[str, list[int]]()
-    for path, start in places:
-        starts.setdefault(path, []).append(start)
-    return {path: np.unique(values) for path, values in starts.items()}
+    saved = [(entry.path, entry.line) for entry in frames if entry.path not in unsaved]
+    return chunks + (await chunks_at_lines(db, record, saved) if saved else [])
 
 
-def _resolve_lines(report: Report, names: MentionedFiles) -> list[tuple[str, int]]:
-    """Return the path and line of the innermost frames in files of the index."""
+def _group(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    values = dict[str, list[int]]()
+    for path, value in pairs:
+        values.setdefault(path, []).append(value)
+    return values
+
+
+def _resolve(report: Report, names: MentionedFiles) -> list[tuple[str, Frame]]:
     frames = islice(resolve_frames(report.mentions.frames, names), MAX_FRAMES)
-    return [(names.paths[file], frame.line) for file, frame in frames if 0 < frame.line <= MAX_LINE]
+    return [(names.paths[file], frame) for file, frame in frames]
+
+
+async def _read_symbols(
+    db: Database, record: IndexRecord, paths: Sequence[str]
+) -> dict[str, PackedSymbols]:
+    states = await file_states(db, record, paths, with_symbols=True)
+    return {
+        path: PackedSymbols(state.symbols) for path, state in states.files.items() if state.symbols
+    }
+
+
+def _find_line(frame: Frame, symbols: PackedSymbols) -> int:
+    """Return the line of a frame in the indexed file; 0 if it is unknown.
+
+    A trace is often that of another version: if the line is outside of the function, and the file
+    has one function of that name, the line of its definition is taken.
+    """
+    if not frame.function:
+        return frame.line
+    functions = symbols.named(frame.function, frame.owner)
+    is_inside = any(symbol.start_line <= frame.line <= symbol.end_line for symbol in functions)
+    if is_inside or (frame.line and len(functions) != 1):
+        return frame.line
+    return functions[0].start_line if functions else 0

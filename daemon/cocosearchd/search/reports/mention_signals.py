@@ -1,16 +1,19 @@
 """Computes signals for the files that a report mentions, in one or several indexes. Pure."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
+from cocosearchd.languages.identifiers import fold_name
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.ranking_signals import file_stem
 from cocosearchd.search.lexical.scoring.corpus import Corpus
 from cocosearchd.search.lexical.scoring.name_scores import find_defining_files
-from cocosearchd.search.reports.mentions import GROUPS, Frame, Group, Mentions
+from cocosearchd.search.reports.mentions import GROUPS, Group, Mentions
+from cocosearchd.search.reports.stack_frames import Frame
 
 # If more files define a name, or more files match a mentioned path or file name, the mention is
 # ignored.
@@ -20,6 +23,9 @@ MAX_NAMESAKES = 4
 MAX_DEFINING_PLAIN = 3
 PLAIN_SHARE = 0.5
 FindStem = Callable[[str], Iterable[int]]
+FindDefining = Callable[[str], Iterable[int]]
+_LEADING_DOTS = re.compile(r"^(?:\.{1,2}/){1,20}")
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".pyi", ".d.ts")
 HUB_STEMS = frozenset({"__init__", "index", "mod", "lib", "main"})
 
 MENTION_SIGNALS = frozenset(
@@ -31,17 +37,58 @@ MENTION_SIGNALS = frozenset(
 class MentionedFiles:
     """The files of a snapshot, indexed by name and stem, to resolve mentions of paths."""
 
-    def __init__(self, paths: Sequence[str], find_stem: FindStem | None = None) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        find_stem: FindStem | None = None,
+        find_defining: FindDefining | None = None,
+    ) -> None:
         """`find_stem` finds the files with a name without suffix, and may find others; None: all
-        paths are read to find them.
+        paths are read to find them. `find_defining` finds the files that define a name; None: no
+        frame is resolved by its function.
         """
         self.paths = paths
         self._find_stem = find_stem or self._find_unsorted
+        self._find_defining = find_defining
         self._by_stem = dict[str, list[int]]()
+        self._by_definition = dict[str, frozenset[int]]()
+
+    def of_frame(self, frame: Frame) -> int | None:
+        """Return the file of a frame: by its path, else by its function; None if it is uncertain.
+
+        The function chooses between files with the same path end. For a frame without a path, the
+        owner of the function must be known as well, since other programs have functions of the same
+        name.
+        """
+        files = self.of_path(frame.path) if frame.path else []
+        if len(files) != 1 and frame.function:
+            files = self._choose_by_function(frame, files)
+        return files[0] if len(files) == 1 else None
+
+    def _choose_by_function(self, frame: Frame, files: Sequence[int]) -> list[int]:
+        """Return those of `files`, or of all files without a path, that define the function."""
+        defining = self._defining(frame.function)
+        if frame.path:
+            return [number for number in files if number in defining]
+        owning = [number for number in sorted(defining) if self._has_owner(number, frame.owner)]
+        return [number for number in owning if not self.paths[number].endswith(_HEADERS)] or owning
+
+    def _has_owner(self, number: int, owner: str) -> bool:
+        """Return True if a file defines the owner of a function, or is named after it."""
+        stem = fold_name(file_stem(self.paths[number].rpartition("/")[2])).replace("_", "")
+        is_named = stem == fold_name(owner).replace("_", "")
+        return is_named or number in self._defining(owner)
+
+    def _defining(self, name: str) -> frozenset[int]:
+        """Return the files that define a name as written."""
+        if name not in self._by_definition:
+            files = self._find_defining(name) if self._find_defining else ()
+            self._by_definition[name] = frozenset(files)
+        return self._by_definition[name]
 
     def of_path(self, path: str) -> list[int]:
         """Return the files with the longest common path end with `path`."""
-        path_parts = path.split("/")[::-1]
+        path_parts = _LEADING_DOTS.sub("", path).split("/")[::-1]
         best = list[int]()
         most = 0
         for number in self._with_stem(file_stem(path_parts[0])):
@@ -96,6 +143,17 @@ class MentionedFiles:
         return files
 
 
+def find_mentioned_files(corpus: Corpus) -> MentionedFiles:
+    """Return the files of one index, to resolve mentions of paths and frames."""
+
+    def find_defining(name: str) -> Iterable[int]:
+        files, _ = find_defining_files(corpus, (name,))
+        numbers: list[int] = files.tolist()
+        return numbers
+
+    return MentionedFiles(corpus.live.paths, corpus.find_stem, find_defining)
+
+
 def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
     """Compute the signals `MENTION_SIGNALS` of all live files, (F,) each; 0 for unmentioned files."""
     stems = corpus.live.stem_set
@@ -105,9 +163,7 @@ def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
         for group in GROUPS.values()
     }
     by_index = [
-        _mention_signals_of_paths(
-            mentions, names_by_group, MentionedFiles(part.live.paths, part.find_stem)
-        )
+        _mention_signals_of_paths(mentions, names_by_group, find_mentioned_files(part))
         for part in corpus.parts or (corpus,)
     ]
     signals = _definition_signals(mentions, corpus)
@@ -186,11 +242,11 @@ def _frame_signal(frames: Sequence[Frame], names: MentionedFiles, count: int) ->
 
 
 def resolve_frames(frames: Sequence[Frame], names: MentionedFiles) -> Iterator[tuple[int, Frame]]:
-    """Yield the frames with exactly one matching file, innermost first, with the file's number."""
+    """Yield the frames with exactly one matching file, in their order, with the file's number."""
     for frame in frames:
-        files = names.of_path(frame.path)
-        if len(files) == 1:
-            yield files[0], frame
+        file = names.of_frame(frame)
+        if file is not None:
+            yield file, frame
 
 
 def _count_equal(first: Sequence[str], second: Sequence[str]) -> int:

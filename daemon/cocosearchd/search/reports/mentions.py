@@ -7,9 +7,11 @@ more than one token or line.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from cocosearchd.search.reports.question_parts import PartKind, QuestionPart
+from cocosearchd.search.reports.stack_frames import Frame, find_frames
 
 # Groups of parts: mentions in parts of one group have the same weight.
 Group = Literal["title", "inline", "prose", "code", "output"]
@@ -23,6 +25,8 @@ GROUPS: Mapping[PartKind, Group] = {
 MAX_NAMES = 2000  # names of each group: a lookup of a name takes some microseconds
 MAX_PATHS = 500
 MAX_FRAMES = 200
+MAX_GAP = 3  # lines between two lines of one trace: repeated and blank lines are no parts
+_FRAME_KINDS = frozenset({"title", "prose", "code", "output"})
 MAX_TOKEN = 500  # characters: a longer token is data
 
 _NAME = re.compile(r"[^\W\d]\w{2,80}")
@@ -34,20 +38,8 @@ _ADDRESS = re.compile(r"https?://\S+")
 _BLOB = re.compile(
     r"https?://[^\s/]{1,100}/(?:[^\s/]{1,100}/){1,4}(?:blob|blame|tree|raw)/[^\s/]{1,100}/([^\s#?]{1,300})"
 )
-_PYTHON_FRAME = re.compile(r'File "([^"\n]{1,400})", line (\d{1,7})(?:, in (\S{1,100}))?')
-_FRAME = re.compile(r"(?<![\w.+@/\\-])([\w.+@/\\-]{1,400}\.[A-Za-z]{1,6}):(\d{1,7})(?!\w)")
-_PHP_FRAME = re.compile(
-    r"(?<![\w.+@/\\-])([\w.+@/\\-]{1,400}\.[A-Za-z]{1,6})(?:\((\d{1,7})\)|:line (\d{1,7}))"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A line in a stack trace or in the output of a compiler. `function` is "" if unknown."""
-
-    path: str
-    line: int
-    function: str = ""
+# Schemes of addresses that name a file of this machine or of a bundle: `file:///srv/app/a.js`.
+_LOCAL_SCHEME = re.compile(r"(?:file|app|webpack(?:-internal)?)://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ def find_mentions(parts: Iterable[QuestionPart]) -> Mentions:
     names = {group: dict[str, None]() for group in GROUPS.values()}
     paths = {group: dict[str, None]() for group in GROUPS.values()}
     dotted = {group: dict[tuple[str, ...], None]() for group in GROUPS.values()}
-    frames = list[Frame]()
+    parts = tuple(parts)
     for part in parts:
         group = GROUPS.get(part.kind)
         if group is None:
@@ -77,13 +69,39 @@ def find_mentions(parts: Iterable[QuestionPart]) -> Mentions:
         names[group] |= dict.fromkeys(_NAME.findall(text))
         paths[group] |= dict.fromkeys(_find_paths(part.text))
         dotted[group] |= dict.fromkeys(tuple(name.split(".")) for name in _DOTTED.findall(text))
-        frames += _innermost_first(list(_find_frames(part.text)), part.text)
     return Mentions(
         names={group: list(values)[:MAX_NAMES] for group, values in names.items()},
         paths={group: list(values)[:MAX_PATHS] for group, values in paths.items()},
         dotted={group: list(values)[:MAX_PATHS] for group, values in dotted.items()},
-        frames=frames[:MAX_FRAMES],
+        frames=list(islice(_frames_of_parts(parts), MAX_FRAMES)),
     )
+
+
+def _frames_of_parts(parts: Iterable[QuestionPart]) -> Iterator[Frame]:
+    """Yield the frames of all traces, the innermost first in each."""
+    for text in _join_lines(part for part in parts if part.kind in _FRAME_KINDS):
+        yield from _innermost_first(list(find_frames(text)), text)
+
+
+def _join_lines(parts: Iterable[QuestionPart]) -> Iterator[str]:
+    """Yield the texts of blocks, and of neighbouring lines outside of blocks.
+
+    A trace that is not in a block is in many parts: its lines may be output, code and prose.
+    """
+    lines = list[str]()
+    previous = 0
+    for part in parts:
+        is_block = "\n" in part.text
+        if lines and (is_block or part.line - previous > MAX_GAP):
+            yield "\n".join(lines)
+            lines = []
+        if is_block:
+            yield part.text
+        else:
+            lines.append(part.text)
+            previous = part.line
+    if lines:
+        yield "\n".join(lines)
 
 
 def _innermost_first(frames: list[Frame], text: str) -> list[Frame]:
@@ -99,7 +117,7 @@ def _find_paths(text: str) -> Iterator[str]:
     for match in _BLOB.finditer(text):
         yield match[1]
     for match in _TOKEN.finditer(text):
-        token = match[0]
+        token = _LOCAL_SCHEME.sub("", match[0])
         if len(token) > MAX_TOKEN or "://" in token:
             continue
         path = token.replace("\\", "/").strip("/.:!?")
@@ -108,18 +126,3 @@ def _find_paths(text: str) -> Iterator[str]:
         name = path.rpartition("/")[2]
         if "/" in path or _FILE_NAME.fullmatch(name):
             yield path
-
-
-def _find_frames(text: str) -> Iterator[Frame]:
-    """Yield the frames of a text, line by line."""
-    for line in text.splitlines():
-        if len(line) > MAX_TOKEN * 4:
-            continue
-        python = _PYTHON_FRAME.search(line)
-        if python:
-            yield Frame(python[1].replace("\\", "/"), int(python[2]), python[3] or "")
-            continue
-        match = _FRAME.search(line) or _PHP_FRAME.search(line)
-        if match:
-            number = next(group for group in match.groups()[1:] if group)
-            yield Frame(match[1].replace("\\", "/"), int(number))

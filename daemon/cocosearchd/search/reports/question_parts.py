@@ -45,6 +45,10 @@ _OUTPUT_LINE = re.compile(
     |\s*at\ .{1,300}:\d+(?::\d+)?\)?\s*$              # JavaScript, Java, C#
     |\s*\S{1,300}\.\w{1,5}:\d+(?::\d+)?(?::|\ |$)     # compilers, Go, Rust, Ruby, pytest
     |\s*\#\d+\ .{1,300}                               # PHP, gdb
+    |\s*\S{1,300}\.\w{1,5}(?:\(|:\[)\d+(?:,\d+)?[)\]]   # MSVC, tsc, Maven
+    |\s{1,8}at\ [^\s(]{1,300}\(.{0,300}\)\s*$          # C# and Java without lines
+    |\s{0,8}\d{1,4}:\ [\w<][^\s(/\\]{0,200}::\S{1,100}$   # functions of Rust
+    |[\w.~-]{1,100}(?:/[\w.~-]{1,100}){1,12}\.\(?\*?\w[^\s(]{0,100}\(.*\)\s*$   # functions of Go
     |goroutine\ \d+|Traceback\ \(most\ recent|Caused\ by:|Exception\ in\ thread|thread\ '.{1,80}'\ panicked
     |E\ {2,}\S|\[?(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL)\]?[:\s]""",
     re.VERBOSE,

@@ -13,6 +13,8 @@ from cocosearchd.search.reports.question_parts import QuestionPart, split_questi
 # Characters of title and prose in the summary. The summary replaces the question for its vector, in
 # `classic`, and for the words that choose among alike results.
 MAX_SUMMARY = 2000
+# Characters of prose of a trace: its error, and a few words of a person.
+MAX_TRACE_PROSE = 200
 # Addresses are removed: their words are names of sites and pages, not the topic of a question.
 _ADDRESS = re.compile(r"https?://[^\s<>\"')\]]+")
 
@@ -33,6 +35,12 @@ class Report:
     def messages(self) -> tuple[str, ...]:
         """The messages of programs that the parts quote."""
         return find_messages(self.parts)
+
+    @property
+    def is_trace(self) -> bool:
+        """True if a program wrote nearly all of the report: frames, and hardly any prose."""
+        prose = sum(len(part.text) for part in self.parts if part.kind == "prose")
+        return prose <= MAX_TRACE_PROSE and bool(self.mentions.frames)
 
     @property
     def title(self) -> str:

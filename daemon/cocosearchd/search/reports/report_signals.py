@@ -22,6 +22,10 @@ from cocosearchd.search.reports.report_terms import message_terms
 REPORT_SIGNALS = MENTION_SIGNALS | {"title", "message", "linked"}
 MIN_COVERED = 0.6  # share of a message that a file must have: the rest of the message is values
 MAX_FILES_OF_MESSAGE = 10  # files with a message; a message that more files have is ignored
+# Factor of frames in a report that is hardly more than a trace: nothing else says where to look.
+# Set by hand: 30 of 433 bug reports are such, and two thirds of those whose innermost frame is in
+# the project are mended in its file.
+TRACE_FACTOR = 5.0
 _NEARLY_BEST = 0.9  # share of the best coverage that counts as equal to it
 
 
@@ -38,14 +42,20 @@ class ReportScorer:
 
     def __call__(self, corpus: Corpus) -> dict[str, Floats]:
         """Compute the signals of all live files: name -> (F,)."""
+        signals = self.own_signals(corpus)
+        mentioned: Floats = np.sum(list(signals.values()), axis=0)
+        return signals | {"linked": score_linked_files(corpus, mentioned)}
+
+    def own_signals(self, corpus: Corpus) -> dict[str, Floats]:
+        """Compute the signals of the report's own text, without `linked`: name -> (F,)."""
         signals = mention_signals(self.report.mentions, corpus)
+        if self.report.is_trace:
+            signals["frame"] *= np.float32(TRACE_FACTOR)
         scores = score_files_by_words(corpus, find_file_hits(corpus, self.title), self.title)
-        signals |= {
+        return signals | {
             "title": scale_to_maximum(scores, corpus.file_groups),
             "message": self._messages(corpus),
         }
-        mentioned: Floats = np.sum(list(signals.values()), axis=0)
-        return signals | {"linked": score_linked_files(corpus, mentioned)}
 
     def _messages(self, corpus: Corpus) -> Floats:
         """Return for each file its largest share in one quoted message, (F,)."""
