@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import statement
 
 # In files: one exchange with the server each. 2,000 files have some two megabytes of hashes.
@@ -50,7 +51,7 @@ async def all_file_names(
     """
     async with (
         db.connection() as connection,
-        connection.transaction(),
+        reading_transaction(connection),
         connection.cursor("file_names", binary=True) as cursor,
     ):
         await cursor.execute(statement("file_names", record), {"filenames": None})

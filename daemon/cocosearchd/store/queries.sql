@@ -91,9 +91,11 @@ update {registry} set version = %(version)s where version <> %(version)s
 select incarnation::text from {registry}
 
 -- name: name_session
--- The server ends the session of a machine that is gone after about 50 s; until then the session holds its locks.
-select set_config('application_name', %(name)s, false), set_config('tcp_keepalives_idle', '20', false),
-       set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
+select set_config('application_name', %(name)s, false)
+
+-- name: set_reading_pause
+-- For a transaction that reads in batches, and works on each of them before the next.
+set local idle_in_transaction_session_timeout = '600s'
 
 -- name: registry_schema
 -- The schema of the registry: its name, and its quoted name. The schema need not exist yet.

@@ -56,6 +56,15 @@ RECONNECT_S = 0.5
 # An unused connection beyond pool_min is closed after this time, which ends a process of the server.
 CONNECTION_IDLE_S = 20.0
 PREDECESSORS_LIMIT_S = 60.0  # the longest statement of a writing process
+# The server ends a transaction in which nothing happens for this time: that of a process that was
+# stopped, whose kernel still answers. Shorter than the lock_timeout of a schema change (60 s), so
+# that a start does not fail for it. Work between two statements of a write takes a few seconds.
+IDLE_TRANSACTION_S = 30.0
+# A host that is gone, or a network that drops all packets, is noticed after idle + count * interval
+# = 50 s, by the server and here. The defaults of Linux take two hours (tcp(7)).
+KEEPALIVES: Mapping[str, str] = {"idle": "20", "interval": "10", "count": "3"}
+USER_TIMEOUT_MS = 50_000  # the same for sent data without an acknowledgement (RFC 5482)
+_USER_TIMEOUT_LIBPQ = 120_000  # the version of libpq that introduced it
 
 # A prepared plan stays in use after settings have changed and tables have grown: a filtered vector
 # query then kept an index scan with a recall of one half. By default nothing is prepared. With the
@@ -340,6 +349,9 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
         "lock_timeout": str(LOCK_TIMEOUT_MS),
         # The pool closes idle sessions: if the server did, the next query would wait for new ones.
         "idle_session_timeout": "0",
+        # Readers that pause between batches set their own: see `reading_transaction`.
+        "idle_in_transaction_session_timeout": f"{IDLE_TRANSACTION_S * 1000:.0f}",
+        **{f"tcp_keepalives_{name}": value for name, value in KEEPALIVES.items()},
         # The driver writes bytes and reads times in these formats.
         "standard_conforming_strings": "on",
         "datestyle": "ISO",
@@ -349,8 +361,23 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
     name = parameters.get("application_name") or "cocosearchd"
     # Files contain any character, whatever PGCLIENTENCODING says for a terminal.
     return make_conninfo(
-        dsn, options=_options(parameters, ours), application_name=name, client_encoding="utf8"
+        dsn,
+        options=_options(parameters, ours),
+        application_name=name,
+        client_encoding="utf8",
+        **_liveness_parameters(parameters),
     )
+
+
+def _liveness_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of libpq that end a connection to a host that is gone.
+
+    Those that the DSN has stay. Sockets of the same host ignore them.
+    """
+    ours: dict[str, Any] = {f"keepalives_{name}": value for name, value in KEEPALIVES.items()}
+    if psycopg.pq.version() >= _USER_TIMEOUT_LIBPQ:
+        ours["tcp_user_timeout"] = USER_TIMEOUT_MS
+    return {name: value for name, value in ours.items() if name not in parameters}
 
 
 def _is_misread(dsn: str) -> bool:
@@ -472,6 +499,12 @@ _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError],
         partial(CocoSearchError, code=TIMED_OUT),
         "another operation holds the tables of this index",
         "try again when it has ended",
+    ),
+    (
+        psycopg.errors.IdleInTransactionSessionTimeout,
+        StoreUnavailable,
+        "PostgreSQL ended a transaction in which this process stood still",
+        "it is tried again; see why the process was stopped",
     ),
     (
         psycopg.errors.InvalidRegularExpression,

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import statement
 
 
@@ -37,6 +38,6 @@ async def open_snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
 
     Raises as `Database.connection` does.
     """
-    async with db.connection() as connection, connection.transaction():
+    async with db.connection() as connection, reading_transaction(connection):
         await connection.execute(statement("set_one_snapshot"))
         yield ReadSnapshot(connection)

@@ -22,6 +22,7 @@ from cocosearchd.store.chunks.rows import (
 )
 from cocosearchd.store.connection.citus import planned_rows
 from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filter_sql import filter_sql, select_match_count
 from cocosearchd.store.index_records import index_not_found
@@ -152,7 +153,7 @@ async def file_chunks(
     values = {"filenames": None if paths is None else list(paths)}
     async with (
         db.connection() as connection,
-        connection.transaction(),
+        reading_transaction(connection),
         connection.cursor("file_chunks", binary=True) as cursor,
     ):
         cursor.itersize = batch

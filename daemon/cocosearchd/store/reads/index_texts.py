@@ -17,6 +17,7 @@ from cocosearchd.store.chunks.rows import Row
 from cocosearchd.store.chunks.sent_vectors import decode_vectors, sent_size
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.file_groups import file_groups
 
@@ -84,7 +85,7 @@ async def file_texts(
         return
     async with db.long_connection() as connection, AsyncExitStack() as stack:
         in_groups = paths is None and await has_distributed_tables(connection, record)
-        await stack.enter_async_context(connection.transaction())
+        await stack.enter_async_context(reading_transaction(connection))
         read = _texts_in_groups if in_groups else partial(_texts_by_cursor, values=values)
         async with aclosing(read(connection, record, batch)) as files:
             async for file_rows in files:

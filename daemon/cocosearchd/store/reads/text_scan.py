@@ -21,6 +21,7 @@ from cocosearchd.store.chunks.packed_texts import (
 )
 from cocosearchd.store.connection.citus import has_distributed_tables
 from cocosearchd.store.connection.database import Connection
+from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 from cocosearchd.store.file_groups import file_groups
 from cocosearchd.store.filter_sql import Condition, filter_sql, phrase_words_sql
@@ -90,7 +91,10 @@ async def resolve_filter(
         condition = _narrow_by_words(record, where, condition)
     chosen = list[RawRow]()
     matches = PhraseCondition(where.phrases).matcher()
-    async with connection.transaction(), aclosing(_pages(connection, record, condition)) as pages:
+    async with (
+        reading_transaction(connection),
+        aclosing(_pages(connection, record, condition)) as pages,
+    ):
         check_time = await _start_clock(connection)
         async for rows in pages:
             check_time()

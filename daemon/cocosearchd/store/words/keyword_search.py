@@ -20,6 +20,7 @@ from cocosearchd.store.chunks.packed_texts import ChunkTexts
 from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
 from cocosearchd.store.connection.citus import read_catalogs
 from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.reads.candidate_reads import (
     SearchCondition,
@@ -131,7 +132,7 @@ async def _read_and_rank(
         return ()
     best = list[RankedKey]()
     with connection.answer_timeout(READING_S):
-        async with connection.transaction():
+        async with reading_transaction(connection):
             limit_ms = sql.Literal(int(READING_S * 1000))
             await connection.execute(statement("set_text_scan", limit_ms=limit_ms))
             condition = narrow_by_terms(terms, (search.condition, search.values))
