@@ -43,7 +43,7 @@ from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Plan, Query, ViewOptions
+from cocosearchd.search.plan import Plan, Query, ViewOptions, fill_defaults
 from cocosearchd.search.query_cache import (
     CacheStatistics,
     CacheUse,
@@ -336,9 +336,9 @@ class Pipeline:
             self._fingerprint = (fingerprint, fingerprint.pairs())
         return self._fingerprint[1]
 
-    def effective_limit(self, query: Query) -> int:
-        """Return the number of results that a query asks for, or the configured number."""
-        return self._settings.limit if query.ranking.limit is None else query.ranking.limit
+    def with_defaults(self, query: Query) -> Query:
+        """Return a query with the configured values of the ranking options that it leaves open."""
+        return fill_defaults(query, self._settings)
 
     @property
     def disk(self) -> VerifiedFiles:

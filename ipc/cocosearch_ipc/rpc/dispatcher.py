@@ -83,7 +83,9 @@ class Dispatcher:
         if not isinstance(message, list):
             return await self._one(message, deadline_s)
         if not 1 <= len(message) <= MAX_BATCH:
-            failure = Failure("a batch has 1 to 100 calls", "split it", code=INVALID_REQUEST)
+            failure = Failure(
+                f"a batch has 1 to {MAX_BATCH} calls", "split it", code=INVALID_REQUEST
+            )
             return shapes.to_json(_error(None, failure))
         replies: list[bytes | None] = [None] * len(message)
         room = _ReplyRoom()

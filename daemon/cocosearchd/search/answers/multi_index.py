@@ -109,6 +109,7 @@ async def search_several(
     indexes have different embedders, and the first error if all fail.
     """
     check_same_embedder(records)
+    query = pipeline.with_defaults(query)
     traces = {record.name: Trace(explain=explain) for record in records}
     joint, outcomes = await _rank_all(pipeline, records, query, traces, overlays or {})
     ranked_answers = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
@@ -134,7 +135,7 @@ async def _merge_listed(
     traces: dict[str, Trace],
 ) -> MergedAnswer:
     """List the symbols of all indexes, one index after the other."""
-    listed = select_listed(ranked_answers, pipeline.effective_limit(query))
+    listed = select_listed(ranked_answers, _limit(query))
     answers = await _expand_selected(pipeline, listed.answers, listed.selected, traces)
     hits = [answers[chosen.number].hits[chosen.rank - 1] for chosen in listed.selected]
     fitting = _fit_budget(hits, query)
@@ -150,7 +151,7 @@ async def _merge_ranked(
     traces: dict[str, Trace],
 ) -> MergedAnswer:
     """Merge hits by relevance. Of alike hits, only one is shown."""
-    limit = pipeline.effective_limit(query)
+    limit = _limit(query)
     deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
     hits_by_index = [ranked.ranked_hits.hits for ranked in deduplicated]
     ordered = order_hits([ranked.ranked_hits.all_relevances for ranked in deduplicated])
@@ -304,11 +305,17 @@ async def _rank_all(
     joint = await pipeline.begin_joint(
         records, unlimited, traces, embed=embedding.embed, overlays=overlays
     )
-    compared = pipeline.effective_limit(query) * (COMPARED_FACTOR if _collapses(query) else 1)
+    compared = _limit(query) * (COMPARED_FACTOR if _collapses(query) else 1)
     # With nested roots, all hits of all indexes count: which index shows a file depends on its rank.
     limit = None if _are_nested(_slashed_roots(records)) else compared
     await joint.rank_scored(limit)
     return joint, await joint.finish(limit)
+
+
+def _limit(query: Query) -> int:
+    """Return the number of results of a query with all defaults."""
+    assert query.ranking.limit is not None, "search_several fills it in"
+    return query.ranking.limit
 
 
 def _collapses(query: Query) -> bool:
