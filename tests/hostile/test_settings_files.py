@@ -5,6 +5,7 @@ one sentence.
 import os
 import textwrap
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,12 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cocosearchd.config.index_settings import read_index_settings
+from cocosearchd.config.layers import MAX_EXPANDED, load_settings
 from cocosearchd.config.project import read_project
 from cocosearchd.config.settings_files import MAX_SETTINGS_BYTES, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
 SIZE = 60_000
 LONGEST_S = 2.0  # CPU; the slowest linear case takes 0.4 s for as many bytes on a slow machine
+LONGEST_SENTENCE = 500  # characters of an error
 YAML_PUMPS: dict[str, bytes] = {
     "items": b"a:\n" + b" - a\n" * (SIZE // 5),
     "sequences": b"[" * SIZE,
@@ -140,3 +144,36 @@ def test_any_bytes_are_settings_or_one_sentence(tmp_path: Path, text: bytes, nam
     (tmp_path / name).unlink()
     assert error is None or error.hint
     assert error is None or str(tmp_path) not in error.message, "places are relative to the project"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("0x" + "f" * SIZE, id="hexadecimal"),
+        pytest.param("0b" + "1" * SIZE, id="binary"),
+        pytest.param('"' + "x" * SIZE + '"', id="text"),
+        pytest.param("!!python/" + "x" * SIZE, id="tag"),
+        pytest.param("*" + "x" * SIZE, id="alias"),
+        pytest.param('"${' + "X" * SIZE + '}"', id="variable"),
+    ],
+)
+@pytest.mark.parametrize("key", ["search.limit", "indexing.chunker", "indexing.exclude"])
+def test_a_wrong_value_is_refused_in_a_short_sentence(tmp_path: Path, key: str, value: str) -> None:
+    section, _, field = key.partition(".")
+    (tmp_path / "cocosearch.yaml").write_text(f"{section}:\n  {field}: {value}\n")
+    settings_of_root = read_index_settings(os.fsencode(tmp_path), load_settings(None, {}))
+    assert settings_of_root.error
+    assert len(settings_of_root.error) < LONGEST_SENTENCE
+
+
+def test_a_projects_own_variables_do_not_multiply_its_size(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("COCOSEARCH_VAR_A=" + "x" * SIZE)
+    (tmp_path / "cocosearch.yaml").write_text(
+        'indexing:\n  exclude: ["' + "${COCOSEARCH_VAR_A}" * 5_000 + '"]\n'
+    )
+    tracemalloc.start()
+    with pytest.raises(BadSettings, match="the variables in"):
+        read_project(os.fsencode(tmp_path), {})
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 20 * MAX_EXPANDED

@@ -20,7 +20,7 @@ from cocosearchd.config.settings import (
     parse_value,
     setting_keys,
 )
-from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml
+from cocosearchd.config.settings_files import MAX_KEY, SettingEntry, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
 PREFIX = "COCOSEARCH_"
@@ -48,6 +48,8 @@ NOT_SETTINGS = frozenset(
 )
 # prefix of variables that are no settings: a project's file may name only these
 FREE = "COCOSEARCH_VAR_"
+
+MAX_EXPANDED = 256 * 1024  # characters that replace the variables of one file
 
 # An unclosed default matches to the end of the text and stays as it is. Otherwise the rest of the
 # text would be searched again for each of many unclosed defaults.
@@ -120,28 +122,50 @@ def select_settings(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]
 def expand_variables(
     entries: Iterable[SettingEntry], variable: Callable[[str], str | None]
 ) -> Iterator[SettingEntry]:
-    """Replace variables in the values of entries. Raises `BadSettings` for an unset variable."""
+    """Replace variables in the values of entries. Raises `BadSettings` for an unset variable.
+
+    Also if the replaced texts have more than `MAX_EXPANDED` characters together: the variables of a
+    project may be those of its own `.env`.
+    """
+    room = MAX_EXPANDED
     for entry in entries:
-        yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.location)
+        expansion = _Expansion(entry, variable, room)
+        yield SettingEntry(entry.key, expansion.expand(entry.value), entry.location)
+        room = expansion.room
 
 
-def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | None]) -> Any:
-    if isinstance(value, list):
-        return [_expand(item, entry, variable) for item in value]
-    if not isinstance(value, str):
-        return value
+class _Expansion:
+    """The expansion of the values of one entry. `room` is left for the texts of variables."""
 
-    def replacement(match: re.Match[str]) -> str:
+    def __init__(
+        self, entry: SettingEntry, variable: Callable[[str], str | None], room: int
+    ) -> None:
+        self._entry = entry
+        self._variable = variable
+        self.room = room
+
+    def expand(self, value: Any) -> Any:
+        """Replace variables in a text, or in the texts of a list."""
+        if isinstance(value, list):
+            return [self.expand(item) for item in value]
+        return _VARIABLE.sub(self._replace, value) if isinstance(value, str) else value
+
+    def _replace(self, match: re.Match[str]) -> str:
         if not match[0].endswith("}"):
             return match[0]
-        text = variable(match[1])
+        entry = self._entry
+        text = self._variable(match[1])
         text = match[2] if not text and match[2] is not None else text
+        name = match[1][:MAX_KEY]
         if text is None:
-            hint = f"set it, or write ${{{match[1]}:-default}}"
             raise BadSettings(
-                f"{entry.key} in {entry.location} needs the variable {match[1]}, which is not set",
-                hint,
+                f"{entry.key} in {entry.location} needs the variable {name}, which is not set",
+                f"set it, or write ${{{name}:-default}}",
+            )
+        self.room -= len(text)
+        if self.room < 0:
+            raise BadSettings(
+                f"the variables in {entry.location} have more than {MAX_EXPANDED} characters",
+                "use shorter ones",
             )
         return text
-
-    return _VARIABLE.sub(replacement, value)

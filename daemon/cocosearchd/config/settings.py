@@ -57,6 +57,7 @@ LARGEST_FILE_BYTES = 64 << 20
 MAX_RESULTS = 200  # of one search, or of a search for related code
 _DAY_S = 86_400
 _TERABYTE = 1 << 40
+_MAX_SHOWN = 60  # characters of a wrong value that an error quotes
 _VECTOR_CACHE_BYTES = 256 << 20  # for a model that takes milliseconds for each text
 
 
@@ -279,14 +280,14 @@ def parse_value(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
     converted = _convert(typing.get_type_hints(kind)[name], value, where)
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
     if within and converted is not None and not within[0] <= converted <= within[1]:
-        raise BadSettings(f"{where} is {converted}", f"use {within[0]} to {within[1]}")
+        raise BadSettings(f"{where} is {_shown(converted)}", f"use {within[0]} to {within[1]}")
     return LayerValue(full_key, converted, origin)
 
 
 def unknown_setting(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
     """Make the error for an unknown key; its hint is the nearest valid key in the user's spelling."""
     matches = difflib.get_close_matches(canonical_key(key), list(valid), 1)
-    hint = ""
+    hint = "docs/settings.md lists the settings"
     if matches:
         hint = f"did you mean {_camel_case(matches[0]) if _HUMP.search(key) else matches[0]}?"
     return BadSettings(f"unknown setting {key!r} in {origin.location}", hint)
@@ -407,7 +408,7 @@ def _convert(annotation: Any, value: Any, where: str) -> Any:
     if origin is Literal:
         if value not in arguments:
             choices = ", ".join(map(str, arguments))
-            raise BadSettings(f"{where} is {value!r}", f"use one of {choices}")
+            raise BadSettings(f"{where} is {_shown(value)}", f"use one of {choices}")
         return value
     return _texts(value, where) if origin is tuple else _scalar(annotation, value, where)
 
@@ -425,7 +426,7 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
     text = str(value).strip()
     if kind is bool:
         if text.lower() not in _TRUE | _FALSE:
-            raise BadSettings(f"{where} is {value!r}", "use true or false")
+            raise BadSettings(f"{where} is {_shown(value)}", "use true or false")
         return text.lower() in _TRUE
     if kind is str:
         if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -434,4 +435,12 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise BadSettings(f"{where} is {value!r}", f"use a number ({kind.__name__})") from None
+        raise BadSettings(
+            f"{where} is {_shown(value)}", f"use a number ({kind.__name__})"
+        ) from None
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value for an error: assistants read what a stranger may have written."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

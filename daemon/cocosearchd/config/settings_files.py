@@ -23,6 +23,8 @@ MAX_SETTINGS_BYTES = 256 * 1024
 # number may grow with the square of the file's length.
 MAX_VALUES = 5_000
 MAX_KEY = 100  # characters: errors and warnings quote keys
+MAX_PROBLEM = 100  # characters of PyYAML's errors, which quote tags, anchors and aliases
+_MAX_BITS = 64  # of a number: Python refuses to write one of more than 4,300 digits
 # python-dotenv searches a comment after each blank of a value: n blanks in a row cost n^2 steps.
 _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 
@@ -49,7 +51,8 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
         mark = error.problem_mark or error.context_mark
         location = f"{path}:{mark.line + 1}" if mark else str(path)
         raise BadSettings(
-            f"cannot read {location}: {error.problem or 'it is not YAML'}", "mend the file"
+            f"cannot read {location}: {(error.problem or 'it is not YAML')[:MAX_PROBLEM]}",
+            "mend the file",
         ) from None
     # PyYAML raises these for a tag that does not fit its value: `!!bool maybe`, `!!int ""`,
     # `!!timestamp x`.
@@ -177,10 +180,13 @@ class _EntryReader:
 
 
 def _storable(value: Any) -> Any:
-    """Return a value that paths, PostgreSQL and UTF-8 can hold: escapes can write any character.
+    """Return a value that paths, PostgreSQL and UTF-8 can hold, and that Python can write as a text.
 
-    Raises `ValueError`.
+    Escapes can write any character, and hexadecimal digits a number of any length. Raises
+    `ValueError`.
     """
     if isinstance(value, str) and "\0" in value.encode().decode():
         raise ValueError("a text with a NUL")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ValueError("a number that is larger than that of any setting")
     return value
