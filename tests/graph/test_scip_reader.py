@@ -1,5 +1,6 @@
 """SCIP indexes are read from bytes that are written here by hand, and from hostile ones."""
 
+import tracemalloc
 from contextlib import suppress
 from io import BytesIO
 
@@ -83,3 +84,20 @@ def test_a_document_with_too_many_occurrences_is_refused(monkeypatch: pytest.Mon
     assert len(next(read_documents(document("a", "x x", [("x", "s")] * 2))).occurrences) == 2
     with pytest.raises(InvalidInput, match="more than 2 occurrences"):
         next(read_documents(document("a", "x x x", [("x", "s")] * 3)))
+
+
+def test_a_range_of_millions_of_numbers_takes_little_memory() -> None:
+    data = message(2, message(1, "a") + message(2, message(1, b"\x01" * 2_000_000)))
+    tracemalloc.start()
+    with pytest.raises(InvalidInput, match="without a range"):
+        list(read_documents(data))
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 3 * len(data)
+
+
+def test_described_symbols_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scip_reader, "MAX_OCCURRENCES", 10)
+    symbols = b"".join(message(3, message(1, f"symbol {number}")) for number in range(11))
+    with pytest.raises(InvalidInput, match="described symbols"):
+        list(read_documents(message(2, message(1, "a") + symbols)))

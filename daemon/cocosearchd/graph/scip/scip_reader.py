@@ -4,7 +4,7 @@ SCIP is a protobuf format; only the few fields that the code graph needs are rea
 untrusted: every length is checked, time is linear, and only one document at a time is in memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from io import BytesIO
 from typing import BinaryIO, NamedTuple
 
@@ -18,11 +18,12 @@ UTF8, UTF16, UTF32 = 1, 2, 3
 
 # Bytes of a document. A file of 1 MB with 100,000 occurrences makes a document of some 10 MB.
 MAX_DOCUMENT = 64 << 20
-# Occurrences of a document: each takes some 250 bytes of memory.
+# Occurrences, and described symbols, of a document: each takes some 250 bytes of memory.
 MAX_OCCURRENCES = 500_000
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
 _MAX_VARINT_BYTES = 10
+_MAX_NUMBERS = 4  # of a range: lines and columns
 _METADATA, _DOCUMENT = 1, 2  # fields of an index
 _PATH, _OCCURRENCE, _SYMBOL, _TEXT, _ENCODING = 1, 2, 3, 5, 6  # fields of a document
 _PROJECT_ROOT = 3  # field of the metadata
@@ -115,20 +116,20 @@ def _read_document(data: memoryview) -> ScipDocument:
             path = _text(value)
         elif field == _OCCURRENCE:
             occurrences.append(_read_occurrence(value))
-            _check_count(occurrences)
+            _check_count(occurrences, "occurrences")
         elif field == _SYMBOL:
             symbol, text = _read_symbol(value)
             documentation[symbol] = text
+            _check_count(documentation, "described symbols")
         elif field == _TEXT:
             content = _text(value)
     return ScipDocument(path, tuple(occurrences), documentation, content, encoding)
 
 
-def _check_count(occurrences: list[ScipOccurrence]) -> None:
-    if len(occurrences) > MAX_OCCURRENCES:
+def _check_count(entries: Sized, name: str) -> None:
+    if len(entries) > MAX_OCCURRENCES:
         raise InvalidInput(
-            f"The SCIP index has a document with more than {MAX_OCCURRENCES:,} occurrences.",
-            _EXCLUDE,
+            f"The SCIP index has a document with more than {MAX_OCCURRENCES:,} {name}.", _EXCLUDE
         )
 
 
@@ -138,12 +139,13 @@ def _read_occurrence(data: memoryview) -> ScipOccurrence:
     roles = 0
     for field, value in _fields(data):
         if field == 1:  # range: packed, or one number per field
-            numbers += [value] if isinstance(value, int) else _read_numbers(value)
+            if len(numbers) <= _MAX_NUMBERS:
+                numbers += [value] if isinstance(value, int) else _read_numbers(value)
         elif field == 2 and isinstance(value, memoryview):
             symbol = _text(value)
         elif field == 3 and isinstance(value, int):
             roles = value
-    if len(numbers) not in (3, 4):
+    if len(numbers) not in (3, _MAX_NUMBERS):
         raise InvalidInput("The SCIP index has an occurrence without a range.", _HINT)
     line, column, end_column = numbers[0], numbers[1], numbers[-1]
     return ScipOccurrence(line + 1, column + 1, end_column + 1, symbol, roles)
@@ -183,9 +185,10 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _read_numbers(data: memoryview) -> list[int]:
+    """Return the numbers of a range; of more than `_MAX_NUMBERS`, only one more is read."""
     numbers: list[int] = []
     position = 0
-    while position < len(data):
+    while position < len(data) and len(numbers) <= _MAX_NUMBERS:
         number, position = _read_varint(data, position)
         numbers.append(number)
     return numbers
