@@ -1,6 +1,7 @@
 """Ranking of long questions: what is mentioned is found, whatever else the text has."""
 
-from itertools import islice
+from itertools import islice, takewhile
+from time import process_time
 
 import numpy as np
 
@@ -220,3 +221,29 @@ def test_a_log_without_prose_has_a_title() -> None:
     report = read_report("ERROR save failed\nERROR again\n  at a.b.C.d(C.java:3)")
     assert report.title
     assert report.summary
+
+
+def test_a_path_is_that_of_all_files_with_the_longest_common_end() -> None:
+    folders = ("a", "b", "a/b", "b/a", "a/a/b", "")
+    paths = [f"{folder}/{name}".lstrip("/") for folder in folders for name in ("x.py", "x.js")]
+    names = MentionedFiles(paths)
+    for path in (f"{start}/{path}" for start in ("q", "a", "b/b") for path in paths):
+        shared = [_count_common(path, other) for other in paths]
+        best = [number for number, count in enumerate(shared) if count == max(shared)]
+        is_found = max(shared) > 1 or len(best) == 1
+        assert names.of_path(path) == (best if is_found else []), path
+
+
+def _count_common(first: str, second: str) -> int:
+    pairs = zip(first.split("/")[::-1], second.split("/")[::-1], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def test_mentions_of_a_common_file_name_cost_little() -> None:
+    names = MentionedFiles([f"p{number}/src/index.ts" for number in range(20_000)])
+    names.of_path("src/index.ts")
+    began = process_time()
+    for number in range(500):
+        assert names.of_path(f"/srv/p{number}/src/index.ts") == [number]
+        assert names.of_dotted((f"p{number}", "lib", "index")) == []
+    assert process_time() - began < 1.0

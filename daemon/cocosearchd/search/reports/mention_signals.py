@@ -1,6 +1,7 @@
 """Computes signals for the files that a report mentions, in one or several indexes. Pure."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -34,6 +35,55 @@ MENTION_SIGNALS = frozenset(
 )
 
 
+class _StemFiles:
+    """The files with one name without suffix: an index may have a hundred thousand `index`."""
+
+    def __init__(self, paths: Sequence[str], numbers: Iterable[int]) -> None:
+        self.numbers = sorted(numbers)
+        self._paths = paths
+
+    def nearest(self, parts: tuple[str, ...]) -> tuple[list[int], int]:
+        """Return the files with the longest common path end, ascending, and its length in parts.
+
+        `parts` are those of a path, the last first.
+        """
+        place = bisect_left(self._parts, parts)
+        shared = max(
+            (_count_equal(beside, parts) for beside in self._parts[max(0, place - 1) : place + 1]),
+            default=0,
+        )
+        if not shared:
+            return [], 0
+        end = parts[:shared]
+        first = bisect_left(self._parts, end)
+        last = bisect_right(self._parts, end, key=lambda item: item[:shared])
+        return sorted(number for _, number in self._by_parts[first:last]), shared
+
+    def in_directory(self, name: str) -> Sequence[int]:
+        """Return the files whose directory has a name, ascending."""
+        return self._by_directory.get(name, ())
+
+    @cached_property
+    def _by_parts(self) -> list[tuple[tuple[str, ...], int]]:
+        return sorted((_reversed_parts(self._paths[number]), number) for number in self.numbers)
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, ...]]:
+        return [parts for parts, _ in self._by_parts]
+
+    @cached_property
+    def _by_directory(self) -> Mapping[str, list[int]]:
+        numbers = defaultdict[str, list[int]](list)
+        for number in self.numbers:
+            for directory in self._paths[number].split("/")[-2:-1]:
+                numbers[directory].append(number)
+        return numbers
+
+
+def _reversed_parts(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/")[::-1])
+
+
 class MentionedFiles:
     """The files of a snapshot, indexed by name and stem, to resolve mentions of paths."""
 
@@ -50,7 +100,7 @@ class MentionedFiles:
         self.paths = paths
         self._find_stem = find_stem or self._find_unsorted
         self._find_defining = find_defining
-        self._by_stem = dict[str, list[int]]()
+        self._by_stem = dict[str, _StemFiles]()
         self._by_definition = dict[str, frozenset[int]]()
 
     def of_frame(self, frame: Frame) -> int | None:
@@ -88,28 +138,18 @@ class MentionedFiles:
 
     def of_path(self, path: str) -> list[int]:
         """Return the files with the longest common path end with `path`."""
-        path_parts = _LEADING_DOTS.sub("", path).split("/")[::-1]
-        best = list[int]()
-        most = 0
-        for number in self._with_stem(file_stem(path_parts[0])):
-            parts = self.paths[number].split("/")[::-1]
-            shared = _count_equal(parts, path_parts)
-            if shared > most:
-                best, most = [], shared
-            if shared and shared == most:
-                best.append(number)
-        return best if most == len(path_parts) or most > 1 or len(best) == 1 else []
+        parts = _reversed_parts(_LEADING_DOTS.sub("", path))
+        best, shared = self._with_stem(file_stem(parts[0])).nearest(parts)
+        return best if shared == len(parts) or shared > 1 or len(best) == 1 else []
 
     def of_dotted(self, parts: Sequence[str]) -> list[int]:
         """Return the files of the module at the start of a dotted name; its end may be a symbol."""
         for length in range(len(parts), 1, -1):
             directory, name = parts[length - 2], parts[length - 1]
             numbers = [
-                number
-                for number in self._with_stem(name)
-                if self.paths[number].split("/")[-2:-1] == [directory]
+                *self._with_stem(name).in_directory(directory),
+                *self._packages.get((directory, name), ()),
             ]
-            numbers += self._packages.get((directory, name), ())
             if numbers:
                 return numbers
         return []
@@ -118,16 +158,16 @@ class MentionedFiles:
         """Return the files with this stem, with or without a leading underscore."""
         if name in HUB_STEMS:
             return []
-        return [*self._with_stem(name), *self._with_stem(f"_{name}")]
+        return [*self._with_stem(name).numbers, *self._with_stem(f"_{name}").numbers]
 
-    def _with_stem(self, stem: str) -> list[int]:
-        """Return the files with exactly this name without suffix, ascending."""
+    def _with_stem(self, stem: str) -> "_StemFiles":
+        """Return the files with exactly this name without suffix."""
         files = self._by_stem.get(stem)
         if files is None:
-            files = [
+            numbers = (
                 number for number in self._find_stem(stem) if file_stem(self.paths[number]) == stem
-            ]
-            self._by_stem[stem] = files
+            )
+            files = self._by_stem[stem] = _StemFiles(self.paths, numbers)
         return files
 
     def _find_unsorted(self, stem: str) -> Iterable[int]:
@@ -138,7 +178,7 @@ class MentionedFiles:
     def _packages(self) -> Mapping[tuple[str, ...], list[int]]:
         """The files `__init__` by their directory and the one above it."""
         files = defaultdict[tuple[str, ...], list[int]](list)
-        for number in self._with_stem("__init__"):
+        for number in self._with_stem("__init__").numbers:
             files[tuple(self.paths[number].split("/")[-3:-1])].append(number)
         return files
 
