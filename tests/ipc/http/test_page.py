@@ -20,7 +20,7 @@ from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.page import site
-from tests.ipc.clients.browser import PROGRAM, Page, browser
+from tests.ipc.clients.browser import PROGRAM, Browser, Page, browser
 from tests.ipc.conftest import Served
 from tests.ipc.engine import RESULT
 from tests.ipc.mcp.test_mcp import CTL
@@ -132,9 +132,15 @@ def test_the_command_line_opens_it_without_showing_the_token_to_others(
     assert json.loads(listing.stdout) == {"url": url}
 
 
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("chromium") / "profile") as running:
+        yield running
+
+
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    with browser(tmp_path / "profile") as opened:
+def page(chromium: Browser) -> Iterator[Page]:
+    with chromium.page() as opened:
         yield opened
 
 
