@@ -198,6 +198,7 @@ async def test_a_start_that_fails_leaves_no_task(bench: Bench) -> None:
     await bench.updater.add(record, Source())  # so that the start fails at its last step
     tasks = supervised()
     await bench.indexes.start_all()
+    await bench.until(lambda: bench.indexes.lookup.get("shop").error is not None)
     await anyio.sleep(0.2)  # ten tries
     tasks_after_tries = supervised()
     assert bench.indexes.lookup.get("shop").error is not None

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -103,7 +103,14 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
     states = list[tuple[str, str]]()
     reader = threading.Thread(target=_collect, args=(events, states))
     reader.start()
-    time.sleep(0.3)  # the stream has no first word: what it tells begins when it is asked
+    # The stream has no first word: indexes are added until it tells of one.
+    for number in range(20):
+        (tmp_path / f"earlier{number}").mkdir()
+        client.call(path, "index_codebase", {"path": str(tmp_path / f"earlier{number}")})
+        with contextlib.suppress(AssertionError):
+            _await(lambda: bool(states), 1.0)
+            break
+    assert states
     client.call(path, "index_codebase", {"path": str(tmp_path / "here"), "name": "here"})
     list(client.stream(path, "follow", {"index": "here"}))
     params = {"paths": ["/nowhere", str(tmp_path / "here" / "inside")]}
@@ -113,7 +120,7 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
         "path": params["paths"][1],
     }
     assert client.call(path, "locate", {"paths": ["/nowhere"]})["index"] is None
-    time.sleep(2.5)
+    _await(lambda: ("commit", "here") in states, 20.0)
     client.call(path, "clear_index", {"index": "here"})
     reader.join(20)
     assert not reader.is_alive()
@@ -121,6 +128,13 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
     assert kinds[0] == "added"
     assert "commit" in kinds
     assert kinds[-1] == "removed"
+
+
+def _await(true: Callable[[], bool], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def _collect(events: Iterator[dict[str, str]], collected: list[tuple[str, str]]) -> None:
