@@ -24,15 +24,18 @@ help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 # The lock file is complete, so nothing is resolved: pip 23 takes the newest release for a requirement with an extra
-# (`pydantic[email]`), whatever the pin says, and then refuses it for want of a hash. pip would compile on one
-# core, for 14 of its 34 s of CPU; compileall takes all cores. Else the programs that start first would all compile the
-# same modules.
+# (`pydantic[email]`), whatever the pin says, and then refuses it for want of a hash. pip would compile all modules on
+# one core, for 14 of its 34 s of CPU. To import compiles what programs and tests load, a third of it; else the programs
+# that start first would all compile the same modules.
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV) || { command -v apt-get >/dev/null && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
 	@echo "installing into $(VENV): a minute or two, once"
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib daemon ipc
+	-@export COCOINDEX_DISABLE_USAGE_TRACKING=1; echo "compiling what programs and tests load"; \
+		$(BIN)/python -c "import cocosearchd.service, cocosearchd.indexing.indexer.indexer, hypothesis, pytest" & \
+		$(BIN)/python -c "import cocosearch_ipc.mcp.server, fastmcp.client" & \
+		$(BIN)/python -m compileall -qq -j 0 daemon ipc; wait
 	$(BIN)/python -m pip check
 	touch $@
 
