@@ -13,9 +13,10 @@ SEEDS ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Parts of the tests, the longest first: the short ones fill both cores at the end.
-PARTS := flows-s-z attacks-g-z attacks-a-f flows-a-r indexing storage searching code rest front-ends watching \
-	command-line lexical models
+# Parts of the tests: the longest first, and those that mostly wait before those that only compute, which fill both
+# cores at the end.
+PARTS := flows-s-z indexing attacks-g-z attacks-a-f flows-a-r watching front-ends storage searching rest \
+	command-line code lexical models
 JOBS := 6
 
 .PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak cluster hostile slow map lock sbom password clean help
@@ -45,10 +46,14 @@ up: $(STAMP) ## watch ROOT=~/code/project and show progress until it is searchab
 down: $(STAMP) ## stop the daemon
 	$(BIN)/cocosearchctl down
 
+# One run of `initdb` for all parts, in a directory that PostgreSQL's account may enter.
+WITH_CLUSTER = folder=$$(mktemp -d /tmp/XXXXXX); chmod 711 "$$folder"; trap 'rm -rf "$$folder"' EXIT; trap 'exit 130' INT TERM; \
+	TESTS_CLUSTER="$$folder"
+
 # Parts run beside each other, since tests wait for much of their time. Output is shown in whole lines. The types are
 # first: one process computes for half a minute, and alone at the end it would leave a core idle.
 test: $(STAMP) ## formatting, lint, types, tests
-	$(MAKE) --jobs $(JOBS) --no-print-directory types lint $(PARTS)
+	$(WITH_CLUSTER) $(MAKE) --jobs $(JOBS) --no-print-directory types lint $(PARTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -58,7 +63,7 @@ types: $(STAMP)
 	$(BIN)/mypy daemon ipc tests benchmarks
 
 unit: $(STAMP)
-	$(MAKE) --jobs $(JOBS) --no-print-directory $(PARTS)
+	$(WITH_CLUSTER) $(MAKE) --jobs $(JOBS) --no-print-directory $(PARTS)
 
 # Arguments of pytest, by part. The last of several parts has all that the others ignore, so no test is left out.
 FLOWS_A_TO_R := $(wildcard tests/flows/test_[a-r]*.py)

@@ -12,7 +12,16 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from cocosearchd.store.server.embedded import EmbeddedPostgres
+
 BLOCK = 1 << 18  # bytes that are compared, and written, at once
+
+
+def initialise_cluster(home: Path) -> None:
+    """Have `initdb` make the cluster of an `EmbeddedPostgres` of `home`. No server runs then."""
+    postgres = EmbeddedPostgres(home, {})
+    postgres.ensure()
+    postgres.stop()
 
 
 def copy_cluster(cluster: Path, home: Path) -> None:

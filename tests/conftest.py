@@ -6,6 +6,7 @@ test.
 
 import asyncio
 import contextlib
+import fcntl
 import gc
 import os
 import shutil
@@ -26,7 +27,7 @@ from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.cluster.exceptions import EXCEPTIONS
-from tests.clusters import copy_cluster
+from tests.clusters import copy_cluster, initialise_cluster
 from tests.daemon import Daemon, DaemonPool, passing_daemon
 from tests.databases import DatabasePool
 from tests.schemas import CITUS, SchemaPool
@@ -134,14 +135,26 @@ def _alive(pid: int) -> bool:
 @pytest.fixture(scope="session")
 def cluster(public_state: Path) -> Path:
     """A directory of PostgreSQL as `initdb` makes it, for servers to begin with a copy: that is
-    made once a run.
+    made once a run, or once for all runs of one `make test`.
 
     (Where `initdb` itself is tested, and where people start the daemon, it runs.)
     """
-    postgres = EmbeddedPostgres(public_state / "made", {})
-    postgres.ensure()
-    postgres.stop()
-    return public_state / "made" / "pg"
+    home = public_state / "made"
+    if common := os.environ.get("TESTS_CLUSTER"):
+        copy_cluster(_ensure_common_cluster(Path(common)), home)
+    else:
+        initialise_cluster(home)
+    return home / "pg"
+
+
+def _ensure_common_cluster(folder: Path) -> Path:
+    """The cluster that several runs copy. The first one makes it, the others wait for it."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            initialise_cluster(folder / "made")
+            (folder / "complete").touch()
+    return folder / "made" / "pg"
 
 
 @pytest.fixture
