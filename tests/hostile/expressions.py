@@ -43,6 +43,7 @@ BREAKS = ("", "\n", "\x00", "!", "}")
 LENGTHS = (256, 4096, 32768)
 SLOW_S, LIMIT_S = 0.02, 1.0  # per text: less is not looked at again, more is a failure
 GROWTH = 2.2  # per doubling over two doublings: 2 is linear, 4 quadratic
+STEEP = 3.0  # per doubling: no stretched run of linear work looks so twice
 # Expressions of tables, of which only `match` at the begin of a line is called.
 MATCHED = {"cocosearchd.languages.syntax._NESTING[0]", "cocosearchd.languages.syntax._NESTING[2]"}
 # Expressions that are asked only of what cannot make them fall, and why that is.
@@ -362,11 +363,13 @@ def growth(
 def _measure_lowest_ratio(
     run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any], length: int
 ) -> float:
-    """Measure again what looks too steep: a busy machine stretches a run, but not each of five."""
+    """Measure again what looks too steep: a busy machine stretches a run, but not each of five, nor
+    two by so much that they look quadratic.
+    """
     lowest_ratio = math.inf
-    for _ in range(5):
+    for number in range(5):
         lowest_ratio = min(lowest_ratio, _ratio(run, attack, encode, length))
-        if lowest_ratio <= GROWTH**2:
+        if lowest_ratio <= GROWTH**2 or (number and lowest_ratio > STEEP**2):
             break
     return lowest_ratio
 
