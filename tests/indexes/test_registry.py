@@ -4,22 +4,25 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.errors import CocoSearchError, StoreUnavailable
+from cocosearchd.errors import CocoSearchError, IdentityMismatch, StoreUnavailable
+from cocosearchd.indexes import config_sync
 from cocosearchd.indexes import registry as registry_module
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.row_shape import index_identity
@@ -30,6 +33,7 @@ from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import schema_change
 from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.invalidation import invalidate
 from tests.indexing.support import Source, new_record
 from tests.store.support import file_write
 
@@ -312,6 +316,85 @@ async def test_a_replacement_that_cannot_be_dropped_is_filled_further(
     monkeypatch.undo()
     await bench.until(lambda: index.unstarted_replacement is None)
     assert index.replacement is None, "it was dropped"
+
+
+OTHER_SETTINGS = "indexing: {chunk_size: 200}\n"
+
+
+async def until_written(bench: Bench, find: Callable[[], RunningIndex | None]) -> None:
+    """Wait until the registry takes the writes of an index: both have the same rules."""
+    with anyio.fail_after(20):
+        while True:
+            index = find()
+            if index is not None:
+                write = file_write("a.py", "one: 1", dimension=index.record.dimension)
+                with suppress(IdentityMismatch):
+                    await replace_file(bench.db, index.record, write)
+                    return
+            await anyio.sleep(0.02)
+
+
+async def test_rules_that_a_failed_start_of_a_replacement_stored_can_be_reverted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start begins with the stored rules, not with those that it was given first."""
+    _, following = await bench.make_switched("shop")
+    settings_file = bench.home / "shop" / "cocosearch.yaml"
+    settings_file.write_text(OTHER_SETTINGS)
+    add = bench.updater.add
+    attempts = list[str]()
+
+    async def fail_once(record: IndexRecord, *args: Any) -> None:
+        if record.number == following.number:
+            attempts.append(record.name)
+            if len(attempts) == 1:
+                settings_file.unlink()
+                raise CocoSearchError("the database took too long")
+        await add(record, *args)
+
+    monkeypatch.setattr(bench.updater, "add", fail_once)
+    monkeypatch.setattr(supervise_module, "FIRST_PAUSE_S", 0.02)
+    await bench.indexes.start_all()
+    index = bench.indexes.lookup.get("shop")
+    await until_written(bench, lambda: index.replacement)
+    assert len(attempts) == 2
+
+
+@pytest.mark.parametrize("change", ["rebuild", "remove"])
+async def test_reverted_rules_whose_change_had_no_answer_are_stored_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Also if the index is stopped and started in between."""
+    root = bench.make_root("shop")
+    await bench.add("shop")
+    index = bench.indexes.lookup.get("shop")
+    await bench.until(lambda: index.own_root.availability.available)
+    lost = iter([StoreUnavailable("PostgreSQL went away")])
+
+    async def lose_first(*args: Any) -> Any:
+        outcome = await invalidate(*args)
+        for error in lost:
+            raise error
+        return outcome
+
+    monkeypatch.setattr(config_sync, "invalidate", lose_first)
+    monkeypatch.setattr(registry_module, "SETTINGS_SLOW_POLL_S", 0.05)
+    monkeypatch.setattr(registry_module, "SETTINGS_POLL_S", 0.05)
+    async with index.lock:  # the task of the index waits
+        (root / "cocosearch.yaml").write_text(OTHER_SETTINGS)
+        with pytest.raises(StoreUnavailable):
+            await bench.indexes.config.apply_current(index)
+        (root / "cocosearch.yaml").unlink()
+        if change == "rebuild":
+            other_model = replace(bench.embedder.fingerprint, model="other")
+            monkeypatch.setattr(LazyEmbedder, "fingerprint", other_model)
+        else:
+            fail_first(monkeypatch, index_records, "drop_index", lambda *_: True)
+        changing = asyncio.ensure_future(getattr(bench.indexes, change)("shop"))
+        await anyio.lowlevel.checkpoint()
+    await asyncio.gather(changing, return_exceptions=True)
+    assert bench.indexes.lookup.get("shop") is not index
+    await until_written(bench, lambda: bench.indexes.lookup.get("shop"))
 
 
 @pytest.mark.parametrize("is_other_timeline", [False, True])

@@ -148,6 +148,7 @@ class IndexRegistry:
             record, IndexSettings(self.config.loaded), _not_started(record, error), 0
         )
         index.unstarted_replacement = replacement
+        index.rules_in_doubt = True  # the start may have stored others before it failed
         self._indexes[record.name] = index
         self.notifier.notify()
         # in a context of its own: it outlives the request whose change has failed
@@ -249,9 +250,16 @@ class IndexRegistry:
         record: IndexRecord,
         replacement: IndexRecord | None = None,
         outdated_chunks: int | None = None,
+        *,
+        rules_in_doubt: bool = False,
     ) -> RunningIndex:
         """Do as `_start`. If it fails, list the index, try again in a task, and raise the error."""
-        start = partial(self._start, replacement=replacement, outdated_chunks=outdated_chunks)
+        start = partial(
+            self._start,
+            replacement=replacement,
+            outdated_chunks=outdated_chunks,
+            rules_in_doubt=rules_in_doubt,
+        )
         error = await attempt(
             f"start of {record.name}", partial(start, record), (StoreUnavailable,)
         )
@@ -331,6 +339,7 @@ class IndexRegistry:
                     self._start_or_list,
                     replace(index.record, topics=index.explicit_topics),
                     outdated_chunks=index.outdated_chunks,
+                    rules_in_doubt=index.rules_in_doubt,
                 )
                 await attempt(f"start of {name}", start, (Exception,))  # logged there
                 check = partial(self._remove_unregistered, index.record)
@@ -375,6 +384,7 @@ class IndexRegistry:
                 replace(index.record, topics=index.explicit_topics),
                 replacement,
                 index.outdated_chunks,
+                rules_in_doubt=index.rules_in_doubt,
             )
 
     async def recheck(self) -> None:
@@ -494,16 +504,21 @@ class IndexRegistry:
         record: IndexRecord,
         replacement: IndexRecord | None = None,
         outdated_chunks: int | None = None,
+        *,
+        rules_in_doubt: bool = False,
     ) -> RunningIndex:
         """Start an index and its replacement, unless the replacement has an old embedder as well.
 
         If the caller knows the number of `outdated_chunks`, the index also starts while PostgreSQL is
-        away. Tasks get a context of their own, for their log records and spans: they outlive the
-        request that starts them.
+        away. With `rules_in_doubt`, the stored registry may have other rules than `record`. Tasks
+        get a context of their own, for their log records and spans: they outlive the request that
+        starts them.
         """
-        return await asyncio.create_task(
+        index = await asyncio.create_task(
             self._start_with_replacement(record, replacement, outdated_chunks), context=Context()
         )
+        index.rules_in_doubt |= rules_in_doubt
+        return index
 
     async def _start_with_replacement(
         self, record: IndexRecord, replacement: IndexRecord | None, outdated_chunks: int | None
@@ -608,10 +623,12 @@ class IndexRegistry:
 
         Callers hold the lock of the index.
         """
-        record = index.unstarted_replacement
-        if record is None:
+        if index.unstarted_replacement is None:
             return
-        if record.number in await index_records.index_numbers(self._db):
+        number = index.unstarted_replacement.number
+        stored = await index_roles.list_indexes_by_role(self._db, index_roles.NEXT)
+        record = next((row for row in stored if row.number == number), None)
+        if record is not None:  # with the rules of an attempt that failed after it had stored them
             replacement = await self._start_tasks(record, None)
             replacement.lock = index.lock
             index.replacement = replacement

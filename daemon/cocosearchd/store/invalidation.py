@@ -61,10 +61,10 @@ async def invalidate(
             await files_containing(connection, record, containing) if containing else []
         )
         cursor = await connection.execute(statement("clear_fingerprints", record), values)
-        if identity != record.identity:
-            await connection.execute(
-                statement("set_chunker", record), identity_values(record.dimension, identity)
-            )
+        # Also if `record` has it: the registry may have another, of a change whose answer was lost.
+        await connection.execute(
+            statement("set_chunker", record), identity_values(record.dimension, identity)
+        )
         await connection.execute(
             statement("set_shaping_settings", record),
             {"shaping_settings": Jsonb(dict(shaping_settings))},
