@@ -24,8 +24,8 @@ from cocosearchd.indexes import registry as registry_module
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
-from cocosearchd.indexing.indexer_messages import IndexerSpec
-from cocosearchd.indexing.row_shape import index_identity
+from cocosearchd.indexing.indexer_messages import IndexerSpec, IndexRules
+from cocosearchd.indexing.row_shape import collect_shaping_settings, index_identity
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime import supervise as supervise_module
 from cocosearchd.store import index_records, index_roles
@@ -33,7 +33,7 @@ from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import schema_change
 from cocosearchd.store.connection.statements import compose
-from cocosearchd.store.invalidation import invalidate
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.indexing.support import Source, new_record
 from tests.store.support import file_write
 
@@ -339,6 +339,9 @@ async def test_rules_that_a_failed_start_of_a_replacement_stored_can_be_reverted
 ) -> None:
     """The next start begins with the stored rules, not with those that it was given first."""
     _, following = await bench.make_switched("shop")
+    rules = IndexRules(IndexingSettings())
+    shaping = collect_shaping_settings(rules.indexing, rules.queries)
+    await invalidate(bench.db, following, following.identity, shaping, AffectedFiles())
     settings_file = bench.home / "shop" / "cocosearch.yaml"
     settings_file.write_text(OTHER_SETTINGS)
     add = bench.updater.add
