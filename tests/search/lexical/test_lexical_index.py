@@ -18,6 +18,8 @@ import pytest
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.search.grep.bloom_cache import BloomCache
+from cocosearchd.search.grep.file_selection import make_grep_filter, select_files
 from cocosearchd.search.lexical import lexical_index
 from cocosearchd.search.lexical.analysis.analyser import (
     WITHOUT_DEFINITIONS,
@@ -537,6 +539,26 @@ async def test_an_excluded_file_that_is_deleted_leaves_no_note(
     await index.apply(Commit(record.name, generation, (file.path,)))
     assert index.journal.excluded_paths == ()
     await assert_same(index, await fresh(db, record, tmp_path / "other" / "code"))
+
+
+async def test_a_grep_reads_an_excluded_file_until_a_snapshot_has_it(
+    db: Database, tmp_path: Path
+) -> None:
+    """The file may have left the journal before the next snapshot is published."""
+    record = await filled(db)
+    stored = await file_generations(db, record)
+    file = FileGeneration("src/session.py", stored["src/session.py"])
+    folder = tmp_path / "lexical" / "code"
+    leave_journal(folder.with_suffix(".journal"), tmp_path / FROZE, file)
+    (tmp_path / FROZE).touch()
+    index = await fresh(db, record, folder)
+    index.journal.drop([file.path])
+    grep_filter = make_grep_filter("src/session.py")
+    record = replace(record, generation=index.generation)
+    selection = await select_files(db, record, index, BloomCache(), grep_filter, None)
+    assert [selected.path for selected in selection.files] == [file.path]
+    await index.apply(await write(db, record, file.path, "open: reads a session"))
+    assert index.missing_paths == ()
 
 
 def note_of(index: LexicalIndex) -> str | None:

@@ -90,8 +90,8 @@ async def select_files(
     snapshot = None
     if await lexical.wait_for_generation(record.generation, WAIT_S):
         snapshot = await lexical.snapshot()
-    # Excluded files are in no snapshot, but the store lists them, so that a grep lacks none.
-    if snapshot is None or lexical.journal.excluded_paths:
+    # Excluded files are not in the snapshot, but the store lists them, so that a grep lacks none.
+    if snapshot is None or lexical.missing_paths:
         saved = await _list_stored(db, record, grep_filter)
     else:
         saved = await asyncio.to_thread(_select_live, snapshot, blooms, grep_filter)

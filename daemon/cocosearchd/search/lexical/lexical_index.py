@@ -110,6 +110,8 @@ class LexicalIndex:
         # people write the name of the project for the reader, so its terms weigh less
         self.name_terms = self.terms.find_terms(self.name)
         self._snapshot: IndexSnapshot | None = None
+        # stored files that the current snapshot lacks; they may have left the journal since
+        self.missing_paths: tuple[str, ...] = ()
         # a sentence for each answer from a snapshot that lacks files or some of their text
         self.incompleteness: str | None = None
         self._retired = EMPTY  # retired segments
@@ -424,9 +426,8 @@ class LexicalIndex:
 
     def _publish(self, snapshot: IndexSnapshot) -> None:
         self._replace_snapshot(snapshot)
-        self.incompleteness = incomplete_sentence(
-            self.journal.excluded_paths, sorted(self.reduced.reasons)
-        )
+        self.missing_paths = self.journal.excluded_paths
+        self.incompleteness = incomplete_sentence(self.missing_paths, sorted(self.reduced.reasons))
         self.snapshot_count += 1
         self._changed.set()
         self._woken.set()
