@@ -44,6 +44,7 @@ EXCEPTIONS = {
     "truncate_words",
     "vacuum",
     # other steps of `replace_files`
+    "copy_chunks",
     "delete_chunks",
     "delete_parses",
     "delete_retained_chunks",
