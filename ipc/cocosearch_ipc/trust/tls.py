@@ -1,6 +1,7 @@
 """TLS of the TCP listener: plain text on loopback; other addresses need TLS and `server.remote`."""
 
 import ipaddress
+import os
 import ssl
 import stat
 from dataclasses import dataclass
@@ -52,21 +53,33 @@ def is_loopback(host: str) -> bool:
 
 
 def _loaded(exposure: Exposure) -> ssl.SSLContext:
-    key = Path(exposure.key).expanduser()
+    certificate = _expand_home(exposure.certificate)
+    key = _expand_home(exposure.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise _refused(f"others can read the private key {key}", f"chmod 600 {key}")
-        context.load_cert_chain(Path(exposure.certificate).expanduser(), key, password=_no_password)
+        certificate.stat()  # its error names the file, that of OpenSSL does not
+        context.load_cert_chain(certificate, key, password=_no_password)
     except OSError as error:  # also ssl.SSLError: not PEM, or a key of another certificate
         hint = (
             "server.tls_cert and server.tls_key must name matching PEM files, "
             "the key without a password"
         )
         reason = getattr(error, "reason", None) or error.strerror or error
+        if error.filename is not None:
+            reason = f"{error.filename}: {reason}"
         raise _refused(f"the certificate cannot be used: {reason}", hint) from None
     return context
+
+
+def _expand_home(text: str) -> Path:
+    """Return a path whose `~` or `~user` is a home directory; of no user, it stays as it is.
+
+    `Path.expanduser` raises a `RuntimeError` for such a user.
+    """
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - see above
 
 
 def _no_password() -> str:

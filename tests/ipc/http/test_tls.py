@@ -244,7 +244,9 @@ def test_a_certificate_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None
     for cert, secret, words in (
         (certificate, "", "server.tls_cert is set without server.tls_key"),
         ("", key, "server.tls_key is set without server.tls_cert"),
-        (certificate, tmp_path / "nothing", "No such file"),
+        (certificate, tmp_path / "nothing", f"{tmp_path}/nothing: No such file"),
+        (certificate, "~no-such-user/key", "~no-such-user/key: No such file"),
+        ("~no-such-user/cert", key, "~no-such-user/cert: No such file"),
         (tmp_path / "empty", key, "cannot be used"),
         (certificate, foreign, "KEY_VALUES_MISMATCH"),
         (certificate, open_key, "others can read the private key"),
@@ -252,6 +254,7 @@ def test_a_certificate_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None
         with pytest.raises(Failure) as failed:
             tls.context(tls.Exposure("127.0.0.1", False, str(cert), str(secret)))
         assert words in failed.value.message
+        assert "\n" not in failed.value.message
         assert failed.value.hint
 
 
