@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search.alike import MAX_COMPARED_GROUPS, Text, group_copies, group_similar
+from cocosearchd.search.alike import (
+    MAX_COMPARED_GROUPS,
+    Text,
+    WantedVariant,
+    group_copies,
+    group_similar,
+)
 
 CODE = "def read_settings(path):\n    with open(path) as file:\n        return parse(file.read())\n"
 EDITED = CODE.replace("parse(", "load(")
@@ -17,10 +23,11 @@ def text(
     return Text(path, language, symbol, content)
 
 
-def groups(*texts: Text, words: str = "") -> list[list[str]]:
+def groups(*texts: Text, words: str = "", languages: str = "") -> list[list[str]]:
+    wanted = WantedVariant(frozenset(words.split()), frozenset(languages.split()))
     return [
         [entry.path for entry in (group.representative, *group.alternates)]
-        for group in group_similar(texts, lambda entry: entry, frozenset(words.split()))
+        for group in group_similar(texts, lambda entry: entry, wanted)
     ]
 
 
@@ -78,6 +85,15 @@ def test_one_stands_for_all_translations(paths: tuple[str, ...], face: str) -> N
 def test_the_language_of_the_question_is_preferred() -> None:
     texts = [text(f"docs/{code}/hooks.md", code, "markdown") for code in ("en", "de", "fr")]
     assert groups(*texts, words="hooks de")[0][0] == "docs/de/hooks.md"
+    assert groups(*texts, languages="fr")[0][0] == "docs/fr/hooks.md"
+    assert groups(*texts, languages="fr", words="de")[0][0] == "docs/de/hooks.md"
+    assert groups(*texts, languages="ja")[0][0] == "docs/en/hooks.md"
+
+
+def test_a_locale_with_a_region_is_of_its_language() -> None:
+    texts = [text(f"docs/{code}/hooks.md", code, "markdown") for code in ("en", "zh-hant", "pt_BR")]
+    assert groups(*texts, languages="zh")[0][0] == "docs/zh-hant/hooks.md"
+    assert groups(*texts, languages="es pt")[0][0] == "docs/pt_BR/hooks.md"
 
 
 def test_a_directory_that_looks_like_a_locale_is_none_for_code() -> None:
@@ -118,7 +134,7 @@ PATHS = st.sampled_from(
 def test_nothing_is_lost_and_order_is_kept(rows: list[tuple[str, str]]) -> None:
     texts = [text(path, content) for path, content in rows]
     numbered = list(enumerate(texts))
-    result = group_similar(numbered, lambda entry: entry[1], frozenset())
+    result = group_similar(numbered, lambda entry: entry[1], WantedVariant())
     members = [
         sorted([group.representative[0], *(n for n, _ in group.alternates)]) for group in result
     ]

@@ -13,9 +13,16 @@ from cocosearchd.languages import identifiers
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import Hit, Place, Symbol
-from cocosearchd.search.alike import SimilarGroup, Text, group_copies, group_similar
+from cocosearchd.search.alike import (
+    SimilarGroup,
+    Text,
+    WantedVariant,
+    group_copies,
+    group_similar,
+)
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.plan import Plan
+from cocosearchd.search.question_language import question_languages
 from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store.chunks.rows import Candidate
 
@@ -97,8 +104,15 @@ def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenF
         return tuple(map(ChosenFile, best[: plan.limit]))
     return tuple(
         ChosenFile(group.representative, tuple(entry.candidate.path for entry in group.alternates))
-        for group in group_similar(best, _text_of, query_words(plan))[: plan.limit]
+        for group in group_similar(best, _text_of, wanted_variant(plan.text, query_words(plan)))[
+            : plan.limit
+        ]
     )
+
+
+def wanted_variant(question: str, words: frozenset[str]) -> WantedVariant:
+    """Return the variant of alike files that a question with these content words asks for."""
+    return WantedVariant(words, question_languages(question))
 
 
 def make_results(

@@ -11,6 +11,7 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
+from cocosearchd.search.alike import WantedVariant
 from cocosearchd.search.answers.multi_index import (
     SelectedHit,
     collapse_hits,
@@ -26,7 +27,7 @@ from cocosearchd.search.joint.hit_order import (
     relevances_of,
 )
 from cocosearchd.search.pipeline import Answer, Pipeline
-from cocosearchd.search.places import content_words
+from cocosearchd.search.places import content_words, wanted_variant
 from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
@@ -93,7 +94,7 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
                 hits := [entry.hits for entry in widened],
                 order_hits([relevances_of(of_index) for of_index in hits]),
                 limit,
-                content_words(text),
+                wanted_variant(text, content_words(text)),
             )
             assert (await search_several(pipeline, records, query)).hits == merge_hits(
                 widened, selected
@@ -305,7 +306,7 @@ def test_copies_in_several_indexes_are_shown_once() -> None:
     ]
     hits = [entry.hits for entry in copies]
     ordered = order_hits([relevances_of(of_index) for of_index in hits])
-    selected = collapse_hits(hits, ordered, 10, frozenset())
+    selected = collapse_hits(hits, ordered, 10, WantedVariant())
     assert [(hit.index, hit.path, hit.similar_paths) for hit in merge_hits(copies, selected)] == [
         ("fork", "0/0.py", ("1/0.py",)),
         ("project", "1/1.py", ()),

@@ -279,3 +279,46 @@ def test_weights_of_what_is_no_signal_are_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps({"weights": {kind: {"charm": 2.0} for kind in kinds}}))
     with pytest.raises(BadSettings, match="unknown signals: charm"):
         load_weights(str(file))
+
+
+LOCALES = (
+    *("ar", "de", "en", "es", "fr", "he", "it", "ja", "ko", "nl"),
+    *("pl", "pt", "ru", "tr", "uk", "vi", "zh", "zh-hant"),
+)
+PAGES = ("hooks", "queues", "tokens", "cookies")
+
+
+async def test_alike_files_leave_room_for_as_many_results_as_asked_for(
+    db: Database, tmp_path: Path
+) -> None:
+    files = {
+        f"docs/{code}/{page}.md": f"# Webhook {page} of {code}\n\nA webhook and its {page}.\n"
+        for code in LOCALES
+        for page in PAGES
+    }
+    corpus = await new_corpus(db, tmp_path / "docs", files, name="docs", lexical=tmp_path / "words")
+    other = await new_corpus(
+        db, tmp_path / "other", {"a.py": "x = 1\n"}, name="other", pipeline=corpus.pipeline
+    )
+    for limit in range(1, len(PAGES) + 1):
+        query = parse_query("where are webhooks", limit=limit, use_cache=False)
+        hits = (await corpus.ask(query)).hits
+        merged = await search_several(corpus.pipeline, [corpus.record, other.record], query)
+        assert (len(hits), len(merged.hits)) == (limit, limit)
+    assert {hit.path.split("/")[1] for hit in hits} == {"en"}
+    assert [len(hit.similar_paths) for hit in hits] == [len(LOCALES) - 1] * len(PAGES)
+
+
+async def test_of_translations_the_one_in_the_language_of_the_question_is_shown(
+    db: Database, tmp_path: Path
+) -> None:
+    files = {
+        f"{code}/hooks.md": f"# Webhook of {code}\n\nA webhook.\n"
+        for code in ("zh", "fr", "en", "de")
+    }
+    corpus = await new_corpus(db, tmp_path / "docs", files, lexical=tmp_path / "words")
+    for question, code in (("where are webhooks", "en"), ("o\u00f9 sont les webhooks", "fr")):
+        for limit in (1, 10):
+            query = parse_query(question, limit=limit)
+            (hit,) = (await corpus.ask(query)).hits
+            assert (hit.path, len(hit.similar_paths)) == (f"{code}/hooks.md", 3)

@@ -14,7 +14,7 @@ from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
-from cocosearchd.search.alike import Text, group_similar
+from cocosearchd.search.alike import Text, WantedVariant, group_similar
 from cocosearchd.search.answers.context import SourcedHits, fit_budget, is_bundled
 from cocosearchd.search.answers.ranked_answer import QueryVector, RankedAnswer
 from cocosearchd.search.code.file_masks import NO_FILE
@@ -24,7 +24,7 @@ from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline, make_answer
-from cocosearchd.search.places import content_words
+from cocosearchd.search.places import content_words, wanted_variant
 from cocosearchd.search.plan import Query, ViewOptions
 from cocosearchd.search.trace import Trace
 
@@ -155,8 +155,9 @@ async def _merge_ranked(
     deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
     hits_by_index = [ranked.ranked_hits.hits for ranked in deduplicated]
     ordered = order_hits([ranked.ranked_hits.all_relevances for ranked in deduplicated])
+    wanted = wanted_variant(query.words, content_words(query.words))
     selected = (
-        collapse_hits(hits_by_index, ordered, limit, content_words(query.words))
+        collapse_hits(hits_by_index, ordered, limit, wanted)
         if _collapses(query)
         else [SelectedHit(*chosen) for chosen in ordered[:limit]]
     )
@@ -342,7 +343,7 @@ def collapse_hits(
     hits_by_index: Sequence[Sequence[Hit]],
     ordered: Sequence[tuple[int, int]],
     limit: int,
-    words: frozenset[str],
+    wanted: WantedVariant,
 ) -> list[SelectedHit]:
     """Select at most `limit` of the ordered hits: one hit of each group of alike hits."""
 
@@ -351,7 +352,7 @@ def collapse_hits(
         return Text(hit.path, hit.language, hit.symbol_name, hit.content)
 
     selected = []
-    for group in group_similar(ordered[: COMPARED_FACTOR * limit], text_of, words)[:limit]:
+    for group in group_similar(ordered[: COMPARED_FACTOR * limit], text_of, wanted)[:limit]:
         alternates = (hits_by_index[number][rank - 1] for number, rank in group.alternates)
         similar = tuple(path for hit in alternates for path in (hit.path, *hit.similar_paths))
         selected.append(SelectedHit(*group.representative, similar))

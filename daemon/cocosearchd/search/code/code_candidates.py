@@ -37,8 +37,12 @@ from cocosearchd.store.reads.file_states import FileStates
 # Wait for the commit hook of a generation that a query already sees; the hook takes 2 to 10 ms.
 WAIT_S = 0.25
 FULL_COVERAGE = 0.999  # below 1, because coverages are rounded sums of floats
-# If collapsing alike results leaves too few, this many times more files are ranked, once.
+# If collapsing alike results leaves too few, this many times more files are ranked, again and again
+# up to the most. The least is for few results: a page may have twenty translations.
 COLLAPSE_FACTOR = 4
+MIN_COLLAPSED_DEPTH = 40
+# Files that are compared at least, also for a single result: of alike files the best one is shown.
+COMPARED_FILES = 10
 MAX_COLLAPSED_DEPTH = 400
 _SIGNALS_SHOWN = 6
 
@@ -113,23 +117,25 @@ async def code_candidates(
     if plan.reranker != "disabled":
         return candidates
     selected = select_results(plan, candidates.scored)
-    if lacks_results(plan, candidates, len(selected), code_query.limit):
-        deeper = deeper_query(code_query)
-        candidates, _ = await _rank(db, newest, deeper, trace, matrix, candidates)
+    while lacks_results(plan, candidates, len(selected), code_query.limit):
+        code_query = deeper_query(code_query)
+        candidates, matrix = await _rank(db, newest, code_query, trace, matrix, candidates)
         selected = select_results(plan, candidates.scored)
     return replace(candidates, selected=add_related(code_query, selected))
 
 
 def deeper_query(code_query: CodeQuery) -> CodeQuery:
     """Return a query for more files, for when collapsing alike results leaves too few."""
-    more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
+    more = max(MIN_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
+    more = min(MAX_COLLAPSED_DEPTH, more)
     return replace(code_query, limit=more, needed=more)
 
 
 def count_results(plan: Plan) -> int:
     """Return the number of files to rank: a reranker or a least relevance needs more files."""
     chooses = plan.reranker != "disabled" or plan.min_relevance or plan.min_evidence
-    return max(plan.limit, plan.depth if chooses else 0)
+    compared = COMPARED_FILES if plan.collapse else 0
+    return max(plan.limit, compared, plan.depth if chooses else 0)
 
 
 def add_related(code_query: CodeQuery, results: Sequence[ScoredResult]) -> tuple[ScoredResult, ...]:
@@ -232,8 +238,11 @@ async def _rank(
 
 
 def lacks_results(plan: Plan, candidates: RankedCandidates, result_count: int, limit: int) -> bool:
-    """Return True if collapsing alike results leaves too few, and more candidates may exist."""
-    if not plan.collapse or result_count >= plan.limit:
+    """Return True if collapsing alike results leaves too few, and more candidates may be ranked.
+
+    `limit` is the number of files that the candidates were limited to.
+    """
+    if not plan.collapse or result_count >= plan.limit or limit >= MAX_COLLAPSED_DEPTH:
         return False
     return candidates.file_count >= limit
 

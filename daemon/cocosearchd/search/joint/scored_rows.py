@@ -66,24 +66,28 @@ async def read_scored(db: Database, indexes: Sequence[ScoredIndex]) -> list[Rank
     Raises an error if one of the indexes is gone or cannot be read.
     """
     ranked = await _read_rows(db, indexes, [None] * len(indexes))
-    incomplete = [
-        number
-        for number, index in enumerate(ranked)
-        if lacks_results(
-            index.code_query.plan, index.candidates, len(index.files), index.code_query.limit
-        )
-    ]
-    if incomplete:
+    while incomplete := _incomplete_numbers(ranked):
         # Every file of a small index is compared, so its scores also serve a query for more
         # results.
         deeper = [
-            replace(indexes[number], code_query=deeper_query(indexes[number].code_query))
+            replace(indexes[number], code_query=deeper_query(ranked[number].code_query))
             for number in incomplete
         ]
         more = await _read_rows(db, deeper, [ranked[number].candidates for number in incomplete])
         for number, index in zip(incomplete, more, strict=True):
             ranked[number] = index
     return ranked
+
+
+def _incomplete_numbers(ranked: Sequence[RankedIndex]) -> list[int]:
+    """Return the numbers of the indexes that lack results because alike files were collapsed."""
+    return [
+        number
+        for number, index in enumerate(ranked)
+        if lacks_results(
+            index.code_query.plan, index.candidates, len(index.files), index.code_query.limit
+        )
+    ]
 
 
 async def _read_rows(
