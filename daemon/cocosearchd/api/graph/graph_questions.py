@@ -41,6 +41,9 @@ QUESTION_S = 10.0  # for one question in its thread; the command line waits for 
 # Questions at a time, over all indexes. Python runs one of them while the others wait for
 # PostgreSQL. All other work shares the event loop's 40 threads with them.
 MAX_RUNNING = 4
+# Definitions of one name that a reply lists, whatever its budget: a file may define a name
+# thousands of times.
+MAX_DEFINITIONS = 20
 
 T = TypeVar("T")
 Entry = TypeVar("Entry")
@@ -265,7 +268,8 @@ def make_symbol_entry(path: str, language: str, symbol: Symbol | None) -> g.Grap
 def make_definition_entries(
     files: CodeFiles, keys: Sequence[DefinitionKey]
 ) -> tuple[g.GraphSymbol, ...]:
-    """Make the definitions of a reply, in order."""
+    """Make the first `MAX_DEFINITIONS` definitions of a reply, in order."""
+    keys = keys[:MAX_DEFINITIONS]
     loaded = files.load({key.path for key in keys})
     return tuple(
         make_symbol_entry(
@@ -276,6 +280,12 @@ def make_definition_entries(
         for key in keys
         if key.path in loaded
     )
+
+
+def definition_notes(keys: Sequence[DefinitionKey]) -> tuple[str, ...]:
+    """Return a note if a reply does not list all definitions of a target."""
+    rest = len(keys) - MAX_DEFINITIONS
+    return (f"{rest:,} further definitions of the name are not listed",) if rest > 0 else ()
 
 
 def fit_entries(

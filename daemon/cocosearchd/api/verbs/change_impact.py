@@ -18,6 +18,7 @@ from cocosearchd.api.graph.earlier_code import EarlierCodeReader
 from cocosearchd.api.graph.graph_questions import (
     GraphMoment,
     GraphQuestions,
+    definition_notes,
     fit_entries,
     make_definition_entries,
     make_reply_fields,
@@ -143,7 +144,8 @@ def _find_impact(request: s.ImpactRequest, moment: GraphMoment) -> _Finding:
     # made first: no file is read any more once the time is over
     entries = make_definition_entries(moment.files, definitions.keys)
     impact = _search(request, moment, definitions.keys)
-    return _Finding(impact, entries, notes=definitions.notes)
+    notes = (*definitions.notes, *definition_notes(definitions.keys))
+    return _Finding(impact, entries, notes=notes)
 
 
 def _find_changes(request: s.ChangesRequest, source: ChangeSource, moment: GraphMoment) -> _Finding:

@@ -10,9 +10,11 @@ from itertools import groupby
 from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc.graph_vocabulary import CONFIDENCES, REFERENCE_KINDS
 from cocosearchd.api.graph.graph_questions import (
+    MAX_DEFINITIONS,
     GraphAnswer,
     GraphMoment,
     GraphQuestions,
+    definition_notes,
     fit_entries,
     make_definition_entries,
     make_reply_fields,
@@ -153,7 +155,7 @@ class ReferenceVerbs:
             # made first: no file is read any more once the time is over
             entries = make_definition_entries(moment.files, target.keys)
             tree = find_calls(moment.files, moment.resolver, target.keys, query, moment.is_over)
-            return _Calls(entries, target.notes, tree)
+            return _Calls(entries, (*target.notes, *definition_notes(target.keys)), tree)
 
         answer = await self._questions.ask(request, find)
         return await self._calls_reply(request, answer, start)
@@ -208,7 +210,7 @@ def _find_uses(query: reference_pages.ReferenceQuery, moment: GraphMoment) -> _U
         replace(query, where=moment.where),
         moment.is_over,
     )
-    return _Uses(entries, target.notes, page)
+    return _Uses(entries, (*target.notes, *definition_notes(target.keys)), page)
 
 
 def _find_meanings(moment: GraphMoment) -> _Meanings:
@@ -225,7 +227,8 @@ def _find_meanings(moment: GraphMoment) -> _Meanings:
         )
         for meaning in meanings.names
     )
-    return _Meanings(meanings.path, names, meanings.is_complete)
+    is_complete = all(len(meaning.keys) <= MAX_DEFINITIONS for meaning in meanings.names)
+    return _Meanings(meanings.path, names, meanings.is_complete and is_complete)
 
 
 def _explain(reason: str) -> str:
