@@ -228,7 +228,7 @@ def test_a_path_is_that_of_all_files_with_the_longest_common_end() -> None:
     paths = [f"{folder}/{name}".lstrip("/") for folder in folders for name in ("x.py", "x.js")]
     names = MentionedFiles(paths)
     for path in (f"{start}/{path}" for start in ("q", "a", "b/b") for path in paths):
-        shared = [_count_common(path, other) for other in paths]
+        shared = [_count_common(path, second) for second in paths]
         best = [number for number, count in enumerate(shared) if count == max(shared)]
         is_found = max(shared) > 1 or len(best) == 1
         assert names.of_path(path) == (best if is_found else []), path

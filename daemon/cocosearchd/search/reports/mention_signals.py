@@ -47,9 +47,12 @@ class _StemFiles:
 
         `parts` are those of a path, the last first.
         """
-        place = bisect_left(self._parts, parts)
+        insertion = bisect_left(self._parts, parts)
         shared = max(
-            (_count_equal(beside, parts) for beside in self._parts[max(0, place - 1) : place + 1]),
+            (
+                _count_equal(beside, parts)
+                for beside in self._parts[max(0, insertion - 1) : insertion + 1]
+            ),
             default=0,
         )
         if not shared:
