@@ -11,11 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import BadSettings
-from cocosearchd.languages.code_facts import NO_FACTS, Binding, CodeFacts, Import, Use
+from cocosearchd.graph.code_files_view import unpack_file
+from cocosearchd.languages.code_facts import (
+    NO_FACTS,
+    TOP_LEVEL,
+    Binding,
+    CodeFacts,
+    Import,
+    Use,
+)
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.references import fact_extraction, fact_table, use_extraction
 from cocosearchd.languages.references.chain_text import LONG_TEXT, MAX_TEXT
 from cocosearchd.languages.symbols import check_overrides
+from cocosearchd.store.file_facts import StoredCode
 
 SOURCE = Path(__file__).parent / "cases" / "source"
 FILES = {
@@ -277,7 +287,27 @@ def test_other_bytes_are_no_facts(packed: bytes) -> None:
     assert fact_table.unpack(packed) is None
 
 
-def test_facts_of_missing_definitions_are_no_facts() -> None:
+def test_facts_of_missing_definitions_are_those_of_the_file() -> None:
     parsed = parse("references/shop.py", FILES["references/shop.py"])
-    assert fact_table.unpack(GOLDEN, len(parsed.symbols)) == parsed.facts
-    assert fact_table.unpack(GOLDEN, len(parsed.symbols) - 1) is None
+    last = len(parsed.symbols) - 1
+    assert fact_table.unpack(GOLDEN, last + 1) == parsed.facts
+    facts = fact_table.unpack(GOLDEN, last)
+    assert facts is not None
+    assert facts.imports == parsed.facts.imports
+    for unpacked, written in (
+        (facts.uses, parsed.facts.uses),
+        (facts.bindings, parsed.facts.bindings),
+    ):
+        assert [fact.name for fact in unpacked] == [fact.name for fact in written]
+        expected = [TOP_LEVEL if fact.symbol == last else fact.symbol for fact in written]
+        assert [fact.symbol for fact in unpacked] == expected
+
+
+def test_a_file_whose_definitions_do_not_all_fit_keeps_its_uses() -> None:
+    name = "C" * 390
+    methods = "".join(f"    def m{number}(self): g()\n" for number in range(6000))
+    parsed = parse("a.py", f"class {name}:\n{methods}def last(): pass\nlast()\n".encode())
+    code = pack_code(parsed.symbols, fact_table.pack_columns(parsed.fact_columns))
+    file = unpack_file(StoredCode("a.py", 1, "python", code.symbols or b"", code.facts or b""))
+    assert len(file.symbols) < len(parsed.symbols)
+    assert len(file.facts.uses) == len(parsed.facts.uses) == 6001

@@ -90,7 +90,8 @@ def pack_columns(facts: FactColumns) -> bytes:
 def unpack(packed: bytes, symbols: int = MAX_SYMBOLS) -> CodeFacts | None:
     """Unpack facts; None for bytes that `pack` did not make.
 
-    The result is also None if a fact refers to a definition beyond the first `symbols` of the file.
+    Only the first `symbols` definitions of the file are known: a fact of a later one counts as one
+    of the file.
     """
     if not packed:
         return NO_FACTS
@@ -304,6 +305,7 @@ def _read_imports(reader: _FactReader) -> Sequence[Import]:
 def _read_uses(reader: _FactReader, symbols: int) -> Sequence[Use]:
     columns = reader.columns(_USE_COLUMNS, reader.header.uses)
     columns[4] = _sums(columns[4])
+    columns[6] = _known_positions(columns[6], symbols)
     strings = reader.strings
     values = (_USE_KINDS, strings, strings, _FLAGS, None, None, _positions(symbols))
     return reader.table(Use._make, columns, values)
@@ -311,6 +313,7 @@ def _read_uses(reader: _FactReader, symbols: int) -> Sequence[Use]:
 
 def _read_bindings(reader: _FactReader, symbols: int) -> Sequence[Binding]:
     columns = reader.columns(_BINDING_COLUMNS, reader.header.bindings)
+    columns[3] = _known_positions(columns[3], symbols)
     strings = reader.strings
     values = (_BINDING_KINDS, strings, strings, _positions(symbols), None, None)
     return reader.table(Binding._make, columns, values)
@@ -321,6 +324,16 @@ def _are_below(column: "array[int]", limit: int) -> bool:
     if column.typecode != "B":
         return max(column, default=-1) < limit
     return limit > _MAX_BYTE or not column.tobytes().translate(None, _BYTES[:limit])
+
+
+def _known_positions(column: "array[int]", symbols: int) -> "array[int]":
+    """Replace the numbers of definitions that are not known by that of the file, 0.
+
+    The table of definitions of a file is cut if it is very large.
+    """
+    if _are_below(column, symbols + 1):
+        return column
+    return array(column.typecode, [number if number <= symbols else 0 for number in column])
 
 
 def _positions(symbols: int) -> range:
