@@ -69,7 +69,7 @@ def test_other_places_are_shown_where_they_are_among_the_best() -> None:
 
 def test_one_place_stands_for_those_that_are_nearly_equal() -> None:
     twins = [
-        replace(twin, candidate=replace(twin.candidate, content="def send(self): ..."))
+        twin._replace(candidate=twin.candidate._replace(content="def send(self): ..."))
         for twin in (entry("a.py", 0, 9.0, 5.0), entry("a.py", 10, 9.0, 4.0))
     ]
     scored = [twins[0], twins[1], entry("a.py", 20, 9.0, 3.0), entry("b.py", 0, 1.0, 1.0)]
@@ -154,13 +154,9 @@ def test_all_forms_of_a_word_have_its_root(word: str, root: str) -> None:
 
 def test_a_place_without_words_opens_at_the_definition_that_names_it() -> None:
     content = "\nimport os\n\nclass Client:\n    timeout = 3\n"
-    best = replace(
-        entry("a.py", 0, 1.0, 1.0),
-        candidate=replace(
-            candidate("a.py", content=content, definitions=("Client",), symbol_name="Client"),
-            end_byte=len(content),
-            end_line=5,
-        ),
+    chunk = candidate("a.py", content=content, definitions=("Client",), symbol_name="Client")
+    best = entry("a.py", 0, 1.0, 1.0)._replace(
+        candidate=chunk._replace(end_byte=len(content), end_line=5)
     )
     client = Symbol("class", "Client", "Client", "class Client", None, 12, len(content), 4, 5)
     for words, with_symbols, without in (({"absent"}, 4, 2), ({"import"}, 2, 2)):
@@ -171,8 +167,8 @@ def test_a_place_without_words_opens_at_the_definition_that_names_it() -> None:
 
 
 def test_a_hit_has_its_places_and_what_it_was_scored_by() -> None:
-    best = replace(
-        entry("a.py", 0, 0.1, 2.0, relevance=0.7), vector_rank=3, keyword_rank=1, cosine=0.5
+    best = entry("a.py", 0, 0.1, 2.0, relevance=0.7)._replace(
+        vector_rank=3, keyword_rank=1, cosine=0.5
     )
     hit = to_hit("index", ScoredResult(best, (entry("a.py", 10, 0.1, 1.0, relevance=0.4),)))
     assert (hit.index, hit.path, hit.score, hit.relevance) == ("index", "a.py", 0.1, 0.7)

@@ -4,7 +4,6 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import psycopg
@@ -264,7 +263,7 @@ async def test_chunks_come_in_the_order_asked_with_their_files(db: Database) -> 
     everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
     keys = [hit.key for hit in everything]
     hits, states = await chunks_with_files(db, record, [*keys[::-1], ("gone", 0, 1)])
-    assert [replace(hit, score=0.0) for hit in everything[::-1]] == list(hits)
+    assert [hit._replace(score=0.0) for hit in everything[::-1]] == list(hits)
     assert states == await file_states(db, record, [path for path, _, _ in keys])
     assert states.generation == len(FILES)
     assert {path: state.generation for path, state in states.files.items()} == {

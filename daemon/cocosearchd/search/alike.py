@@ -7,10 +7,9 @@ a platform.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from cocosearchd.languages.language_table import by_name
 
@@ -50,8 +49,7 @@ _COPY_DIRECTORY = re.compile(
 MIN_VENDORED_PARTS = 3  # path parts below a vendor directory: a library, a file and its type
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """The parts of a result that are compared."""
 
     path: str
@@ -72,8 +70,7 @@ class WantedVariant:
     languages: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarGroup(Generic[T]):
+class SimilarGroup(NamedTuple, Generic[T]):
     """A group of alike results: the one that represents them, and the others in their order."""
 
     representative: T
@@ -189,27 +186,18 @@ def _preference(compared: "_Compared[T]", wanted: WantedVariant) -> tuple[bool, 
 
 
 class _Compared(Generic[T]):
-    """A result with the values that comparisons use, each computed at its first use."""
+    """A result with the values that comparisons use; the costly ones are computed at their first use."""
 
     def __init__(self, result: T, text: Text, number: int) -> None:
         self.result = result
         self.text = text
         self.number = number
-
-    @cached_property
-    def parts(self) -> list[str]:
-        """The parts of the path, in lower case."""
-        return _PART.split(self.text.path.lower())
-
-    @cached_property
-    def file_name(self) -> str:
-        """The last part of the path, as written, with its type."""
-        return self.text.path.rpartition("/")[2]
-
-    @cached_property
-    def has_variant(self) -> bool:
-        """True if a part of the path names a locale, a version or a platform."""
-        return any(map(_is_variant, self.parts))
+        # the last part of the path, as written, with its type
+        self.file_name = text.path.rpartition("/")[2]
+        # the parts of the path, in lower case
+        self.parts = _PART.split(text.path.lower())
+        # True if a part of the path names a locale, a version or a platform
+        self.has_variant = any(map(_is_variant, self.parts))
 
     @cached_property
     def vendored_parts(self) -> list[str]:

@@ -107,7 +107,7 @@ class Overlay:
         query = vector.astype(np.float16).astype(np.float32)
         query /= np.linalg.norm(query) or 1
         return tuple(
-            replace(row, score=float(stored @ query / np.linalg.norm(stored)))
+            row._replace(score=float(stored @ query / np.linalg.norm(stored)))
             for row, stored in self.matching_chunks(where)
             if len(stored) == len(query) and stored.any()
         )

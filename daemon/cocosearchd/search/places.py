@@ -4,10 +4,11 @@ A place is a chunk that answers. Results keep the order of their files. Other pl
 shown if they are among the best places of the whole answer.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import chain
+from typing import NamedTuple
 
 from cocosearchd.languages import identifiers
 from cocosearchd.languages.stems import Stemmer
@@ -78,6 +79,8 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
 
 
 def _relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
+    if not (plan.min_relevance or plan.min_evidence):
+        return list(scored)
     return [
         entry
         for entry in scored
@@ -177,7 +180,7 @@ def _make_result(
 def _make_representative(group: SimilarGroup[ScoredCandidate]) -> ScoredCandidate:
     """Return the place that represents a group, with the first lines of the other places."""
     lines = tuple(sorted(entry.candidate.start_line for entry in group.alternates))
-    return replace(group.representative, similar_lines=lines) if lines else group.representative
+    return group.representative._replace(similar_lines=lines) if lines else group.representative
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +266,7 @@ def _to_place(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Heading:
+class _Heading(NamedTuple):
     """The line to open in a place (from 1), its text, and the definition that names the place."""
 
     line: int
@@ -427,19 +429,32 @@ def content_words(text: str) -> frozenset[str]:
 
 def best_line(content: str, words: frozenset[str]) -> int | None:
     """Return the number (from 0) of the first line with the most words; None without any word."""
-    lines = [line[:MAX_LINE_CHARACTERS] for line in content.split("\n", MAX_LINES)[:MAX_LINES]]
-    lowered = "\n".join(lines).lower()
+    lowered = _searched_text(content)
     # Parts of longer words also count: splitting every line of every place would cost a
     # millisecond.
     present_words = [word for word in words if word in lowered]
     if not present_words:
         return None
-    ends = list(accumulate(len(line) + 1 for line in lowered.split("\n")))
-    counts = [0] * len(ends)
-    for word in present_words:
-        position = lowered.find(word)
-        while position >= 0:
-            number = bisect_right(ends, position)
-            counts[number] += 1
-            position = lowered.find(word, ends[number])
-    return counts.index(max(counts))
+    counts = Counter(chain.from_iterable(_lines_with(lowered, word) for word in present_words))
+    return min(counts, key=lambda number: (-counts[number], number))
+
+
+def _searched_text(content: str) -> str:
+    """Return the first lines of a text in lower case, each without what is too long to search."""
+    lines = content.split("\n", MAX_LINES)[:MAX_LINES]
+    if max(map(len, lines)) > MAX_LINE_CHARACTERS:
+        lines = [line[:MAX_LINE_CHARACTERS] for line in lines]
+    return "\n".join(lines).lower()
+
+
+def _lines_with(text: str, word: str) -> Iterator[int]:
+    """Yield the number (from 0) of each line that contains a word."""
+    number = 0
+    line_start = 0
+    position = text.find(word)
+    while position >= 0:
+        number += text.count("\n", line_start, position)
+        yield number
+        number += 1
+        line_start = text.find("\n", position) + 1
+        position = text.find(word, line_start) if line_start else -1

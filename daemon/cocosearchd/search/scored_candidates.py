@@ -1,7 +1,8 @@
 """Values for candidates: as the retrievers return them, and as a profile scores them. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from cocosearchd.model import MatchType, RankedPlace
 from cocosearchd.store.chunks.rows import Candidate
@@ -19,8 +20,7 @@ class RetrievedCandidates:
     every_word: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredCandidate:
+class ScoredCandidate(NamedTuple):
     """A candidate with its score and its rank from each retriever (from 1; 0: not retrieved).
 
     `cosine` is None if unknown. If `score` is the score of a file, `own_place_score` compares the
@@ -40,7 +40,7 @@ class ScoredCandidate:
     own_place_score: float | None = None
     relevance: float = 0.0  # 0 to 1: the probability that the chunk answers the query
     similar_lines: tuple[int, ...] = ()
-    compared_places: tuple[RankedPlace, ...] = field(default=(), compare=False, repr=False)
+    compared_places: tuple[RankedPlace, ...] = ()
 
     @property
     def place_score(self) -> float:

@@ -399,7 +399,7 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
     assert around(short, state) == ("", "        three = 3")
     assert around(narrow, state) == ("    def f...\n        o...", "        t...\n        r...")
     # other queries find other definitions in it
-    assert around(wide, replace(state, scopes=b"")) == ("", "")
+    assert around(wide, state._replace(scopes=b"")) == ("", "")
     assert around(wide, state) == (above, after)
 
 

@@ -120,7 +120,7 @@ def corpora(draw: st.DrawFn) -> tuple[list[Candidate], list[Candidate]]:
     # The store gives ties in the order of their keys.
     scored = sorted(
         (
-            replace(chunk, score=cosine)
+            chunk._replace(score=cosine)
             for chunk, cosine in zip(vector, reversed(cosines), strict=True)
         ),
         key=lambda chunk: (-chunk.score, chunk.key),

@@ -1,7 +1,6 @@
 """CocoRAG's rerankers: weights, multipliers, blend and each feature."""
 
 import importlib.util
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,7 +215,7 @@ def test_the_choice_of_a_reranker() -> None:
 @pytest.mark.skipif(spacy_installed(), reason="spaCy and its model are installed")
 def test_auto_never_picks_what_is_not_installed() -> None:
     commented = [
-        replace(scored(), candidate=candidate("a", content="# why the lock is held\nlock()"))
+        scored()._replace(candidate=candidate("a", content="# why the lock is held\nlock()"))
     ]
     chosen = Rerankers().choose("auto", "explain how the lock works and why it is held", commented)
     assert chosen is not None

@@ -114,7 +114,7 @@ def make_ranked_hits(
             to_hit(record.name, result, rules, symbols.get(result.best.candidate.path, NO_SYMBOLS))
             for result in attempt.selected
         ),
-        tuple(replace(file, symbols=None) for file in attempt.files),
+        tuple(file._replace(symbols=None) for file in attempt.files),
         join_warnings(query_vector.warning, *attempt.warnings),
         snapshot_count=state[1],
         more=plan.listing and len(attempt.scored) > len(attempt.selected),

@@ -9,7 +9,6 @@ here: the same fusion, but only definitions of names in the query are boosted.
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from cocosearchd.config.settings import Profile
 from cocosearchd.model import MatchType
@@ -82,7 +81,7 @@ def score_candidates(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredC
     """Score all candidates by the plan's profile."""
     is_name = " " not in plan.text
     return [
-        replace(entry, relevance=_estimate_relevance(entry, is_name, bool(plan.where.phrases)))
+        entry._replace(relevance=_estimate_relevance(entry, is_name, bool(plan.where.phrases)))
         for entry in SCORERS[plan.profile](plan, retrieved)
     ]
 

@@ -78,7 +78,7 @@ async def _add_unsaved(
     complete_lift = _choose_complete_lift(stored, every_word)
     phrases_only = bool(plan.where.phrases) and not words  # the query has phrases but no words
     unsaved = [
-        replace(row, score=complete_lift + rank)
+        row._replace(score=complete_lift + rank)
         for row, rank in zip(rows, ranks, strict=True)
         if rank or phrases_only
     ]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,11 +103,11 @@ class FileWrite:
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk that a statement returned, or a listed symbol.
 
-    `score` is the cosine similarity or the text rank, by statement; 0 if nothing was ranked.
+    `score` is the cosine similarity or the text rank, by statement; 0 if nothing was ranked. A named
+    tuple: a question makes many, and a frozen dataclass takes several times as long to make.
     """
 
     path: str

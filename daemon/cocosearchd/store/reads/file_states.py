@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
@@ -12,8 +13,7 @@ from cocosearchd.store.index_records import index_not_found
 from cocosearchd.store.reads.text_scan import resolve_filter
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(NamedTuple):
     """A file as indexed.
 
     `generation` is the one of its last change. `scopes` are packed by `languages.definition_ranges`, `symbols`

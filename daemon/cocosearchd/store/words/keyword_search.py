@@ -8,7 +8,6 @@ import heapq
 import math
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -91,7 +90,7 @@ async def _search_index(
             connection, record, "keyword_any", search.condition, values | terms
         )
     keys = {hit.key for hit in hits}
-    raised = tuple(replace(hit, score=1 + hit.score) for hit in hits)
+    raised = tuple(hit._replace(score=1 + hit.score) for hit in hits)
     return (raised + tuple(hit for hit in partial_hits if hit.key not in keys))[:limit]
 
 
