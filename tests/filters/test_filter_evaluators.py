@@ -128,7 +128,7 @@ async def compare(dsn: str, tmp_path: Path, writes: list[FileWrite], wheres: lis
 
 
 def overlay_file(write: FileWrite) -> OverlayFile:
-    contents = FileContents(write.content_hash, b"", np.zeros(0, np.int64))
+    contents = FileContents(write.content_hash, b"")
     vectors = write.vectors.astype(np.float32)
     return OverlayFile(write.path, contents, write.language, write.chunks, vectors)
 

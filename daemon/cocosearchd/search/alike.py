@@ -7,6 +7,7 @@ a platform.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.search.code.code_profile import (
+    MAX_SIGNALS,
     RankedChunk,
     Weights,
     compute_signals,
@@ -103,9 +104,19 @@ def test_the_chunk_that_defines_the_name_stands_for_its_file() -> None:
     assert next(entry.start_byte for entry in places if entry.path == "src/router.py") > 0
 
 
-def test_score_is_the_sum_of_what_it_explains() -> None:
-    for result in ranked("how does the router add routes", vector=True):
-        assert result.score == pytest.approx(sum(value for _, value in result.signals), abs=1e-4)
+def test_score_is_the_sum_of_its_signals_of_which_the_largest_explain_it() -> None:
+    matrix, is_name = ask("how does the router add routes", vector=True)
+    _, by_signal = score_files(matrix, is_name, load_weights())
+    results = rank_code(matrix, is_name, load_weights(), 10)
+    counts = list[int]()
+    for result in results:
+        file = matrix.paths.index(result.path)
+        values = {name: float(signal[file]) for name, signal in by_signal.items() if signal[file]}
+        assert result.score == pytest.approx(sum(values.values()), abs=1e-4)
+        largest = sorted(values.items(), key=lambda entry: -abs(entry[1]))
+        assert result.signals == tuple(largest[:MAX_SIGNALS])
+        counts.append(len(values))
+    assert min(counts) < MAX_SIGNALS < max(counts)
 
 
 def test_vectors_find_what_words_do_not() -> None:

@@ -301,15 +301,23 @@ class Encoder:
         weights = (
             np.fromiter(counts, dtype=np.float32, count=len(numbers)) ** self._model.weighing.power
         )
-        part_of = np.repeat(np.arange(len(parts)), sizes)
-        body, header = np.bincount(part_of, weights, len(parts)).reshape(-1, 2).T
-        shares = np.ones((len(texts), 2), dtype=np.float32)
-        shares[:, 1] = self._model.weighing.header * (body + 1) / np.where(header > 0, header, 1)
-        weights *= shares.ravel()[part_of]
+        if any(header for _, header in texts):  # queries have none
+            self._weigh_headers(sizes, weights)
         vectors = self._vectors(numbers, weights)
         ends = np.cumsum(sizes)[1::2].tolist()
         for row, start, end in zip(sums, [0, *ends], ends, strict=False):
             np.dot(weights[start:end], vectors[start:end], out=row)
+
+    def _weigh_headers(self, sizes: Sequence[int], weights: Vectors) -> None:
+        """Multiply the share of each header into the weights of its words.
+
+        `sizes` are the numbers of words: of a body and of its header in turn.
+        """
+        part_of = np.repeat(np.arange(len(sizes)), sizes)
+        body, header = np.bincount(part_of, weights, len(sizes)).reshape(-1, 2).T
+        shares = np.ones((len(body), 2), dtype=np.float32)
+        shares[:, 1] = self._model.weighing.header * (body + 1) / np.where(header > 0, header, 1)
+        weights *= shares.ravel()[part_of]
 
     def _vectors(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
         """Return the unscaled rows of words; multiply their scales into the `weights`."""

@@ -282,17 +282,11 @@ class HitExpander:
         definition = (
             _find_definition(hit, text, packed_ranges or b"") if view.smart_context else None
         )
-        if definition is None:
-            return choose_lines(
-                hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0
-            )
-        return choose_lines(
-            hit.start_line,
-            hit.end_line,
-            *definition,
-            self._max_lines,
-            count_signature_lines(text, *definition),
-        )
+        first, last = definition or (hit.start_line, hit.end_line)
+        line_count = max(last, hit.end_line) - min(first, hit.start_line) + 1
+        # Only lines that do not all fit are preceded by the signature
+        head_lines = count_signature_lines(text, first, last) if line_count > self._max_lines else 0
+        return choose_lines(hit.start_line, hit.end_line, first, last, self._max_lines, head_lines)
 
     def _cut(self, line_span: LineSpan, text: FileContents) -> tuple[str, str]:
         head = text.lines(*line_span.head)
@@ -483,11 +477,14 @@ def cut_line(line: str, budget: int, measure: Callable[[str], int]) -> str:
 def _with_context(
     hit: Hit, content: str, context_before: str, context_after: str, *, stale: bool, overlay: bool
 ) -> Hit:
-    """Return the same hit with another content, context and marks.
+    """Return the same hit with another content, context and marks; the hit itself if none differs.
 
     Every field is written out: `dataclasses.replace` costs ten times as much, and this runs for
     every shown hit.
     """
+    shown = (content, context_before, context_after, stale, overlay)
+    if shown == (hit.content, hit.context_before, hit.context_after, hit.stale, hit.overlay):
+        return hit
     return Hit(
         index=hit.index,
         path=hit.path,

@@ -11,6 +11,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from time import time_ns
 from typing import TypeVar
@@ -39,17 +40,18 @@ Result = TypeVar("Result")
 _Fingerprint = tuple[int, int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileContents:
-    """The content of a file. `starts` holds the byte offset of each line.
-
-    `context_cache` caches results derived from the content.
-    """
+    """The content of a file. `context_cache` caches results derived from the content."""
 
     content_hash: bytes
     data: bytes
-    starts: NDArray[np.int64]
     context_cache: dict[object, tuple[str, str]] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The byte offset of each line, found at the first use: many files are read for their hash."""
+        return _line_starts(self.data)
 
     @property
     def line_count(self) -> int:
@@ -62,6 +64,8 @@ class FileContents:
         Lines outside of the file are left out.
         """
         first = max(1, first)
+        if first > last:
+            return []
         last = min(last, len(self.starts))
         if first > last:
             return []
@@ -80,7 +84,7 @@ class _ReadRecord:
 
 def make_contents(data: bytes) -> FileContents:
     """Make the contents of a file from its bytes."""
-    return FileContents(hash_content(data), data, _line_starts(data))
+    return FileContents(hash_content(data), data)
 
 
 class VerifiedFiles:
@@ -136,12 +140,13 @@ class VerifiedFiles:
         """
         # A recorded hash that differs from the expected one proves nothing: a write through a
         # memory mapping may leave the times of a file unchanged.
-        if self._recorded_hash(root, path) == expected:
-            with self._lock:
-                if text := self._texts.get(expected):
-                    self._texts.move_to_end(expected)
-                    return text
-        return self._read(root, path, expected)
+        text = self._texts.get(expected)
+        if text is None or self._recorded_hash(root, path) != expected:
+            return self._read(root, path, expected)
+        with self._lock:
+            if expected in self._texts:
+                self._texts.move_to_end(expected)
+        return text
 
     def unchanged(self, root: bytes, path: str, expected: bytes) -> bool:
         """Return True if a file certainly still has the hash `expected`.

@@ -44,7 +44,6 @@ MIN_COLLAPSED_DEPTH = 40
 # Files that are compared at least, also for a single result: of alike files the best one is shown.
 COMPARED_FILES = 10
 MAX_COLLAPSED_DEPTH = 400
-_SIGNALS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,12 @@ async def code_candidates(
     """
     if not await lexical.wait_for_generation(generation, WAIT_S):
         return None
-    newest = replace(record, generation=max(generation, lexical.generation))
+    newest_generation = max(generation, lexical.generation)
+    newest = (
+        record
+        if record.generation == newest_generation
+        else replace(record, generation=newest_generation)
+    )
     snapshot = await lexical.snapshot(overlay)
     if snapshot is None:
         return None
@@ -415,7 +419,7 @@ def _make_candidate(row: Candidate, chunk: RankedChunk, plan: Plan) -> ScoredCan
         signals=(
             ("lexical", chunk.lexical),
             ("coverage", chunk.coverage),
-            *chunk.signals[:_SIGNALS_SHOWN],
+            *chunk.signals,
         ),
         compared_places=chunk.compared_places,
     )

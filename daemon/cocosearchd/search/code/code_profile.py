@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from cocosearchd.errors import BadSettings
 from cocosearchd.model import RankedPlace
 from cocosearchd.search.code.place_scores import (
+    ALL_CHUNKS,
     PLACE_SIGNALS,
     RELEVANCE_SIGNALS,
     estimate_relevance,
@@ -70,6 +72,7 @@ SIGNALS: Mapping[str, str] = {
     "log_size_weak": "log_size, by the same",
     "chunk_weak": "chunk, by the same",
 }
+MAX_SIGNALS = 6  # shown signals of a file
 # Files of a report that a budget shows code of, and places of each file.
 BUNDLED_FILES = 10
 MAX_BUNDLED_PLACES = 40
@@ -142,8 +145,7 @@ class Weights:
         return self.relevance if vectors else self.relevance_without_vectors
 
 
-@dataclass(frozen=True, slots=True)
-class RankedChunk:
+class RankedChunk(NamedTuple):
     """A ranked chunk. `score` is the score of its file; `place_score` compares chunks of all files.
 
     `relevance` is the estimated probability, 0 to 1, that the chunk answers the query.
@@ -158,7 +160,7 @@ class RankedChunk:
     lexical: float  # BM25 score of the chunk's text and header; 0 if it has no word of the query
     coverage: float  # share of the query's words in the chunk, weighted by rarity
     cosine: float | None
-    # (signal, weight x value), the largest first: explains the rank of the file
+    # (signal, weight x value), the `MAX_SIGNALS` largest: explains the rank of the file
     signals: tuple[tuple[str, float], ...]
     # for a report: the places of the file, best first
     compared_places: tuple[RankedPlace, ...] = ()
@@ -280,39 +282,46 @@ class ScoredMatrix:
     """A signal matrix of F files and C chunks with all scores. The scores do not depend on a limit."""
 
     matrix: SignalMatrix
+    is_name: bool  # the query is a name
     scores: Floats  # (F,)
     by_signal: Mapping[str, Floats]  # signal -> (F,): the terms of the sum `scores`
     place_scores: Floats  # (C,)
-    relevances: Floats  # (C,)
+    relevance_scores: tuple[Floats, Floats]  # (F,) each: see `relevance_scores`
+    relevance_weights: Mapping[str, float]
+
+    def relevances_of(self, chunks: Ints | slice) -> Floats:
+        """Estimate the relevance of n of the chunks, (n,): few of them are shown."""
+        return estimate_relevance(
+            self.matrix, self.is_name, *self.relevance_scores, self.relevance_weights, chunks
+        )
 
 
 def split_scores(scored: ScoredMatrix, number: int) -> ScoredMatrix:
     """Return the part of a joint matrix that belongs to index `number`."""
     files, chunks = scored.matrix.slices(number)
+    file_scores, definition_share = scored.relevance_scores
     return ScoredMatrix(
-        split_matrix(scored.matrix, number),
-        scored.scores[files],
-        {name: values[files] for name, values in scored.by_signal.items()},
-        scored.place_scores[chunks],
-        scored.relevances[chunks],
+        matrix=split_matrix(scored.matrix, number),
+        is_name=scored.is_name,
+        scores=scored.scores[files],
+        by_signal={name: values[files] for name, values in scored.by_signal.items()},
+        place_scores=scored.place_scores[chunks],
+        relevance_scores=(file_scores[files], definition_share[files]),
+        relevance_weights=scored.relevance_weights,
     )
 
 
 def score_matrix(matrix: SignalMatrix, is_name: bool, weights: Weights) -> ScoredMatrix:
     """Score all files and chunks of a matrix. `is_name`: the query is a name."""
     scores, by_signal = score_files(matrix, is_name, weights)
-    relevances = estimate_relevance(
-        matrix,
-        is_name,
-        *relevance_scores(matrix, is_name, weights, scores, by_signal),
-        weights.select_relevance(matrix.chunks.cosines is not None),
-    )
     return ScoredMatrix(
-        matrix,
-        scores,
-        by_signal,
-        score_places(matrix, is_name, scores, weights.select_places(matrix.is_report)),
-        relevances,
+        matrix=matrix,
+        is_name=is_name,
+        scores=scores,
+        by_signal=by_signal,
+        place_scores=score_places(matrix, is_name, scores, weights.select_places(matrix.is_report)),
+        relevance_scores=relevance_scores(matrix, is_name, weights, scores, by_signal),
+        relevance_weights=weights.select_relevance(matrix.chunks.cosines is not None),
     )
 
 
@@ -336,11 +345,10 @@ def rank_scored(
     place_scores = scored.place_scores
     if pointed_out is not None and len(place_scores):
         place_scores = place_scores + pointed_out * np.ptp(place_scores)
-    sorted_chunks = _sort_chunks(
-        matrix, files, scored.relevances if all_chunks else place_scores, allowed_chunks
-    )
+    chunk_scores = scored.relevances_of(ALL_CHUNKS) if all_chunks else place_scores
+    sorted_chunks = _sort_chunks(matrix, files, chunk_scores, allowed_chunks)
     chunks = (
-        _choose_all_chunks(sorted_chunks, scored.relevances, limit)
+        _choose_all_chunks(sorted_chunks, chunk_scores, limit)
         if all_chunks
         else _choose_chunks(sorted_chunks, place_scores, limit)
     )
@@ -394,7 +402,7 @@ def _rank_places(scored: ScoredMatrix, chunks: Ints) -> tuple[RankedPlace, ...]:
     columns = (
         *scored.matrix.chunks.keys[first_chunks].T.tolist(),
         scored.place_scores[first_chunks].tolist(),
-        scored.relevances[first_chunks].tolist(),
+        scored.relevances_of(first_chunks).tolist(),
     )
     return tuple(map(RankedPlace, *columns))
 
@@ -419,18 +427,18 @@ def _choose_all_chunks(candidates: _SortedChunks, relevances: Floats, limit: int
 def _largest_signals(
     by_signal: Mapping[str, Floats], files: Sequence[int]
 ) -> dict[int, tuple[tuple[str, float], ...]]:
-    """Map each file to its signals with weight x value, the largest first."""
-    # (S, F), converted to Python values in one step: reading each value from its array costs more
-    # than the whole function.
-    columns = np.array([values[files] for values in by_signal.values()], np.float32)
-    columns = columns.reshape(len(by_signal), len(files))  # (S, f)
-    order = np.argsort(-np.abs(columns), axis=0, kind="stable")
-    rows = zip(order.T.tolist(), np.take_along_axis(columns, order, axis=0).T.tolist(), strict=True)
-    counts = np.count_nonzero(columns, axis=0).tolist()  # zeros are sorted to the end
+    """Map each file to its `MAX_SIGNALS` largest signals with weight x value, the largest first."""
+    numbers = np.array(files, np.int64)
+    columns = np.array([values.take(numbers) for values in by_signal.values()], np.float32)
+    rows = np.ascontiguousarray(columns.reshape(len(by_signal), len(files)).T)  # (f, S)
+    order = np.argsort(-np.abs(rows), axis=1, kind="stable")[:, :MAX_SIGNALS]
+    largest = rows[np.arange(len(rows))[:, None], order]
     names = tuple(by_signal)
+    # Converted to Python values in one step: reading each value from its array costs more than the
+    # whole function.
     return {
-        file: tuple(zip(map(names.__getitem__, numbers[:count]), values[:count], strict=True))
-        for file, count, (numbers, values) in zip(files, counts, rows, strict=True)
+        file: tuple((names[number], value) for number, value in zip(*row, strict=True) if value)
+        for file, *row in zip(files, order.tolist(), largest.tolist(), strict=True)
     }
 
 
@@ -446,8 +454,6 @@ def _make_ranked_chunks(
     files = signals_of_chunks.files[chunks]
     cosines = signals_of_chunks.cosines
     values = (
-        place_scores,
-        scored.relevances,
         signals_of_chunks.scores,
         signals_of_chunks.coverage,
         np.full(len(place_scores), np.nan, np.float32) if cosines is None else cosines,
@@ -457,6 +463,8 @@ def _make_ranked_chunks(
         files.tolist(),
         *signals_of_chunks.keys[chunks].T.tolist(),
         scored.scores[files].tolist(),
+        place_scores[chunks].tolist(),
+        scored.relevances_of(chunks).tolist(),
         *(column[chunks].tolist() for column in values),
         strict=True,
     )

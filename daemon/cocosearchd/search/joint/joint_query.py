@@ -26,6 +26,7 @@ from cocosearchd.search.code.code_profile import (
 )
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import restricts_files
+from cocosearchd.search.code.place_scores import ALL_CHUNKS
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import (
@@ -281,14 +282,15 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     may choose any chunk of a file: then it is the largest relevance of a chunk.
     """
     chunks = scores.matrix.chunks
-    largest: Floats = np.maximum.reduceat(scores.relevances, chunks.starts)
+    relevances = scores.relevances_of(ALL_CHUNKS)
+    largest: Floats = np.maximum.reduceat(relevances, chunks.starts)
     # a hit may be another place than the best of its file
     if query.plan.where.has_symbols or query.plan.min_relevance or query.plan.min_evidence:
         return largest
     best_places = np.maximum.reduceat(scores.place_scores, chunks.starts)
     positions = np.flatnonzero(scores.place_scores == best_places[chunks.files])
     firsts = positions[np.diff(chunks.files[positions], prepend=-1) > 0]
-    return np.where(_named_by_line(scores.matrix), largest, scores.relevances[firsts])
+    return np.where(_named_by_line(scores.matrix), largest, relevances[firsts])
 
 
 def _named_by_line(matrix: SignalMatrix) -> Mask:

@@ -202,6 +202,8 @@ class LexicalIndex:
         """
         if self._snapshot is None:
             return False
+        if self.generation >= generation:
+            return True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self.generation < generation:
