@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cocosearch_ipc.cli.main import main
 from cocosearch_ipc.cli.parser import VERBS
 from cocosearchd.config.settings import Settings, get_value, setting_keys
 from cocosearchd.languages.language_table import languages
@@ -68,17 +69,22 @@ def test_every_block_of_the_readme_runs(home: Daemon) -> None:
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
-def test_every_verb_is_documented_and_has_help_with_an_example(verb: str) -> None:
+def test_every_verb_is_documented_and_has_help_with_an_example(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert re.search(rf"(`|cocosearchctl ){verb}\b", (ROOT / "README.md").read_text("utf-8")), (
         f"README.md does not mention {verb}"
     )
-    done = subprocess.run(
-        [Path(sys.executable).parent / "cocosearchctl", verb, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert f"cocosearchctl {verb}" in done.stdout.partition("example")[2]
+    monkeypatch.setattr(sys, "argv", ["cocosearchctl", verb, "--help"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main()
+    assert f"cocosearchctl {verb}" in capsys.readouterr().out.partition("example")[2]
+
+
+def test_the_installed_program_prints_the_help_of_a_verb() -> None:
+    program = Path(sys.executable).parent / "cocosearchctl"
+    done = subprocess.run([program, "up", "--help"], capture_output=True, text=True, check=True)
+    assert "cocosearchctl up" in done.stdout.partition("example")[2]
 
 
 def test_every_setting_is_documented() -> None:
@@ -164,10 +170,9 @@ def test_the_names_in_the_rows_of_changes_are_defined() -> None:
     paths = (*MODULES.values(), *(ROOT / source for source in other_sources))
     text = "\n".join(path.read_text("utf-8") for path in paths)
     logged = set(re.findall(r"\blog\.\w+\(\s*\"(\w+)\"", text))
-    names -= logged
-    definition = r"^\s*(?:class |def |async def |function |-- name: )?{}\b"
-    missing = {name for name in names if not re.search(definition.format(name), text, re.MULTILINE)}
-    assert missing == set()
+    definition = r"^[ \t]*(?:class |def |async def |function |-- name: )?(\w+)"
+    defined = set(re.findall(definition, text, re.MULTILINE))
+    assert names - logged - defined == set()
 
 
 def test_the_files_named_for_each_change_exist() -> None:
