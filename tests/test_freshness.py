@@ -10,6 +10,7 @@ import pytest
 
 from cocosearchd.freshness import STALE_REASONS, Freshness, StaleCode, stale_reason
 from cocosearchd.model import Clock
+from tests.test_architecture import nodes, syntax_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 DAEMON = ROOT / "daemon" / "cocosearchd"
@@ -24,7 +25,7 @@ def calls(name: str) -> list[tuple[Path, ast.Call]]:
     return [
         (path, node)
         for path in sorted(DAEMON.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes(syntax_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     ]
 

@@ -6,6 +6,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
+from tests.test_architecture import syntax_tree
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("daemon/cocosearchd", "ipc/cocosearch_ipc")
 
@@ -100,7 +104,7 @@ def test_every_recursion_is_bounded() -> None:
         (path.name, name)
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
-        for name in circular(path.read_text("utf-8"))
+        for name in circular(syntax_tree(path))
     }
     assert circles - BOUNDED.keys() == set(), "iterate, or list what bounds the depth"
     assert BOUNDED.keys() - circles == set(), (
@@ -108,20 +112,24 @@ def test_every_recursion_is_bounded() -> None:
     )
 
 
-def test_circles_are_seen() -> None:
-    assert circular("def f(x):\n    return f(x)") == {"f"}
-    assert circular(
-        "class A:\n    def f(self):\n        self.g()\n    def g(self):\n        self.f()"
-    ) == {
-        "A.f",
-        "A.g",
-    }
-    assert circular("def f(x):\n    return g(x)\ndef g(x):\n    return x") == set()
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(x):\n    return f(x)", {"f"}),
+        (
+            "class A:\n    def f(self):\n        self.g()\n    def g(self):\n        self.f()",
+            {"A.f", "A.g"},
+        ),
+        ("def f(x):\n    return g(x)\ndef g(x):\n    return x", set()),
+    ],
+)
+def test_circles_are_seen(source: str, names: set[str]) -> None:
+    assert circular(ast.parse(source)) == names
 
 
-def circular(source: str) -> set[str]:
+def circular(tree: ast.Module) -> set[str]:
     """Names of the functions of a module that may call themselves, directly or through others."""
-    functions = dict(_functions(ast.parse(source), ""))
+    functions = dict(_functions(tree, ""))
     calls = {name: set(_calls(name, function, functions)) for name, function in functions.items()}
     return {name for name in calls if name in _reached(calls, name)}
 
