@@ -1,13 +1,29 @@
 """Unsaved text in the code graph: as the file would be stored."""
 
-import numpy as np
+import threading
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pytest
+
+from cocosearchd.api import overlay_sessions
+from cocosearchd.api.graph import graph_questions
 from cocosearchd.api.graph.unsaved_code import unsaved_files
+from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.graph.questions.target import parse_target
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.indexing.pipeline.parse_result import parse_file
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
+from cocosearchd.indexing.pool.parse_task import ParseResult
 from cocosearchd.languages import name_hashes
 from cocosearchd.languages.name_hashes import hash_name
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.references import fact_table
+from cocosearchd.model import NO_CODE, PackedCode
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.overlay import OverlayFile, make_overlay
 
@@ -37,3 +53,63 @@ def test_an_overlay_gives_symbols_facts_and_names() -> None:
 
 def test_no_overlay_gives_no_files() -> None:
     assert unsaved_files(None) == ()
+
+
+@pytest.mark.anyio
+async def test_a_question_unpacks_unsaved_files_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = list[threading.Thread]()
+
+    def unpack(overlay: object) -> tuple[()]:
+        threads.append(threading.current_thread())
+        return ()
+
+    class Graph:
+        async def ask(self, *_: object) -> str:
+            return "answer"
+
+    monkeypatch.setattr(graph_questions, "unsaved_files", unpack)
+    parts: Any = None
+    index: Any = SimpleNamespace(graph=Graph())
+    overlay: Any = object()
+    questions = graph_questions.GraphQuestions(parts, parts, parts, parts)
+    answer = await questions._run(index, overlay, parse_target("run"), Filter(), lambda _: "")
+    assert answer == "answer"
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.anyio
+async def test_unsaved_text_is_packed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = list[threading.Thread]()
+
+    def pack(*_: object) -> PackedCode:
+        threads.append(threading.current_thread())
+        return NO_CODE
+
+    class Parser:
+        async def parse(
+            self, path: str, language: str, data: bytes, limits: ChunkLimits, _: object
+        ) -> ParseResult:
+            return ParseResult(*parse_file(path, language, data, limits, ()))
+
+    monkeypatch.setattr(overlay_sessions, "pack_code", pack)
+    parser: Any = Parser()
+    embedder = BuiltinEmbedder()
+    fingerprint = embedder.fingerprint
+    record: Any = SimpleNamespace(
+        root=b"/r",
+        identity=SimpleNamespace(embedder=fingerprint.pairs()),
+        dimension=fingerprint.dimension,
+        is_followed=False,
+    )
+    rules = OverlayRules(
+        ChunkLimits("definitions", 1000, 0), SkipRules(1 << 20, index_secrets=True, any_type=True)
+    )
+    sessions = OverlaySessions(lambda _: embedder, parser)
+    with sessions.session() as name:
+        change = await sessions.put(name, record, "a.py", TEXT, rules)
+    assert change.files == 1
+    assert threads
+    assert threading.main_thread() not in threads
