@@ -29,6 +29,9 @@ from cocosearchd.store.reads.file_symbols import (
 
 # Listed files with a matching name: files with the name as written have priority.
 MAX_MATCHING_FILES = 20_000
+# Files of a list by path whose symbols are not known, or are cut from a very large table: without
+# spare files, a page of such files would end the list. Most pages do not read them.
+SPARE_FILES = 1_000
 # Files that are read together: some kilobytes of symbols each, at most two megabytes
 BATCH_FILES = 50
 
@@ -55,9 +58,10 @@ class SymbolPage:
     def max_files(self) -> int:
         """The largest number of files that the page needs, in the order of the list.
 
-        In a list by path, these are the file of the position and one file per symbol.
+        In a list by path, these are the file of the position, one file per symbol, and some files
+        that turn out to have no symbol of the page.
         """
-        return MAX_MATCHING_FILES if self.is_ranked else self.limit + 1
+        return MAX_MATCHING_FILES if self.is_ranked else self.limit + 1 + SPARE_FILES
 
     @property
     def symbols(self) -> SymbolCondition:
