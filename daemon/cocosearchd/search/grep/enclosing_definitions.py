@@ -6,11 +6,13 @@ the innermost enclosing definition determines the chunk, and the first of the ch
 line is the name.
 """
 
+import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cocosearchd.languages.definition_ranges import innermost_start
+from cocosearchd.languages.definition_ranges import innermost_starts
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import ChunkSymbols, symbols_at_lines
@@ -35,17 +37,25 @@ async def enclosing_definitions(
 
     `ranges` maps each file to the packed ranges of its definitions. Raises `StoreUnavailable`.
     """
-    starts = {
-        line: (line[0], start)
-        for line in lines
-        if (start := innermost_start(ranges.get(line[0], b""), line[1])) is not None
-    }
+    starts = await asyncio.to_thread(_find_starts, ranges, lines)
     chunks = await symbols_at_lines(db, record, sorted(set(starts.values())))
     names = {start: _name_at(start[1], chunk) for start, chunk in chunks.items()}
     return {
         line: definition
         for line, start in starts.items()
         if (definition := names.get(start)) is not None
+    }
+
+
+def _find_starts(ranges: Mapping[str, bytes], lines: Iterable[Line]) -> dict[Line, Line]:
+    """Map lines to the first lines of their innermost definitions."""
+    numbers = defaultdict[str, list[int]](list)
+    for path, number in lines:
+        numbers[path].append(number)
+    return {
+        (path, number): (path, start)
+        for path, lines_of_file in numbers.items()
+        for number, start in innermost_starts(ranges.get(path, b""), lines_of_file).items()
     }
 
 
