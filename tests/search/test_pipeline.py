@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import numpy as np
@@ -26,8 +27,10 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.model import IndexRecord
+from cocosearchd.search import pipeline
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query, parse_query
+from cocosearchd.search.query_cache import RankedHits
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.rows import Key
 from cocosearchd.store.connection.database import Database
@@ -124,6 +127,24 @@ async def test_an_identifier_finds_its_definition_first(shared: Corpus) -> None:
 async def test_plain_words_find_what_is_meant(shared: Corpus) -> None:
     answer = await shared.ask("deliver a message to a mailbox")
     assert answer.hits[0].path == "app/mail.py"
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+async def test_many_symbols_are_unpacked_in_a_thread(
+    shared: Corpus, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    threads = list[threading.Thread]()
+    make = pipeline.make_ranked_hits
+
+    def recording(*parts: Any) -> RankedHits:
+        threads.append(threading.current_thread())
+        return make(*parts)
+
+    monkeypatch.setattr(pipeline, "make_ranked_hits", recording)
+    monkeypatch.setattr(pipeline, "UNPACKED_ON_LOOP", limit)
+    answer = await shared.ask("get_user_by_id")
+    assert answer.hits[0].path == "app/users.py"
+    assert [thread is threading.main_thread() for thread in threads] == [limit > 0]
 
 
 async def test_one_chunk_per_file_unless_all_are_wanted(db: Database, tmp_path: Path) -> None:
