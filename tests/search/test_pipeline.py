@@ -28,6 +28,7 @@ from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInp
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.model import IndexRecord
 from cocosearchd.search import pipeline
+from cocosearchd.search.answers import ranked_answer
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.query_cache import RankedHits
@@ -134,7 +135,7 @@ async def test_many_symbols_are_unpacked_in_a_thread(
     shared: Corpus, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     threads = list[threading.Thread]()
-    make = pipeline.make_ranked_hits
+    make = ranked_answer.make_ranked_hits
 
     def recording(*parts: Any) -> RankedHits:
         threads.append(threading.current_thread())
