@@ -1,6 +1,8 @@
 """Unsaved text in the code graph: as the file would be stored."""
 
 import threading
+from collections.abc import Sequence
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,9 @@ from cocosearchd.api import overlay_sessions
 from cocosearchd.api.graph import graph_questions
 from cocosearchd.api.graph.unsaved_code import unsaved_files
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
+from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
@@ -80,6 +84,40 @@ async def test_a_question_unpacks_unsaved_files_in_a_thread(
     assert threading.main_thread() not in threads
 
 
+class Parser:
+    """Parses in this process."""
+
+    async def parse(
+        self, path: str, language: str, data: bytes, limits: ChunkLimits, _: object
+    ) -> ParseResult:
+        return ParseResult(*parse_file(path, language, data, limits, ()))
+
+
+class FailingEmbedder(BuiltinEmbedder):
+    """An embedder that is unavailable at first."""
+
+    is_available = False
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if not self.is_available:
+            raise EmbedderUnavailable("it is away", "start it")
+        return await super().embed_documents(texts)
+
+
+def record_of(embedder: BuiltinEmbedder) -> Any:
+    return SimpleNamespace(
+        root=b"/r",
+        identity=SimpleNamespace(embedder=embedder.fingerprint.pairs()),
+        dimension=embedder.fingerprint.dimension,
+        is_followed=False,
+    )
+
+
+RULES = OverlayRules(
+    ChunkLimits("definitions", 1000, 0), SkipRules(1 << 20, index_secrets=True, any_type=True)
+)
+
+
 @pytest.mark.anyio
 async def test_unsaved_text_is_packed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = list[threading.Thread]()
@@ -88,28 +126,34 @@ async def test_unsaved_text_is_packed_in_a_thread(monkeypatch: pytest.MonkeyPatc
         threads.append(threading.current_thread())
         return NO_CODE
 
-    class Parser:
-        async def parse(
-            self, path: str, language: str, data: bytes, limits: ChunkLimits, _: object
-        ) -> ParseResult:
-            return ParseResult(*parse_file(path, language, data, limits, ()))
-
     monkeypatch.setattr(overlay_sessions, "pack_code", pack)
     parser: Any = Parser()
     embedder = BuiltinEmbedder()
-    fingerprint = embedder.fingerprint
-    record: Any = SimpleNamespace(
-        root=b"/r",
-        identity=SimpleNamespace(embedder=fingerprint.pairs()),
-        dimension=fingerprint.dimension,
-        is_followed=False,
-    )
-    rules = OverlayRules(
-        ChunkLimits("definitions", 1000, 0), SkipRules(1 << 20, index_secrets=True, any_type=True)
-    )
     sessions = OverlaySessions(lambda _: embedder, parser)
     with sessions.session() as name:
-        change = await sessions.put(name, record, "a.py", TEXT, rules)
+        change = await sessions.put(name, record_of(embedder), "a.py", TEXT, RULES)
     assert change.files == 1
     assert threads
     assert threading.main_thread() not in threads
+
+
+@pytest.mark.anyio
+async def test_vectors_of_an_embedder_that_was_away_are_made_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parser: Any = Parser()
+    embedder = FailingEmbedder()
+    record = record_of(embedder)
+    sessions = OverlaySessions(lambda _: embedder, parser)
+    with sessions.session() as name:
+        change = await sessions.put(name, record, "a.py", TEXT, RULES)
+        assert "words only" in (change.warning or "")
+        embedder.is_available = True
+        before = await sessions.overlay(name, record)
+        monkeypatch.setattr(overlay_sessions.anyio, "current_time", lambda: inf)
+        after = await sessions.overlay(name, record)
+    assert before is not None
+    assert after is not None
+    assert not before.files["a.py"].vectors.any(), "not yet"
+    assert after.files["a.py"].vectors.any()
+    assert before.digest != after.digest

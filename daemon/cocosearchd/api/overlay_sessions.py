@@ -5,6 +5,7 @@ daemon embeds the text. A separate process parses and chunks it (`OverlayParser`
 native code. No query waits for that process. Unsaved text is kept in memory only.
 """
 
+import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ EMBEDDING_BATCH = 64  # texts: about 10 ms of the built-in model
 MAX_SESSIONS = 64
 MAX_UNSAVED_FILES = 200
 MAX_UNSAVED_BYTES = 32 << 20
+# Vectors that an unavailable embedder could not make: the pause until a question tries again, and
+# the longest wait of that question.
+RETRY_S = 30.0
+RETRY_WAIT_S = 5.0
 
 
 Pairs = tuple[tuple[str, str], ...]  # the identity of an embedder
@@ -67,6 +72,8 @@ class _Session:
     files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
     # the embedder of the vectors of each file
     embedders: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)
+    # When vectors that the embedder could not make are due again, by the clock of the event loop
+    retry_at: dict[tuple[bytes, str], float] = field(default_factory=dict)
     # number of the last requested change of each file
     latest: dict[tuple[bytes, str], int] = field(default_factory=dict)
     # by root, built from `files` at the first request
@@ -75,6 +82,18 @@ class _Session:
     @property
     def size(self) -> int:
         return sum(len(file.text.data) for file in self.files.values())
+
+    def needs_vectors(self, key: tuple[bytes, str], embedder: Pairs) -> bool:
+        """Return True if a file has vectors of another embedder, or lacks some that are due."""
+        is_due = anyio.current_time() >= self.retry_at.get(key, math.inf)
+        return is_due or self.embedders.get(key) != embedder
+
+    def record_vectors(self, key: tuple[bytes, str], embedder: Pairs, *, is_complete: bool) -> None:
+        """Record the embedder of the vectors of a file; incomplete ones are due after a while."""
+        self.embedders[key] = embedder
+        self.retry_at.pop(key, None)
+        if not is_complete:
+            self.retry_at[key] = anyio.current_time() + RETRY_S
 
     def in_root(self, root: bytes) -> dict[tuple[bytes, str], OverlayFile]:
         return {key: file for key, file in self.files.items() if key[0] == root}
@@ -141,7 +160,7 @@ class OverlaySessions:
                 code=code,
                 symbols=parsed.symbols,
             )
-            unsaved.embedders[key] = record.identity.embedder
+            unsaved.record_vectors(key, record.identity.embedder, is_complete=not vector_warning)
             unsaved.overlays.pop(record.root, None)
         warning = "; ".join(filter(None, (parse_warning, vector_warning))) or None
         return OverlayChange(len(unsaved.files), unsaved.size, len(chunks), warning)
@@ -156,6 +175,7 @@ class OverlaySessions:
                 del unsaved.latest[key]
                 unsaved.files.pop(key, None)
                 unsaved.embedders.pop(key, None)
+                unsaved.retry_at.pop(key, None)
                 unsaved.overlays.pop(key[0], None)
         return OverlayChange(len(unsaved.files), unsaved.size)
 
@@ -173,20 +193,27 @@ class OverlaySessions:
     async def overlay(self, session: str | None, record: IndexRecord) -> Overlay | None:
         """Return the overlay of a session over an index, None if it has none. Raises `NotFound`.
 
-        Vectors are computed again if the index has another embedder now.
+        Vectors are computed again if the index has another embedder now, and `RETRY_S` seconds after
+        the embedder failed.
         """
         # The root of a followed index is a path of another host: the same path may exist here too.
         if session is None or record.is_followed:
             return None
         unsaved = self._session(session)
         embedder = record.identity.embedder
+        deadline = anyio.current_time() + RETRY_WAIT_S
         for key, file in unsaved.in_root(record.root).items():
-            if unsaved.embedders.get(key) != embedder:
-                vectors, _ = await self._vectors(file.path, file.chunks, record, None)
-                if unsaved.files.get(key) is file:  # unless it was put again or cleared meanwhile
-                    unsaved.files[key] = replace(file, vectors=vectors)
-                    unsaved.embedders[key] = embedder
-                    unsaved.overlays.pop(record.root, None)
+            if not unsaved.needs_vectors(key, embedder):
+                continue
+            # never those of another embedder: without new ones, the text is found by words
+            vectors: Vectors = np.zeros((len(file.chunks), record.dimension), np.float32)
+            warning: str | None = "the embedder takes too long"
+            with anyio.CancelScope(deadline=deadline):
+                vectors, warning = await self._vectors(file.path, file.chunks, record, None)
+            if unsaved.files.get(key) is file:  # unless it was put again or cleared meanwhile
+                unsaved.files[key] = replace(file, vectors=vectors)
+                unsaved.record_vectors(key, embedder, is_complete=not warning)
+                unsaved.overlays.pop(record.root, None)
         if record.root not in unsaved.overlays:
             unsaved.overlays[record.root] = make_overlay(unsaved.in_root(record.root).values())
         return unsaved.overlays[record.root]
