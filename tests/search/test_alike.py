@@ -24,10 +24,10 @@ def text(
 
 
 def groups(*texts: Text, words: str = "", languages: str = "") -> list[list[str]]:
-    wanted = WantedVariant(frozenset(words.split()), frozenset(languages.split()))
+    variant = WantedVariant(frozenset(words.split()), frozenset(languages.split()))
     return [
         [entry.path for entry in (group.representative, *group.alternates)]
-        for group in group_similar(texts, lambda entry: entry, wanted)
+        for group in group_similar(texts, lambda entry: entry, variant)
     ]
 
 

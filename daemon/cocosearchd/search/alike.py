@@ -79,15 +79,15 @@ class SimilarGroup(NamedTuple, Generic[T]):
 
 
 def group_similar(
-    results: Sequence[T], text_of: Callable[[T], Text], wanted: WantedVariant
+    results: Sequence[T], text_of: Callable[[T], Text], variant: WantedVariant
 ) -> list[SimilarGroup[T]]:
     """Group alike results; groups are ordered by their first result.
 
-    The `wanted` variant represents its group. Each result is compared with the first
+    The result that is the `variant` represents its group. Each result is compared with the first
     `MAX_COMPARED_GROUPS` groups, so the cost is linear.
     """
     heads = _AlikeHeads[T](_Compared.is_alike)
-    return [_make_group(group, wanted) for group in _group(results, text_of, heads)]
+    return [_make_group(group, variant) for group in _group(results, text_of, heads)]
 
 
 def group_copies(results: Sequence[T], text_of: Callable[[T], Text]) -> list[SimilarGroup[T]]:
@@ -161,24 +161,24 @@ class _AlikeHeads(_Heads[T]):
         return self._find_among(sorted({*self._variants, *chain(*numbers)}), compared)
 
 
-def _make_group(group: "list[_Compared[T]]", wanted: WantedVariant) -> SimilarGroup[T]:
+def _make_group(group: "list[_Compared[T]]", variant: WantedVariant) -> SimilarGroup[T]:
     if len(group) == 1:
         return SimilarGroup(group[0].result)
     first, *rest = sorted(
-        group, key=lambda compared: (*_preference(compared, wanted), compared.number)
+        group, key=lambda compared: (*_preference(compared, variant), compared.number)
     )
     alternates = sorted(rest, key=lambda compared: compared.number)
     return SimilarGroup(first.result, tuple(compared.result for compared in alternates))
 
 
-def _preference(compared: "_Compared[T]", wanted: WantedVariant) -> tuple[bool, ...]:
+def _preference(compared: "_Compared[T]", variant: WantedVariant) -> tuple[bool, ...]:
     """Return the sort key that chooses the representative of a group; False is better."""
     parts = compared.parts
     locales = [part for part in parts if _is_locale(part)]
     is_english = any(part.startswith("en") for part in locales)
     return (
-        not any(part in wanted.words for part in parts if _is_variant(part)),
-        not any(locale[:2] in wanted.languages for locale in locales),
+        not any(part in variant.words for part in parts if _is_variant(part)),
+        not any(locale[:2] in variant.languages for locale in locales),
         any(_COPY_DIRECTORY.fullmatch(part) for part in parts),
         any(_OUTDATED.fullmatch(part) for part in parts),
         bool(locales) and not is_english,

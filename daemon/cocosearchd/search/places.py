@@ -21,9 +21,9 @@ from cocosearchd.search.alike import (
     group_copies,
     group_similar,
 )
+from cocosearchd.search.lexical.analysis.question_language import question_languages
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.question_language import question_languages
 from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store.chunks.rows import Candidate
 

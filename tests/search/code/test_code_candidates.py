@@ -297,13 +297,13 @@ async def test_alike_files_leave_room_for_as_many_results_as_asked_for(
         for page in PAGES
     }
     corpus = await new_corpus(db, tmp_path / "docs", files, name="docs", lexical=tmp_path / "words")
-    other = await new_corpus(
+    second_corpus = await new_corpus(
         db, tmp_path / "other", {"a.py": "x = 1\n"}, name="other", pipeline=corpus.pipeline
     )
     for limit in range(1, len(PAGES) + 1):
         query = parse_query("where are webhooks", limit=limit, use_cache=False)
         hits = (await corpus.ask(query)).hits
-        merged = await search_several(corpus.pipeline, [corpus.record, other.record], query)
+        merged = await search_several(corpus.pipeline, [corpus.record, second_corpus.record], query)
         assert (len(hits), len(merged.hits)) == (limit, limit)
     assert {hit.path.split("/")[1] for hit in hits} == {"en"}
     assert [len(hit.similar_paths) for hit in hits] == [len(LOCALES) - 1] * len(PAGES)

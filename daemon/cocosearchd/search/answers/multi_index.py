@@ -155,9 +155,9 @@ async def _merge_ranked(
     deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
     hits_by_index = [ranked.ranked_hits.hits for ranked in deduplicated]
     ordered = order_hits([ranked.ranked_hits.all_relevances for ranked in deduplicated])
-    wanted = wanted_variant(query.words, content_words(query.words))
+    variant = wanted_variant(query.words, content_words(query.words))
     selected = (
-        collapse_hits(hits_by_index, ordered, limit, wanted)
+        collapse_hits(hits_by_index, ordered, limit, variant)
         if _collapses(query)
         else [SelectedHit(*chosen) for chosen in ordered[:limit]]
     )
@@ -343,7 +343,7 @@ def collapse_hits(
     hits_by_index: Sequence[Sequence[Hit]],
     ordered: Sequence[tuple[int, int]],
     limit: int,
-    wanted: WantedVariant,
+    variant: WantedVariant,
 ) -> list[SelectedHit]:
     """Select at most `limit` of the ordered hits: one hit of each group of alike hits."""
 
@@ -352,7 +352,7 @@ def collapse_hits(
         return Text(hit.path, hit.language, hit.symbol_name, hit.content)
 
     selected = []
-    for group in group_similar(ordered[: COMPARED_FACTOR * limit], text_of, wanted)[:limit]:
+    for group in group_similar(ordered[: COMPARED_FACTOR * limit], text_of, variant)[:limit]:
         alternates = (hits_by_index[number][rank - 1] for number, rank in group.alternates)
         similar = tuple(path for hit in alternates for path in (hit.path, *hit.similar_paths))
         selected.append(SelectedHit(*group.representative, similar))

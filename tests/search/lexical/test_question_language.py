@@ -2,7 +2,7 @@
 
 import pytest
 
-from cocosearchd.search.question_language import MAX_CHARACTERS, question_languages
+from cocosearchd.search.lexical.analysis.question_language import MAX_CHARACTERS, question_languages
 
 
 @pytest.mark.parametrize(
