@@ -1,13 +1,16 @@
 """Training of the places of long questions: what is right in a file, and what is learned of it."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.factory import open_embedder
 from tests.daemon import git
+from training.ranking import reports
 from training.ranking.report_places import NAMES, PlaceExample, fit, make_examples
 from training.ranking.reports import TreeReader, read_pairs, run_git
 
@@ -31,6 +34,24 @@ def test_weights_are_logarithms_of_shares() -> None:
     weights = fit(examples)
     assert list(weights) == list(NAMES)
     assert np.allclose(list(weights.values()), true_weights, rtol=0.1)
+
+
+def test_missing_repositories_are_cloned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = tmp_path / "site" / "shop" / "basket"
+    origin.mkdir(parents=True)
+    git(origin, "init", "-q")
+    (origin / "shop.py").write_text("def redeem(): ...\n")
+    git(origin, "add", "-A")
+    git(origin, "commit", "-q", "-m", "Begin")
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps([{"name": "shop/basket", "newest": "HEAD"}]))
+    monkeypatch.setattr(reports, "LIST", listed)
+    folder = tmp_path / "clones"
+    (folder / "shop+basket" / "partial").mkdir(parents=True)  # of a clone that was interrupted
+    for _ in range(2):
+        reports.clone_missing(folder, f"file://{tmp_path}/site/")
+    repository = folder / "shop+basket" / "repo"
+    assert run_git(repository, "ls-tree", "--name-only", "HEAD") == "shop.py\n"
 
 
 def test_the_chunks_with_changed_lines_are_right(tmp_path: Path) -> None:

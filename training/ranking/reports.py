@@ -1,10 +1,11 @@
 """Fits the weights for long questions, such as bug reports, from the histories of repositories.
 
-    python -m training.ranking.reports --repositories DIR [--write]
+    python -m training.ranking.reports --repositories DIR [--clone] [--write]
 
 DIR has the git repositories of `report_repositories.json` as OWNER+NAME/repo: permissive licences,
-and none of them in a benchmark. Repositories with a file for each rule, such as linters, are left
-out: their messages name the rule, and so the file.
+and none of them in a benchmark; with `--clone`, missing ones are cloned from GitHub first. A pair
+is determined by the newest commit that the list names. Repositories with a file for each rule, such
+as linters, are left out: their messages name the rule, and so the file.
 
 A pair is the message of a commit and the files of code that it changed, which are to be found in
 the tree of its parent. Messages are long, say what was wrong and name code, as reports do; but they
@@ -21,6 +22,7 @@ import asyncio
 import json
 import random
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -300,6 +302,19 @@ def make_sets(fitted: Mapping[str, float]) -> dict[str, dict[str, float]]:
     }
 
 
+def clone_missing(folder: Path, site: str = "https://github.com/") -> None:
+    """Clone the repositories of the list that `folder` lacks, without work trees."""
+    for row in json.loads(LIST.read_text("utf-8")):
+        repository = folder / row["name"].replace("/", "+") / "repo"
+        if not repository.exists():
+            repository.parent.mkdir(parents=True, exist_ok=True)
+            partial = repository.with_name("partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            command = ["git", "clone", "--quiet", "--bare", f"{site}{row['name']}", str(partial)]
+            subprocess.run(command, check=True)
+            partial.rename(repository)
+
+
 def write_shipped(sets: Mapping[str, Mapping[str, float]], count: int) -> None:
     """Put the weights into the shipped file."""
     body = json.loads(WEIGHTS.read_text("utf-8"))
@@ -324,8 +339,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repositories", type=Path, required=True)
+    parser.add_argument("--clone", action="store_true", help="clone missing repositories")
     parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
     arguments = parser.parse_args()
+    if arguments.clone:
+        clone_missing(arguments.repositories)
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
     rows = list(all_examples(arguments.repositories, embedder))
     names = rows[0][0]

@@ -33,6 +33,7 @@ def test_a_header_has_its_source_and_a_source_its_header(path: str, files: list[
     ("interface", "implementation"),
     [
         ("Shop/IBasket.cs", "Shop/Basket.cs"),
+        ("Shop/IBasket.cs", "Shop/DefaultBasket.cs"),
         ("src/BasketInterface.php", "src/Basket.php"),
         ("src/shop/Basket.java", "src/shop/BasketImpl.java"),
         ("src/shop/Basket.java", "src/shop/impl/DefaultBasket.java"),
@@ -57,6 +58,8 @@ def test_an_interface_has_its_implementation_and_the_other_way_round(
         ("src/shop/basket.py", "tests/test_basket.py"),
         ("src/shop/basket.py", "tests/shop/test_basket.py"),
         ("src/shop/basket.py", "src/shop/tests/test_basket.py"),
+        ("shop/filters/mail.py", "tests/test_filters_mail.py"),
+        ("shop/filters/mail.py", "tests/test_filter_mail.py"),
         ("pkg/http/server.go", "pkg/http/server_test.go"),
         ("src/list.ts", "src/list.test.ts"),
         ("src/list.tsx", "src/__tests__/list.spec.tsx"),

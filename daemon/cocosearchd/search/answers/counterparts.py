@@ -4,7 +4,7 @@ A counterpart must have exactly the conventional name: each name is looked up, n
 listed.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from cocosearchd.languages.patterns.path_roles import TEST_ROOTS, is_test
 
@@ -27,7 +27,7 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 # Suffix -> names of an interface and of its implementation, by the conventions of the language.
 _IMPLEMENTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    ".cs": (("I{}", "{}"),),
+    ".cs": (("I{}", "{}"), ("I{}", "Default{}")),
     ".php": (("{}Interface", "{}"),),
     **dict.fromkeys((".java", ".kt"), (("{}", "{}Impl"), ("{}", "Default{}"))),
 }
@@ -146,8 +146,15 @@ def _tests_of(path: str) -> Iterator[str]:
             for end in range(number + 1, min(number + 3, len(parts)) + 1)
         ]
     for folder in dict.fromkeys(folders):
-        for pattern in _TESTS[suffix]:
-            yield f"{folder}/{pattern.format(name)}".lstrip("/")
+        for tested_name in _tested_names(name, parts[-1:]):
+            for pattern in _TESTS[suffix]:
+                yield f"{folder}/{pattern.format(tested_name)}".lstrip("/")
+
+
+def _tested_names(name: str, folders: Sequence[str]) -> list[str]:
+    """Return the names that a test may have for a file: `filters/mail` is `filter_mail` as well."""
+    with_folder = [f"{folder}_{name}" for folder in folders]
+    return [name, *with_folder, *(f"{folder.removesuffix('s')}_{name}" for folder in folders)]
 
 
 def _split_name(path: str) -> tuple[str, str]:
