@@ -1,15 +1,14 @@
 """Conversion of the daemon's values to replies."""
 
-from dataclasses import MISSING, fields, replace
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
-from cocosearch_ipc.protocol import IndexState, SearchRequest
+from cocosearch_ipc.protocol import IndexState
 from cocosearchd.api import replies
 from cocosearchd.filters.filter_values import language_names
 from cocosearchd.freshness import Freshness
-from cocosearchd.model import Clock, Hit, IndexRecord
+from cocosearchd.model import Clock, IndexRecord
 from cocosearchd.store.index_records import Counts, IndexStatistics
 from cocosearchd.watching.root_status import RootState, RootStatus
 from tests.store.support import IDENTITY
@@ -60,19 +59,3 @@ def test_counts_tell_how_many_files_are_not_fully_searched() -> None:
     )
     reply = replies.stats(RECORD, statistics, (), Freshness(Clock("e", 1)))
     assert reply.failure_count == 11
-
-
-def test_an_answer_that_a_stack_trace_names_is_not_weak() -> None:
-    values: dict[str, Any] = {field.name: "" for field in fields(Hit) if field.default is MISSING}
-    numbers = dict.fromkeys(("start_byte", "end_byte", "start_line", "end_line", "score"), 1)
-    unlikely = Hit(**values | numbers | {"relevance": 0.1})
-    request, freshness = SearchRequest("it fails"), Freshness(Clock("e", 1))
-
-    def is_weak(*hits: Hit) -> bool:
-        reply = replies.search(request, hits, ("code",), freshness, cache="miss", timings_ms={})
-        return reply.weak
-
-    assert is_weak(unlikely)
-    assert not is_weak(unlikely, replace(unlikely, frame_lines=(7,)))
-    assert not is_weak(replace(unlikely, relevance=0.9))
-    assert not is_weak()

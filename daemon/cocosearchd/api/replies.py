@@ -1,7 +1,7 @@
 """Convert model values to replies of the protocol. Pure."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import UTC
 from typing import Literal
@@ -288,12 +288,6 @@ def search(
         stale_code=freshness.code,
         listing=listing,
         cursor=cursor,
-        weak=_is_weak(hits),
+        weak=bool(hits) and max(hit.relevance for hit in hits) < WEAK,
         omitted=omitted,
     )
-
-
-def _is_weak(hits: Sequence[Hit]) -> bool:
-    """Return True if no hit answers well: none is likely, and no stack trace names one."""
-    is_named = any(hit.frame_lines for hit in hits)
-    return bool(hits) and not is_named and max(hit.relevance for hit in hits) < WEAK

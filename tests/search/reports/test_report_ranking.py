@@ -19,6 +19,7 @@ from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, Mentione
 from cocosearchd.search.reports.report import Report, read_report
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS, ReportScorer, make_scorer
 from cocosearchd.search.reports.report_terms import MAX_TERMS, report_query_terms
+from cocosearchd.search.reports.stack_frames import Frame
 from tests.search.lexical.toy import DIMENSION, documents
 
 FILES = {
@@ -136,6 +137,24 @@ def test_paths_are_found_by_their_longest_end() -> None:
     assert names.of_path("models.py") == [0, 1]
     assert names.of_path("other/models.py") == []  # one end of two: it says nothing
     assert names.of_path("other/views.py") == [2]  # the only file of that name
+
+
+def test_a_function_is_found_in_the_file_of_its_owner() -> None:
+    paths = ("db/db_impl.cc", "db/db_impl.h", "db/table.cc", "lib/Store.java", "lib/Shelf.java")
+    defining = {"Write": (0, 1, 2), "put": (3, 4), "Shelf": (3,), "all": range(5)}
+    names = MentionedFiles(paths, find_defining=lambda name: defining.get(name, ()))
+
+    def path_of(frame: Frame) -> str | None:
+        number = names.of_frame(frame)
+        return None if number is None else paths[number]
+
+    assert path_of(Frame("", 0, "Write", "DBImpl")) == "db/db_impl.cc"  # not its header
+    assert path_of(Frame("", 0, "put", "Store")) == "lib/Store.java"
+    assert path_of(Frame("", 0, "put", "Shelf")) is None  # named so, and defined elsewhere: two
+    assert path_of(Frame("", 0, "Write", "HashMap")) is None
+    assert path_of(Frame("", 0, "all", "Table")) == "db/table.cc"
+    assert path_of(Frame("/srv/db/table.cc", 3, "Read")) == "db/table.cc"
+    assert path_of(Frame("/other/unknown.cc", 3, "Write")) is None
 
 
 def test_names_are_found_in_an_index_as_in_all_of_its_paths() -> None:

@@ -9,7 +9,7 @@ places: for short questions and for reports. Two are for relevance: with and wit
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +73,10 @@ SIGNALS: Mapping[str, str] = {
     "chunk_weak": "chunk, by the same",
 }
 MAX_SIGNALS = 6  # shown signals of a file
+# Least relevance of a place that the innermost frame of its file names; others have half of it. Of 46
+# bug reports with frames in their project, 29 are mended in the file of the innermost one.
+NAMED_RELEVANCE = 0.5
+INNERMOST = 2.0  # value of `pointed_out` for such a place; other places of frames have 1
 # Files of a report that a budget shows code of, and places of each file.
 BUNDLED_FILES = 10
 MAX_BUNDLED_PLACES = 40
@@ -264,8 +268,9 @@ def rank_code(
     `limit` most relevant chunks of these files are ranked independently of their files.
     `holds_phrases` means that the allowed chunks contain the quoted phrases, so that they need no
     other evidence. `pointed_out`, shape (C,), is positive for chunks that the question names by
-    line: they are the best places of their files, those with the largest value first. Statistics
-    cover the whole index: a filter changes which files are shown, not their relative order.
+    line: they are the best places of their files, those with the largest value first, and have some
+    relevance. Statistics cover the whole index: a filter changes which files are shown, not their
+    relative order.
     """
     return rank_scored(
         score_matrix(matrix, is_name, weights),
@@ -288,12 +293,17 @@ class ScoredMatrix:
     place_scores: Floats  # (C,)
     relevance_scores: tuple[Floats, Floats]  # (F,) each: see `relevance_scores`
     relevance_weights: Mapping[str, float]
+    pointed_out: Floats | None = None  # (C,): see `rank_code`
 
     def relevances_of(self, chunks: Ints | slice) -> Floats:
         """Estimate the relevance of n of the chunks, (n,): few of them are shown."""
-        return estimate_relevance(
+        relevances = estimate_relevance(
             self.matrix, self.is_name, *self.relevance_scores, self.relevance_weights, chunks
         )
+        if self.pointed_out is not None:
+            least_relevances = np.float32(NAMED_RELEVANCE / INNERMOST) * self.pointed_out[chunks]
+            relevances = np.maximum(relevances, least_relevances)
+        return relevances
 
 
 def split_scores(scored: ScoredMatrix, number: int) -> ScoredMatrix:
@@ -345,6 +355,7 @@ def rank_scored(
     place_scores = scored.place_scores
     if pointed_out is not None and len(place_scores):
         place_scores = place_scores + pointed_out * np.ptp(place_scores)
+        scored = replace(scored, pointed_out=pointed_out)
     chunk_scores = scored.relevances_of(ALL_CHUNKS) if all_chunks else place_scores
     sorted_chunks = _sort_chunks(matrix, files, chunk_scores, allowed_chunks)
     chunks = (

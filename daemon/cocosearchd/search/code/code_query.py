@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_profile import (
+    INNERMOST,
     RankedChunk,
     ScoredMatrix,
     Weights,
@@ -121,11 +122,11 @@ class CodeQuery:
         )
 
     def weigh_pointed_out(self, matrix: SignalMatrix) -> Floats | None:
-        """Return 1 for compared chunks that frames name, 2 for innermost ones, (C,); None: no chunk."""
+        """Return 1 for chunks that frames name, `INNERMOST` for innermost ones, (C,); None: no chunk."""
         if not self.pointed_out.places:
             return None
         weights = chunk_mask(matrix, self.pointed_out.places).astype(np.float32)
-        return weights + chunk_mask(matrix, self.pointed_out.innermost)
+        return np.where(chunk_mask(matrix, self.pointed_out.innermost), INNERMOST, weights)
 
     def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """Return a mask (F,) of the files that pass the filter and have a chunk that passes.

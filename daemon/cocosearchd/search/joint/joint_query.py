@@ -17,6 +17,7 @@ import numpy as np
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_candidates import FULL_COVERAGE, count_results
 from cocosearchd.search.code.code_profile import (
+    NAMED_RELEVANCE,
     RankedChunk,
     ScoredMatrix,
     Weights,
@@ -279,18 +280,21 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     """Return an upper bound for the relevance of the hit of each file: (F,).
 
     It is the relevance of the best place. A filter on symbols, or a line that the question names,
-    may choose any chunk of a file: then it is the largest relevance of a chunk.
+    may choose any chunk of a file: then it is the largest relevance of a chunk. A line gives its
+    chunk some relevance.
     """
     chunks = scores.matrix.chunks
     relevances = scores.relevances_of(ALL_CHUNKS)
     largest: Floats = np.maximum.reduceat(relevances, chunks.starts)
+    is_named = _named_by_line(scores.matrix)
+    largest[is_named] = np.maximum(largest[is_named], np.float32(NAMED_RELEVANCE))
     # a hit may be another place than the best of its file
     if query.plan.where.has_symbols or query.plan.min_relevance or query.plan.min_evidence:
         return largest
     best_places = np.maximum.reduceat(scores.place_scores, chunks.starts)
     positions = np.flatnonzero(scores.place_scores == best_places[chunks.files])
     firsts = positions[np.diff(chunks.files[positions], prepend=-1) > 0]
-    return np.where(_named_by_line(scores.matrix), largest, relevances[firsts])
+    return np.where(is_named, largest, relevances[firsts])
 
 
 def _named_by_line(matrix: SignalMatrix) -> Mask:

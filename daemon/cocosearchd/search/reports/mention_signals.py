@@ -5,10 +5,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
-from cocosearchd.languages.identifiers import fold_name
+from cocosearchd.languages.identifiers import split_parts
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.ranking_signals import file_stem
 from cocosearchd.search.lexical.scoring.corpus import Corpus
@@ -23,6 +24,8 @@ MAX_NAMESAKES = 4
 # A plain lower-case word counts as a name only if few files define it, and it counts less.
 MAX_DEFINING_PLAIN = 3
 PLAIN_SHARE = 0.5
+# Files that define the function of a frame, or its owner: more are not looked at.
+MAX_DEFINING_FRAME = 2000
 FindStem = Callable[[str], Iterable[int]]
 FindDefining = Callable[[str], Iterable[int]]
 _LEADING_DOTS = re.compile(r"^(?:\.{1,2}/){1,20}")
@@ -119,24 +122,23 @@ class MentionedFiles:
         return files[0] if len(files) == 1 else None
 
     def _choose_by_function(self, frame: Frame, files: Sequence[int]) -> list[int]:
-        """Return those of `files`, or of all files without a path, that define the function."""
+        """Return those of `files`, or of all files without a path, that define the function.
+
+        Without a path, a file must define the owner as well, or have its name.
+        """
         defining = self._defining(frame.function)
         if frame.path:
             return [number for number in files if number in defining]
-        owning = [number for number in sorted(defining) if self._has_owner(number, frame.owner)]
+        stems = (frame.owner.lower(), "_".join(split_parts(frame.owner)))
+        namesakes = {number for stem in stems for number in self._with_stem(stem).numbers}
+        owning = sorted(defining & (self._defining(frame.owner) | namesakes))
         return [number for number in owning if not self.paths[number].endswith(_HEADERS)] or owning
-
-    def _has_owner(self, number: int, owner: str) -> bool:
-        """Return True if a file defines the owner of a function, or is named after it."""
-        stem = fold_name(file_stem(self.paths[number].rpartition("/")[2])).replace("_", "")
-        is_named = stem == fold_name(owner).replace("_", "")
-        return is_named or number in self._defining(owner)
 
     def _defining(self, name: str) -> frozenset[int]:
         """Return the files that define a name as written."""
         if name not in self._by_definition:
             files = self._find_defining(name) if self._find_defining else ()
-            self._by_definition[name] = frozenset(files)
+            self._by_definition[name] = frozenset(islice(files, MAX_DEFINING_FRAME))
         return self._by_definition[name]
 
     def of_path(self, path: str) -> list[int]:
