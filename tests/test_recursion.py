@@ -74,7 +74,7 @@ BOUNDED = {
     ("masking.py", "_parts"): "calls itself once, with a scheme before the address",
     ("settings.py", "_convert"): "goes as deep as the annotations of settings",
     ("settings_files.py", "_EntryReader.entries"): "sections have no sections",
-    ("layers.py", "_expand"): "lists have no lists",
+    ("layers.py", "_Expansion.expand"): "lists have no lists",
     ("tool_calls.py", "_escape_all"): "goes as deep as a reply of the protocol",
     ("openrpc.py", "_nested"): "goes as deep as the protocol's own types",
     ("openrpc.py", "_type"): "goes as deep as the protocol's own types",
