@@ -6,6 +6,7 @@ from math import inf
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import numpy as np
 import pytest
 
@@ -149,11 +150,11 @@ async def test_vectors_of_an_embedder_that_was_away_are_made_later(
         change = await sessions.put(name, record, "a.py", TEXT, RULES)
         assert "words only" in (change.warning or "")
         embedder.is_available = True
-        before = await sessions.overlay(name, record)
-        monkeypatch.setattr(overlay_sessions.anyio, "current_time", lambda: inf)
-        after = await sessions.overlay(name, record)
-    assert before is not None
-    assert after is not None
-    assert not before.files["a.py"].vectors.any(), "not yet"
-    assert after.files["a.py"].vectors.any()
-    assert before.digest != after.digest
+        first = await sessions.overlay(name, record)
+        monkeypatch.setattr(anyio, "current_time", lambda: inf)
+        second = await sessions.overlay(name, record)
+    assert first is not None
+    assert second is not None
+    assert not first.files["a.py"].vectors.any(), "not yet"
+    assert second.files["a.py"].vectors.any()
+    assert first.digest != second.digest
