@@ -48,3 +48,19 @@ async def test_a_long_question_is_read_and_refused_as_a_short_one() -> None:
     assert await parser.parse(p.SearchRequest(LONG, limit=7)) == parse_query(LONG, limit=7)
     with pytest.raises(InvalidInput, match="characters"):
         await parser.parse(p.SearchRequest("a" * (MAX_QUESTION + 1)))
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [
+        ({"min_score": 0.4}, 0.4),
+        ({"min_relevance": 0.3, "min_score": 0.4}, 0.4),
+        ({"min_relevance": -1.0}, -1.0),  # the bounds of a plan refuse it
+        ({"min_relevance": 0.3, "min_score": -0.5}, -0.5),
+    ],
+)
+async def test_the_stricter_of_both_names_of_a_threshold_counts(
+    thresholds: dict[str, Any], expected: float
+) -> None:
+    query = await QueryParser().parse(p.SearchRequest("x", **thresholds))
+    assert query.ranking.min_relevance == expected

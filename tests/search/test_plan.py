@@ -119,6 +119,7 @@ def test_the_order_of_alternatives_means_nothing() -> None:
         ({"limit": 0}, "1 to 200"),
         ({"limit": 201}, "1 to 200"),
         ({"min_relevance": 1.5}, "0 to 1"),
+        ({"min_relevance": -0.1}, "0 to 1"),
         ({"paths": ("./",)}, "path:"),
         ({"symbol_types": ("containerStart",)}, "constructor? name:containerStart is for a name"),
         ({"symbol_types": ("xyzzyQ",)}, "; name:xyzzyQ is for a name"),

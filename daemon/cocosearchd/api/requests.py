@@ -24,7 +24,9 @@ def wants_explanation(request: p.SearchRequest) -> bool:
 def query_of(request: p.SearchRequest) -> Query:
     """Return the query that a request puts to each of its indexes. Raises `InvalidInput`."""
     options = {name: getattr(request, name) for name in QUERY_OPTIONS}
-    options["min_relevance"] = max(request.min_relevance, request.min_score)
+    thresholds = (request.min_relevance, request.min_score)
+    # the bounds of a plan refuse a negative value, under either name
+    options["min_relevance"] = min(thresholds) if min(thresholds) < 0 else max(thresholds)
     return parse_query(request.query, **options)
 
 

@@ -3,6 +3,7 @@
 Each is one line that an assistant can act on.
 """
 
+import inspect
 import logging
 from typing import Any
 
@@ -11,10 +12,13 @@ from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.exceptions import ValidationError as InvalidArguments
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.tools.function_tool import FunctionTool
 from pydantic import ValidationError
 
 from cocosearch_ipc.rpc.client_names import MAX_NAME, find_nearest
+
+CONTEXT = "ctx"  # the parameter of each tool that no client sends
 
 
 class Arguments(Middleware):
@@ -36,13 +40,21 @@ class Arguments(Middleware):
             if not isinstance(cause, ValidationError):
                 raise
             tool = await self._server.get_tool(context.message.name)
-            valid_names = list(tool.parameters.get("properties", {})) if tool is not None else []
+            valid_names = _parameter_names(tool)
             text = "\n".join(
                 dict.fromkeys(
                     _sentence(detail, valid_names) for detail in cause.errors(include_url=False)
                 )
             )
             raise ToolError(text, log_level=logging.DEBUG) from None
+
+
+def _parameter_names(tool: Tool | None) -> list[str]:
+    """Return the names of all parameters of a tool, with those that the list of tools leaves out."""
+    if not isinstance(tool, FunctionTool):
+        return []
+    parameters = inspect.signature(tool.fn).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.name != CONTEXT]
 
 
 def _sentence(error: Any, valid_names: list[str]) -> str:

@@ -643,6 +643,20 @@ async def test_wrong_arguments_are_told_in_a_line(
     assert answer.content[0].text == message
 
 
+async def test_a_hint_names_parameters_that_the_list_of_tools_leaves_out(served: Served) -> None:
+    async with Client(transport(served, "http")) as client:
+        answers = [
+            await client.call_tool("explain_query", {"query": "x", name: "a"}, raise_on_error=False)
+            for name in ("path", "globs")
+        ]
+    near, far = map(_text, answers)
+    assert near == "unknown argument path\nHint: did you mean paths?"
+    assert {"query", "language", "paths", "symbol_type", "why_not"} <= set(
+        far.partition("Hint: ")[2].split(", ")
+    )
+    assert "ctx" not in far
+
+
 async def test_a_profile_can_be_asked_for(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
         await client.call_tool(

@@ -16,7 +16,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")  # a byte that is not UTF-8, from a 
 _NO_WORD = r"[^\pL\pN_]"
 SYNTAX_HINT = (
     "patterns are RE2 expressions, without backreferences and lookaround; "
-    "--fixed-strings takes a pattern literally"
+    "-F (`fixed`) takes a pattern literally"
 )
 
 
