@@ -17,6 +17,13 @@ def concatenate(arrays: Sequence[Array], kind: type) -> Array:
     return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)
 
 
+def mark_changes(values: Array) -> Mask:
+    """Mark the first of N values, and each that differs from the one before it, (N,)."""
+    marks = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=marks[1:])
+    return marks
+
+
 def join_ranges(starts: Ints, counts: Ints) -> Ints:
     """Join ranges of numbers, each from its start, of so many numbers, in their order."""
     offsets = np.cumsum(counts) - counts

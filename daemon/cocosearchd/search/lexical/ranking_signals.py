@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.languages import blocks
 from cocosearchd.languages.language_table import by_name
-from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, mark_changes
 from cocosearchd.search.lexical.groups import Groups, make_groups
 
 # summed best chunks of a file: a file with three matching chunks should beat a file with one
@@ -93,9 +93,8 @@ def best_three(scores: Floats, starts: Ints, chunk_files: Ints) -> Floats:
         best = best_chunk(remaining, starts)
         total += best
         # Take the best away once per file: the first chunk that has it.
-        positions = np.flatnonzero((remaining == best.take(chunk_files)) & (remaining > 0))
-        files = chunk_files.take(positions)
-        is_first = np.append(True, files[1:] != files[:-1])[: len(files)]
+        (positions,) = ((remaining == best.take(chunk_files)) & (remaining > 0)).nonzero()
+        is_first = mark_changes(chunk_files.take(positions))
         remaining[positions[is_first]] = 0
     return total
 

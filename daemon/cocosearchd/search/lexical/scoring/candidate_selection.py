@@ -107,5 +107,5 @@ def select_top(numbers: Ints, values: Floats, count: int, names: Sequence[str]) 
 
 def _top_files(values: Floats, among: Mask | None, count: int, paths: Sequence[str]) -> Ints:
     """Select the files with the `count` largest values above zero."""
-    positive = np.flatnonzero(values > 0 if among is None else (values > 0) & among)
-    return select_top(positive, values[positive], count, paths)
+    (positive,) = (values > 0 if among is None else (values > 0) & among).nonzero()
+    return select_top(positive, values.take(positive), count, paths)

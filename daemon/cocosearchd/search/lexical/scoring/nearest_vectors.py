@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, mark_changes
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.lexical.scoring.corpus import locate_chunks
 from cocosearchd.search.lexical.scoring.name_scores import file_cosines
@@ -63,7 +63,8 @@ class NearestVectors:
         cutoff = np.partition(distances, count - 1)[count - 1]
         closer = files[distances < cutoff]
         ties = files[distances == cutoff]
-        means = np.nan_to_num(self.means(ties))
+        means = self.means(ties)
+        means[np.isnan(means)] = 0
         return np.concatenate(
             [closer, select_top(ties, means, count - len(closer), self.live_documents.paths)]
         )
@@ -79,7 +80,7 @@ class NearestVectors:
         """Find a distance that about `target` chunks do not exceed, and these chunks by view."""
         if among is None:
             limit = self._estimate_limit(target)
-            return limit, [np.flatnonzero(distances <= limit) for distances in self.distances]
+            return limit, [(distances <= limit).nonzero()[0] for distances in self.distances]
         allowed = np.flatnonzero(among)
         files_by_segment = self.live_documents.by_segment(allowed)
         if len(allowed) * _NARROW_RATIO <= len(among):
@@ -136,7 +137,7 @@ class NearestVectors:
             for word, query_word in zip(view.segment.binary_vectors, query_words, strict=True):
                 distances += np.bitwise_count(word.take(selected) ^ query_word)
             owners = view.segment.chunk_files.take(selected)
-            firsts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
+            (firsts,) = mark_changes(owners).nonzero()
             numbers = owners[firsts].astype(np.int64)
             files.append(
                 (numbers if view.alive is None else np.searchsorted(segment_files, numbers)) + start

@@ -20,7 +20,14 @@ from cocosearchd.search.lexical.analysis.documents import (
     SymbolPostings,
 )
 from cocosearchd.search.lexical.analysis.terms import term_hash
-from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.array_types import (
+    Array,
+    Floats,
+    Ints,
+    Mask,
+    concatenate,
+    mark_changes,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -319,7 +326,7 @@ def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], 
     """Sort rows stably by term; return the order, the unique terms and their slices."""
     order = np.argsort(terms, kind="stable")
     ordered = terms[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(terms)])
+    starts = np.flatnonzero(mark_changes(ordered))
     return order, ordered[starts], np.append(starts, len(terms))
 
 
