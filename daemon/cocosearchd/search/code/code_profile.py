@@ -364,10 +364,7 @@ def rank_scored(
         else _choose_chunks(sorted_chunks, place_scores, limit)
     )
     places = (
-        {
-            file: _rank_places(scored, sorted_chunks.of_file(rank))
-            for rank, file in enumerate(files[:BUNDLED_FILES])
-        }
+        _places_of_files(scored, sorted_chunks, files[:BUNDLED_FILES])
         if matrix.is_report and not all_chunks
         else {}
     )
@@ -407,15 +404,21 @@ def _sort_chunks(
     return _SortedChunks(chunks[order], join_ranges(np.zeros_like(counts), counts), counts)
 
 
-def _rank_places(scored: ScoredMatrix, chunks: Ints) -> tuple[RankedPlace, ...]:
-    """Return the first of the sorted chunks of a file as places."""
-    first_chunks = chunks[:MAX_BUNDLED_PLACES]
-    columns = (
-        *scored.matrix.chunks.keys[first_chunks].T.tolist(),
-        scored.place_scores[first_chunks].tolist(),
-        scored.relevances_of(first_chunks).tolist(),
-    )
-    return tuple(map(RankedPlace, *columns))
+def _places_of_files(
+    scored: ScoredMatrix, sorted_chunks: _SortedChunks, files: Sequence[int]
+) -> dict[int, tuple[RankedPlace, ...]]:
+    """Map each of the first files to the first of its sorted chunks, as places."""
+    relevances = scored.relevances_of(ALL_CHUNKS)
+    places = dict[int, tuple[RankedPlace, ...]]()
+    for rank, file in enumerate(files):
+        chunks = sorted_chunks.of_file(rank)[:MAX_BUNDLED_PLACES]
+        columns = (
+            *scored.matrix.chunks.keys[chunks].T.tolist(),
+            scored.place_scores[chunks].tolist(),
+            relevances[chunks].tolist(),
+        )
+        places[file] = tuple(map(RankedPlace, *columns))
+    return places
 
 
 def _choose_chunks(candidates: _SortedChunks, place_scores: Floats, limit: int) -> Ints:
@@ -517,7 +520,11 @@ def _sort_files(
     on merges.
     """
     best = select_top(np.flatnonzero(eligible), scores[eligible], limit, matrix.paths)
-    return sorted(best.tolist(), key=lambda file: (-scores[file], matrix.paths[file]))
+    files = best.tolist()
+    rows = zip(
+        (-scores.take(best)).tolist(), map(matrix.paths.__getitem__, files), files, strict=True
+    )
+    return [file for *_, file in sorted(rows)]
 
 
 def score_files(

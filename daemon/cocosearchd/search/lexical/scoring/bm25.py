@@ -65,10 +65,13 @@ class PostingRuns:
 class FileHits:
     """The live files of a corpus that contain the terms of a query.
 
-    The table has R rows, in one run per view and term. The R rows have no dead files.
+    The table has R rows, in one run per view and term.
+
+    The R rows have no dead files. A run ends at its entry of `run_ends`.
     """
 
     runs: PostingRuns
+    run_ends: Ints  # (n,): ends of the runs among the R rows
     live: Mask | None  # mask of the rows of `runs` that belong to live files; None for all
     files: Ints  # (R,): numbers of live files
     terms: Ints  # (R,)
@@ -81,9 +84,10 @@ class FileHits:
 
     def document_counts(self, corpus: Corpus, terms: int, having: Mask | None = None) -> Ints:
         """Count the files of each index that have each term, (G, terms); of those marked, (R,)."""
-        pairs = self.groups * np.int64(terms) + self.terms
-        counts = np.bincount(pairs, having, len(corpus.statistics) * terms).astype(np.int64)
-        return counts.reshape(len(corpus.statistics), terms)
+        bounds = np.append(0, self.run_ends)
+        if having is not None:
+            bounds = np.append(0, np.cumsum(having)).take(bounds)
+        return sum_runs(corpus, self.runs, bounds[1:] - bounds[:-1], terms)
 
 
 class IdLookup:
@@ -111,18 +115,21 @@ def find_file_hits(corpus: Corpus, query: QueryTerms) -> FileHits:
     files = runs.concatenate(corpus.views, "posting_files", np.int64)
     files += np.repeat(np.array(corpus.live.starts, np.int64)[runs.views], runs.counts)
     terms = np.repeat(runs.terms, runs.counts)
+    run_ends = np.cumsum(runs.counts)
     live = None
     if any(view.alive is not None for view in corpus.views):
-        live = _renumber_live(corpus, runs, files)
+        live = _renumber_live(corpus, runs, run_ends, files)
+        run_ends = np.append(0, np.cumsum(live))[run_ends]
         files, terms = files[live], terms[live]
-    return FileHits(runs, live, files, terms, corpus.file_groups.numbers.take(files))
+    return FileHits(runs, run_ends, live, files, terms, corpus.file_groups.numbers[files])
 
 
-def _renumber_live(corpus: Corpus, runs: PostingRuns, files: Ints) -> Mask:
+def _renumber_live(corpus: Corpus, runs: PostingRuns, run_ends: Ints, files: Ints) -> Mask:
     """Renumber the rows of `files` in place as live files; return the mask of the live rows."""
     live = np.ones(len(files), np.bool_)
-    run_ends = np.cumsum(runs.counts).tolist()
-    for view, end, count in zip(runs.views.tolist(), run_ends, runs.counts.tolist(), strict=True):
+    for view, end, count in zip(
+        runs.views.tolist(), run_ends.tolist(), runs.counts.tolist(), strict=True
+    ):
         rows = slice(end - count, end)
         numbers, mask = corpus.number_files(view, files[rows] - corpus.live.starts[view])
         if mask is not None:

@@ -194,10 +194,10 @@ def stem_coverage(names: FileStems, query: NameQuery) -> Floats:
             )
         for file, matched in _find_prefix_stems(names, word, credit):
             extra[file] = extra.get(file, 0.0) + word.share * matched
-    share = (explained / names.stem_lengths)[names.stem_of_file]
+    share = (explained / names.stem_lengths).take(names.stem_of_file)
     for file, length in extra.items():
         share[file] += length / names.stem_lengths[names.stem_of_file[file]]
-    covered: Floats = np.minimum(share, np.float32(1)).astype(np.float32)
+    covered: Floats = np.minimum(share, np.float32(1))
     return covered
 
 
@@ -215,23 +215,27 @@ def best_name_match(names: FileStems, identifiers: Sequence[str]) -> Floats:
 
 def _longest_forms(names: FileStems, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
     """Map each stem that contains a form to the length of the longest such form."""
-    lengths: dict[int, int] = {}
+    offsets = list[int]()
+    lengths = list[int]()
     scanned: dict[str, list[int]] = {}
-    for form in word.forms:  # shortest first, so that the longest wins
+    for form in word.forms:
         if form.within is None:
-            offsets = scanned[form.text] = _find_by_grams(
+            matches = scanned[form.text] = _find_by_grams(
                 names, form.text, starts[form.grams], ends[form.grams]
             )
         else:
-            offsets = [
+            matches = [
                 offset
                 for offset in scanned[form.within]
                 if names.joined.startswith(form.text, offset)
             ]
-        if offsets:
-            numbers = np.searchsorted(names.line_starts, offsets, side="right") - 1
-            lengths.update(dict.fromkeys(numbers.tolist(), len(form.text)))
-    return lengths
+        offsets += matches
+        lengths += [len(form.text)] * len(matches)
+    if not offsets:
+        return {}
+    numbers = names.line_starts.searchsorted(offsets, side="right") - 1
+    # forms come shortest first, so that the longest wins
+    return dict(zip(numbers.tolist(), lengths, strict=True))
 
 
 def _find_prefix_stems(
