@@ -18,7 +18,7 @@ from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.errors import CocoSearchError, IdentityMismatch, StoreUnavailable
+from cocosearchd.errors import CocoSearchError, IdentityMismatch, NotStarted, StoreUnavailable
 from cocosearchd.indexes import config_sync
 from cocosearchd.indexes import registry as registry_module
 from cocosearchd.indexes.registry import IndexRegistry
@@ -398,6 +398,71 @@ async def test_reverted_rules_whose_change_had_no_answer_are_stored_again(
     await asyncio.gather(changing, return_exceptions=True)
     assert bench.indexes.lookup.get("shop") is not index
     await until_written(bench, lambda: bench.indexes.lookup.get("shop"))
+
+
+async def test_the_replacement_of_an_index_that_could_not_be_started_is_removed_with_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "FIRST_PAUSE_S", 3600.0)
+    record, _ = await bench.make_switched("shop")
+    fail_first(
+        monkeypatch,
+        bench.indexes.config,
+        "apply_before_start",
+        lambda started, *_: started.number == record.number,
+    )
+    await bench.indexes.start_all()
+    assert isinstance(bench.indexes.lookup.get("shop").error, NotStarted)
+    await bench.indexes.remove("shop")
+    assert await index_records.index_numbers(bench.db) == frozenset()
+
+
+async def test_a_replacement_that_waits_for_its_start_is_dropped_if_its_embedder_is_old(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is then refused: nothing will take its place."""
+    record, following = await bench.make_switched("shop")
+    fail_first(
+        monkeypatch,
+        bench.indexes.config,
+        "apply_before_start",
+        lambda started, *_: started.number == following.number,
+        calls=1000,
+    )
+    await bench.indexes.start_all()
+    index = bench.indexes.lookup.get("shop")
+    assert (index.error, index.replacement) == (None, None)
+    third_model = replace(bench.embedder.fingerprint, model="third")
+    monkeypatch.setattr(LazyEmbedder, "fingerprint", third_model)
+    await bench.indexes.recheck()
+    assert isinstance(index.error, IdentityMismatch)
+    assert index.unstarted_replacement is None
+    assert await index_records.index_numbers(bench.db) == {record.number}
+
+
+async def test_lost_commits_are_looked_for_between_changes_of_an_index(bench: Bench) -> None:
+    """A change that is under way would write by an index that is being read anew, or is gone."""
+    for name in ("shop", "bakery"):
+        bench.make_root(name)
+        await bench.add(name)
+    index = bench.indexes.lookup.get("shop")
+    generation = index.record.generation
+    compare = bench.indexes.compare_generations
+    async with index.lock:
+        comparing = asyncio.ensure_future(compare(is_other_timeline=True))
+        await anyio.sleep(0.2)
+        assert (comparing.done(), index.record.generation) == (False, generation)
+    await comparing
+    assert index.record.generation > generation
+    async with index.lock:
+        generation = index.record.generation
+        removing = asyncio.ensure_future(bench.indexes.remove("shop"))
+        await anyio.sleep(0.1)
+        comparing = asyncio.ensure_future(compare(is_other_timeline=True))
+        await anyio.sleep(0.1)
+    await removing
+    await comparing
+    assert index.record.generation == generation, "it has been removed meanwhile"
 
 
 @pytest.mark.parametrize("is_other_timeline", [False, True])
