@@ -250,11 +250,28 @@ async def make_template(server: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def databases(server: str, template: str) -> Iterator[DatabasePool | SchemaPool]:
-    """The databases of this run: empty copies of the template, or schemas of a cluster."""
-    pool = SchemaPool(server) if CITUS else DatabasePool(server, template)
-    yield pool
-    pool.close()
+def database_pools() -> dict[str, DatabasePool | SchemaPool]:
+    """The pools of databases of this run, by server. The servers end with the run."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def databases(
+    server: str,
+    database_pools: dict[str, DatabasePool | SchemaPool],
+    request: pytest.FixtureRequest,
+) -> DatabasePool | SchemaPool:
+    """The databases of a server: empty copies of the template, or schemas of a cluster.
+
+    Not of the session: pytest would lend those of the first folder to one that overrides `server`.
+    """
+    if server not in database_pools:
+        database_pools[server] = (
+            SchemaPool(server)
+            if CITUS
+            else DatabasePool(server, request.getfixturevalue("template"))
+        )
+    return database_pools[server]
 
 
 @pytest.fixture

@@ -83,11 +83,6 @@ class DatabasePool:
             else:
                 self._drop(name)
 
-    def close(self) -> None:
-        """Drop the databases that wait for a test."""
-        for name, _ in self._spares:
-            self._drop(name)
-
     def _dsn(self, name: str) -> str:
         return make_conninfo(self._server, dbname=name)
 

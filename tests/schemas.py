@@ -41,9 +41,6 @@ class SchemaPool:
                 thread.submit(asyncio.run, migrate(dsn)).result()
             yield dsn
 
-    def close(self) -> None:
-        """Nothing is left between tests."""
-
 
 @contextlib.contextmanager
 def distributed_schema(coordinator: str) -> Iterator[str]:
