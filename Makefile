@@ -145,7 +145,7 @@ cluster: $(STAMP) ## tests on three nodes of Citus, from a directory BINARIES wi
 hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 0 problems is the only pass. 20 min a seed
 	$(BIN)/python -m tests.hostile.campaign --seed $(SEED) --seeds $(SEEDS)
 
-slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
+slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts, the store on both servers
 	$(BIN)/python -m pytest -m slow --timeout 0
 
 map: $(STAMP) ## write the generated parts anew: the code map of ARCHITECTURE.md, and the highlighter's comment marks
