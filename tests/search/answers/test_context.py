@@ -342,7 +342,7 @@ def test_every_field_of_a_hit_is_kept_when_its_context_is_dropped() -> None:
         symbol_signature="def run()", content="def run(): pass", context_before="above",
         context_after="below", signals=(("bm25", 2.0),), stale=True, overlay=True, relevance=0.5,
         line=2, other_places=(other_place,), similar_paths=("b.py",), similar_lines=(7,), symbol_parent="Loader",
-        counterparts=("a.pyi",), compared_places=(RankedPlace(10, 20, 1.0, 0.5),),
+        counterparts=("a.pyi",), frame_lines=(7,), compared_places=(RankedPlace(10, 20, 1.0, 0.5),),
     )  # fmt: skip
     defaults = [field for field in fields(Hit) if field.default is not MISSING]
     assert all(getattr(hit, field.name) != field.default for field in defaults)
