@@ -482,8 +482,8 @@ def _with_context(
     Every field is written out: `dataclasses.replace` costs ten times as much, and this runs for
     every shown hit.
     """
-    shown = (content, context_before, context_after, stale, overlay)
-    if shown == (hit.content, hit.context_before, hit.context_after, hit.stale, hit.overlay):
+    code = (content, context_before, context_after, stale, overlay)
+    if code == (hit.content, hit.context_before, hit.context_after, hit.stale, hit.overlay):
         return hit
     return Hit(
         index=hit.index,
