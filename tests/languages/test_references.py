@@ -311,3 +311,21 @@ def test_a_file_whose_definitions_do_not_all_fit_keeps_its_uses() -> None:
     file = unpack_file(StoredCode("a.py", 1, "python", code.symbols or b"", code.facts or b""))
     assert len(file.symbols) < len(parsed.symbols)
     assert len(file.facts.uses) == len(parsed.facts.uses) == 6001
+
+
+def test_java_names_outside_of_expressions_are_uses() -> None:
+    source = b"""
+interface Limits { int LARGEST = SMALLEST; }
+class Reader {
+    void read(Object object) throws Exception {
+        try (shared) { total = COUNT; }
+        if (object instanceof Point(int left, var right)) { open(left); }
+        @org.junit.Rule int rule;
+    }
+}
+"""
+    uses = {use.name for use in parse("Reader.java", source).facts.uses}
+    assert {"LARGEST", "SMALLEST", "shared", "total", "COUNT", "Point", "org"} <= uses
+    assert uses.isdisjoint({"Reader", "read", "object", "rule"})
+    module = parse("module-info.java", b"module a.b { requires c.d; exports e; uses f.G; }")
+    assert {use.name for use in module.facts.uses} >= {"a", "b", "c", "d", "e", "f", "G"}

@@ -13,6 +13,7 @@ from cocosearchd.languages.patterns import grammar_gaps
 from cocosearchd.languages.patterns.comment_runs import blank_comment_runs
 from cocosearchd.languages.patterns.declaration_macros import blank_declaration_macros
 from cocosearchd.languages.references.code_matches import match_code, needs_tree
+from cocosearchd.languages.references.fact_collector import FactCollector
 from cocosearchd.languages.references.fact_extraction import extract_facts
 from cocosearchd.languages.references.package_facts import extract_package_facts
 from cocosearchd.languages.symbols import QueryOverrides
@@ -67,9 +68,9 @@ def parse(
         tree, error_nodes = _bridge_gaps(base, grammar, data, tree)
         report = syntax.make_report(tree, error_nodes, data)
         if syntax.is_queryable(error_nodes):
-            matches = match_code(base, grammar, tree, len(data), overrides)
-            file_symbols = symbols.extract(matches.definitions, data)
-            columns = extract_facts(matches, data, file_symbols)
+            captures = FactCollector(match_code(base, grammar, tree, len(data), overrides))
+            file_symbols = symbols.extract(captures.definitions, data)
+            columns = extract_facts(captures, data, file_symbols)
     if base == "json":
         columns = make_columns(extract_package_facts(path, data))
     return Parsed(

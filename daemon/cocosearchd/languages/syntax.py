@@ -240,16 +240,20 @@ def run_query(query: Query, root: Node) -> list[Match]:
     return cursor.matches(root)
 
 
-def match_parts(query: Query, root: Node, size: int) -> Iterator[list[Match]]:
+def match_parts(query: Query, root: Node, size: int) -> Iterator[tuple[int, list[Match]]]:
     """Yield the matches of a query in a text of `size` bytes, part by part.
 
-    A match that reaches into several parts occurs several times.
+    Each part has its start and its matches. A match that reaches into several parts is in each of
+    them.
     """
+    if size <= MATCH_BYTES:
+        yield 0, run_query(query, root)
+        return
     for start in range(0, size, MATCH_BYTES):
         cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
         cursor.set_max_start_depth(MAX_DEPTH)
         cursor.set_byte_range(start, start + MATCH_BYTES)
-        yield cursor.matches(root)
+        yield start, cursor.matches(root)
 
 
 def error_nodes(tree: Tree) -> tuple[Node, ...]:

@@ -52,6 +52,28 @@ class RangeTexts:
             return [text[start:end] for start, end in ranges]
         return [self._data[start:end].decode("utf-8", "replace") for start, end in ranges]
 
+    def read_short(self, ranges: Iterable[tuple[int, int]]) -> list[str]:
+        """Return the unchanged texts of some ranges; "" for those over `MAX_TEXT` bytes.
+
+        Long texts are slow to read, and there may be many.
+        """
+        text = self._ascii
+        if text is not None:
+            return [text[start:end] if end - start <= MAX_TEXT else "" for start, end in ranges]
+        data = self._data
+        return [
+            data[start:end].decode("utf-8", "replace") if end - start <= MAX_TEXT else ""
+            for start, end in ranges
+        ]
+
+    def clean_all(self, ranges: Iterable[tuple[int, int]]) -> list[str]:
+        """Return the texts of some ranges, cleaned by `clean_text`."""
+        ranges = list(ranges)
+        return [
+            text if text.isidentifier() else self.clean(*text_range)
+            for text, text_range in zip(self.read_short(ranges), ranges, strict=True)
+        ]
+
     def clean(self, start: int, end: int) -> str:
         """Return the text of a range, cleaned by `clean_text`."""
         return LONG_TEXT if end - start > 4 * MAX_TEXT else _remembered_text(self._data[start:end])

@@ -1,33 +1,45 @@
 """Runs the queries of a language on one tree: definitions and references in one pass. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import starmap
+from typing import NamedTuple
 
 from cocosearchd.languages import syntax
 from cocosearchd.languages.references import reference_query
+from cocosearchd.languages.references.reference_query import PatternActions, choose_actions
 from cocosearchd.languages.symbols import QueryOverrides, query_text
 
 Match = syntax.Match
-# A group of patterns, identified by their captures. The empty key is the group of all other
-# patterns.
+# A group of patterns, identified by their captures. Patterns that only make bindings are one group,
+# whatever they capture. The empty key is the group of all other patterns.
 GroupKey = frozenset[str]
 # Matches of each group, in the order of the tree.
 MatchGroups = Mapping[GroupKey, Sequence[Match]]
+BINDING_PATTERNS: GroupKey = frozenset({"binding"})
 OTHER_PATTERNS: GroupKey = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class CodeMatches:
-    """The matches in one tree.
+class CodePart(NamedTuple):
+    """The matches in a part of a text: of definitions, and of references by group.
 
-    `constants` are the values of `#set!`, by pattern number. `references` are matches by group, for
-    each part of the text in turn. Without a reference query, both are empty.
+    A match of references that reaches into several parts is in each of them.
     """
 
-    definitions: Iterable[Match]
-    references: Iterable[MatchGroups]
-    constants: Sequence[Mapping[str, str]]
+    definitions: Sequence[Match]
+    references: MatchGroups
+
+
+class CodeMatches(NamedTuple):
+    """The matches in one tree, for each part of the text in turn.
+
+    `actions` are the steps for the matches of each pattern, by number. They are empty without a
+    reference query.
+    """
+
+    parts: Iterable[CodePart]
+    actions: Sequence[PatternActions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +48,25 @@ class _CodeQuery:
 
     query: syntax.Query
     groups: Sequence[GroupKey | None]
-    constants: Sequence[Mapping[str, str]]
+    actions: Sequence[PatternActions]
+
+    def group(self, start: int, matches: Iterable[Match]) -> CodePart:
+        """Split the matches of a part into those of definitions, and those of references by group.
+
+        Definitions that begin before the start of the part are left out: an earlier part has them.
+        """
+        definitions: list[Match] = []
+        groups: dict[GroupKey, list[Match]] = {key: [] for key in self.groups if key is not None}
+        appends = [definitions.append if key is None else groups[key].append for key in self.groups]
+        for match in matches:
+            appends[match[0]](match)
+        if start:
+            definitions = [match for match in definitions if _first_start(match) >= start]
+        return CodePart(definitions, groups)
+
+
+def _first_start(match: Match) -> int:
+    return min(nodes[0].start_byte for nodes in match[1].values())
 
 
 def match_code(
@@ -46,17 +76,12 @@ def match_code(
     definition_text = query_text(language, overrides)
     reference_text = reference_query.reference_query_text(language, grammar, overrides)
     if not reference_text:
-        return CodeMatches(_match(grammar, tree, definition_text), (), ())
-    if size <= syntax.MATCH_BYTES:
-        # Walking through a tree takes longer than matching, so both queries run as one. Compiling a
-        # query takes up to 0.2 s in each process; for most files only this joint query is compiled.
-        query = _compile(grammar, definition_text, reference_text)
-        definitions, groups = _group(query, syntax.run_query(query.query, tree.root_node))
-        return CodeMatches(definitions, (groups,), query.constants)
-    query = _compile(grammar, "", reference_text)
-    return CodeMatches(
-        _match(grammar, tree, definition_text), _match_parts(query, tree, size), query.constants
-    )
+        return CodeMatches((CodePart(_match(grammar, tree, definition_text), {}),), ())
+    # Walking through a tree takes longer than matching, so both queries run as one. Compiling a
+    # query takes up to 0.2 s in each process: only this joint query is compiled.
+    query = _compile(grammar, definition_text, reference_text)
+    matches = syntax.match_parts(query.query, tree.root_node, size)
+    return CodeMatches(starmap(query.group, matches), query.actions)
 
 
 def needs_tree(language: str, grammar: str, overrides: QueryOverrides) -> bool:
@@ -71,34 +96,22 @@ def _match(grammar: str, tree: syntax.Tree, text: str) -> list[Match]:
     return syntax.run_query(syntax.compile_query(grammar, text), tree.root_node) if text else []
 
 
-def _match_parts(query: _CodeQuery, tree: syntax.Tree, size: int) -> Iterator[MatchGroups]:
-    """Yield the references of a large text part by part, so that few matches are in memory."""
-    for matches in syntax.match_parts(query.query, tree.root_node, size):
-        yield _group(query, matches)[1]
-
-
-def _group(query: _CodeQuery, matches: Iterable[Match]) -> tuple[list[Match], MatchGroups]:
-    """Split matches into those of definitions, and those of references by group."""
-    definitions: list[Match] = []
-    groups: dict[GroupKey, list[Match]] = {key: [] for key in query.groups if key is not None}
-    appends = [definitions.append if key is None else groups[key].append for key in query.groups]
-    for match in matches:
-        appends[match[0]](match)
-    return definitions, groups
-
-
 @cache
 def _compile(grammar: str, definition_text: str, reference_text: str) -> _CodeQuery:
     text = f"{definition_text}\n{reference_text}" if definition_text else reference_text
     query = syntax.compile_query(grammar, text)
     definition_count = syntax.count_patterns(grammar, text, len(definition_text.encode()))
+    captures = syntax.pattern_captures(query, text)
+    actions = list(map(choose_actions, captures, syntax.pattern_constants(query)))
     groups = [
-        None if number < definition_count else _choose_group(captures)
-        for number, captures in enumerate(syntax.pattern_captures(query, text))
+        None if number < definition_count else _choose_group(captures[number], actions[number])
+        for number in range(len(captures))
     ]
-    return _CodeQuery(query, groups, syntax.pattern_constants(query))
+    return _CodeQuery(query, groups, actions)
 
 
-def _choose_group(captures: GroupKey) -> GroupKey:
+def _choose_group(captures: GroupKey, actions: PatternActions) -> GroupKey:
     """Return the group of a pattern. Patterns with independent matches have groups of their own."""
-    return captures if captures in reference_query.INDEPENDENT_CAPTURES else OTHER_PATTERNS
+    if captures in reference_query.INDEPENDENT_CAPTURES:
+        return captures
+    return BINDING_PATTERNS if actions.makes_only_bindings() else OTHER_PATTERNS

@@ -4,15 +4,27 @@ This is the inner loop of the first index: it reads the range of a node once, in
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from cocosearchd.languages import syntax
 from cocosearchd.languages.code_facts import BindingKind
-from cocosearchd.languages.references.code_matches import OTHER_PATTERNS, Match, MatchGroups
-from cocosearchd.languages.references.reference_query import SCOPES, SINGLE_CAPTURES, USE_KINDS
+from cocosearchd.languages.references.code_matches import (
+    BINDING_PATTERNS,
+    OTHER_PATTERNS,
+    CodeMatches,
+    GroupKey,
+    Match,
+    MatchGroups,
+)
+from cocosearchd.languages.references.reference_query import (
+    IMPORT_PARTS,
+    SCOPES,
+    SINGLE_CAPTURES,
+    USE_KINDS,
+)
 from cocosearchd.languages.references.variable_scopes import NEVER, VariableScope, sort_scopes
 
 Captures = Mapping[str, list[syntax.Node]]
@@ -20,14 +32,9 @@ Range = tuple[int, int]  # bytes, half-open
 
 # Instead of the start of a name: the name is the last part of the whole chain.
 WHOLE_CHAIN = -1
-_BINDING_KINDS: dict[str, BindingKind] = {
-    "binding.type": "type",
-    "binding.call": "call",
-    "binding.value": "value",
-    "binding.element": "element",
-}
 _IMPORT_START = itemgetter(0)
-_IMPORT_PARTS = ("import.module", "import.local", "import.name")
+# Captures that complete a use or a scope.
+_PARTNERS = frozenset({"receiver", "parameters"})
 _RANGE = attrgetter("byte_range")
 _CAPTURES = itemgetter(1)  # the captures of a match
 
@@ -46,43 +53,15 @@ class ImportRange(NamedTuple):
 BindingRange = tuple[BindingKind, str, Range]
 
 
-class _Actions(NamedTuple):
-    """The steps to process a match, determined by its captures."""
-
-    bindings: Sequence[tuple[BindingKind, str]]  # (kind, capture of the text)
-    scopes: Sequence[str]  # captures of scopes that have parameters outside of them
-    singles: Sequence[str]
-    has_receiver: bool
-    has_tree: bool
-    has_import: bool
-
-
-@cache
-def _choose_actions(captures: tuple[str, ...]) -> _Actions:
-    """Return the steps for a match with these captures.
-
-    The result is cached, because queries have few combinations of captures.
-    """
-    kinds = _BINDING_KINDS.items() if "binding" in captures else ()
-    scopes = set(SCOPES).intersection(captures) if "parameters" in captures else set[str]()
-    return _Actions(
-        bindings=[(kind, capture) for capture, kind in kinds if capture in captures],
-        scopes=sorted(scopes),
-        singles=[name for name in captures if name in {*SINGLE_CAPTURES} - scopes],
-        has_receiver="receiver" in captures,
-        has_tree="import.tree" in captures,
-        has_import=not set(_IMPORT_PARTS).isdisjoint(captures),
-    )
-
-
 class FactCollector:
-    """The captured byte ranges of one file. Equal captures of several matches count once."""
+    """The matches of definitions and the captured byte ranges of one file.
 
-    def __init__(
-        self, parts: Iterable[MatchGroups], constants: Sequence[Mapping[str, str]]
-    ) -> None:
-        """`constants` are the values of `#set!` by the number of a pattern."""
-        self._constants = constants
+    Equal captures of several matches count once.
+    """
+
+    def __init__(self, matches: CodeMatches) -> None:
+        """Read all matches of a file."""
+        self._actions = matches.actions
         # End of a name -> start of its chain; end of a name -> start of the name, if it is separate
         # from the chain.
         self.uses: dict[int, int] = {}
@@ -96,30 +75,54 @@ class FactCollector:
         self._imports: dict[tuple[object, ...], ImportRange] = {}
         self._statements: dict[Range, str | Range] = {}  # import statement -> its module
         self._ranges: dict[str, list[Range]] = {name: [] for name in SINGLE_CAPTURES}
-        for groups in parts:
-            self._collect(groups)
+        self.definitions: list[Match] = []
+        for definitions, references in matches.parts:
+            self.definitions += definitions
+            self._collect(references)
         self._add_scopes()
         self.results.update(dict.fromkeys(self._ranges["binding.return"]))
         for rank, kind in enumerate(USE_KINDS):
             self._add_uses(rank, self._ranges[kind])
 
+    def is_empty(self) -> bool:
+        """Return True if the language has no reference query."""
+        return not self._actions
+
     def _collect(self, groups: MatchGroups) -> None:
         """Add the matches of a part. Most matches have one capture with one node."""
-        for pattern, captures in groups.get(OTHER_PATTERNS, ()):
-            self._add(pattern, captures)
+        self._add_others(groups.get(OTHER_PATTERNS, ()))
+        self._add_bindings(groups.get(BINDING_PATTERNS, ()))
         for names, matches in groups.items():
-            if not matches:
+            if not matches or names in (OTHER_PATTERNS, BINDING_PATTERNS):
                 continue
             if len(names) == 1:
                 (capture,) = names
                 self._ranges[capture] += _read_ranges(matches, capture)
-            elif "receiver" in names:
-                (kind,) = names - {"receiver"}
-                self._add_chains(kind, matches)
-            elif "parameters" in names:
-                (capture,) = names - {"parameters"}
-                for _, captures in matches:
-                    self._add_other_scope(capture, captures)
+            else:
+                self._add_pairs(names, matches)
+
+    def _add_pairs(self, names: GroupKey, matches: Iterable[Match]) -> None:
+        """Add matches of a use with its receiver, or of a scope with its parameters."""
+        (capture,) = names - _PARTNERS
+        if "receiver" in names:
+            self._add_chains(capture, matches)
+        else:
+            for _, captures in matches:
+                self._add_other_scope(capture, captures)
+
+    def _add_bindings(self, matches: Iterable[Match]) -> None:
+        """Add the bindings and the single nodes of some matches."""
+        actions, bindings, ranges = self._actions, self.bindings, self._ranges
+        for pattern, captures in matches:
+            kinds, prefix, _, singles, *_ = actions[pattern]
+            names = captures.get("binding")
+            if names:
+                name = names[0].byte_range
+                for kind, capture in kinds:
+                    if capture in captures:
+                        bindings[kind, prefix, name] = captures[capture][0].byte_range
+            for capture in singles:
+                ranges[capture] += map(_RANGE, captures.get(capture, ()))
 
     def ranges(self, capture: str) -> set[Range]:
         """Return the ranges of a capture other than uses."""
@@ -134,25 +137,19 @@ class FactCollector:
         if rank:
             self.ranks.update(dict.fromkeys([end for _, end in ranges], rank))
 
-    def _add(self, pattern: int, captures: Captures) -> None:
-        """Add a match whose captured nodes belong together."""
-        bindings, scopes, singles, has_receiver, has_tree, has_import = _choose_actions(
-            tuple(captures)
-        )
-        for kind, capture in bindings:
-            receiver = self._constants[pattern].get("binding.receiver", "")
-            name = kind, f"{receiver}." if receiver else "", captures["binding"][0].byte_range
-            self.bindings[name] = captures[capture][0].byte_range
-        for capture in singles:
-            self._ranges[capture] += map(_RANGE, captures[capture])
-        for capture in scopes:
-            self._add_other_scope(capture, captures)
-        if has_receiver:
-            self._add_receiver(captures["receiver"][0].start_byte, captures)
-        if has_tree:
-            self._add_import_trees(captures["import.tree"], self._constants[pattern])
-        if has_import:
-            self._add_import(captures, self._constants[pattern])
+    def _add_others(self, matches: Sequence[Match]) -> None:
+        """Add matches whose captured nodes belong together."""
+        self._add_bindings(matches)
+        for pattern, captures in matches:
+            actions = self._actions[pattern]
+            for capture in actions.scopes:
+                self._add_other_scope(capture, captures)
+            if actions.has_receiver and "receiver" in captures:
+                self._add_receiver(captures["receiver"][0].start_byte, captures)
+            if actions.has_tree:
+                self._add_import_trees(captures.get("import.tree", ()), actions.constants)
+            if actions.has_import:
+                self._add_import(captures, actions.constants)
 
     def _add_chains(self, kind: str, matches: Iterable[Match]) -> None:
         """Add names that are separate nodes from their receivers."""
@@ -209,20 +206,22 @@ class FactCollector:
     def _scopes_of(self, capture: str) -> dict[Range, VariableScope]:
         return self.type_scopes if capture == "scope.type_parameters" else self.scopes
 
-    def _add_import_trees(self, nodes: list[syntax.Node], constants: Mapping[str, str]) -> None:
+    def _add_import_trees(self, nodes: Iterable[syntax.Node], constants: Mapping[str, str]) -> None:
         is_exported = bool(constants.get("import.exported"))
         self.import_trees.update(dict.fromkeys(map(_RANGE, nodes), is_exported))
 
     def _add_import(self, captures: Captures, constants: Mapping[str, str]) -> None:
         start = -1
         parts: list[str | Range] = []
-        for capture in _IMPORT_PARTS:
+        for capture in IMPORT_PARTS:
             if capture in captures:
                 part_range = captures[capture][0].byte_range
                 parts.append(part_range)
                 start = part_range[0]
             else:
                 parts.append(constants.get(capture, ""))
+        if start < 0:  # all parts are optional in the pattern, and none is there
+            return
         module, local, name = parts
         if module and "import.statement" in captures:
             self._statements[captures["import.statement"][0].byte_range] = module

@@ -6,7 +6,8 @@ work is linear in the number of matches, which the size of a file bounds.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from operator import itemgetter
+from operator import add, itemgetter
+from typing import Any
 
 from cocosearchd.languages.code_facts import (
     NO_COLUMNS,
@@ -16,7 +17,6 @@ from cocosearchd.languages.code_facts import (
 )
 from cocosearchd.languages.references import reference_query
 from cocosearchd.languages.references.chain_text import MAX_TEXT, RangeTexts
-from cocosearchd.languages.references.code_matches import CodeMatches
 from cocosearchd.languages.references.enclosing_symbols import EnclosingSymbols
 from cocosearchd.languages.references.fact_collector import (
     BindingRange,
@@ -36,15 +36,16 @@ MAX_BINDINGS = 20_000
 # (position in bytes, (module, name, local name), is exported)
 _ImportAt = tuple[int, tuple[str, str, str], bool]
 _NO_PATHS: tuple[tuple[str, ...], ...] = ((), (), ())
+_NO_BINDINGS: tuple[tuple[Any, ...], ...] = ((), (), ())
+_NO_LINES = (0, 0)  # of a binding that is valid in its whole symbol
 _POSITION = itemgetter(0)
 _RESULT: BindingRange = ("return", "", (0, 0))  # a declared result has no name
 
 
-def extract_facts(matches: CodeMatches, data: bytes, symbols: Sequence[Symbol]) -> FactColumns:
-    """Make the facts of a file from the matches of its query and its symbols."""
-    if not matches.constants:  # most languages have no query
+def extract_facts(collector: FactCollector, data: bytes, symbols: Sequence[Symbol]) -> FactColumns:
+    """Make the facts of a file from the captures of its query and its symbols."""
+    if collector.is_empty():  # most languages have no query
         return NO_COLUMNS
-    collector = FactCollector(matches.references, matches.constants)
     positions, texts = TextPositions(data), RangeTexts(data)
     imports = _make_imports(collector, data, positions, texts)
     enclosing = EnclosingSymbols(symbols)
@@ -116,19 +117,22 @@ def _make_bindings(
     items += [(text[0], _RESULT, text) for text in collector.results]
     items.sort(key=_POSITION)
     del items[MAX_BINDINGS:]
-    names = [prefix + texts.clean(*name) for _, (_, prefix, name), _ in items]
-    starts = list(map(_POSITION, items))
+    starts, keys, ranges = zip(*items, strict=True) if items else _NO_BINDINGS
+    kinds, prefixes, name_ranges = zip(*keys, strict=True) if items else _NO_BINDINGS
+    names = list(map(add, prefixes, texts.clean_all(name_ranges)))
     owners = enclosing.owners_of_all(starts, names)
     scopes = DeclaringScopes(collector.ordered_scopes)
     lines = [
         _find_lines(scopes.find_inner(start, name, enclosing.start(owner)), positions)
+        if name in scopes.names
+        else _NO_LINES
         for start, name, owner in zip(starts, names, owners, strict=True)
     ]
     return BindingColumns(
-        [key[0] for _, key, _ in items],
+        kinds,
         names,
         # `x: "Client"` is a type that is written as a string
-        [texts.clean(*text).strip("\"'") for _, _, text in items],
+        [text.strip("\"'") for text in texts.clean_all(ranges)],
         owners,
         [first for first, _ in lines],
         [last for _, last in lines],
@@ -137,5 +141,5 @@ def _make_bindings(
 
 def _find_lines(scope: VariableScope | None, positions: TextPositions) -> tuple[int, int]:
     if scope is None:
-        return 0, 0
+        return _NO_LINES
     return positions.find_line(scope.start), positions.find_line(scope.end - 1)

@@ -1,7 +1,26 @@
 ; Imports, uses, variables and their types of Java. `reference_query.py` explains the captures.
 
-; Names, chains, calls and types. A member without a call is a field: a use if it is a constant.
-(identifier) @name
+; Names: identifiers in expressions, and where the grammar has no expression. More than half of all
+; identifiers are declared, called or annotations: their matches would cost more than all others.
+(primary_expression/identifier) @name
+(assignment_expression left: (identifier) @name)
+(scoped_identifier (identifier) @name)
+(constant_declaration (variable_declarator name: (identifier) @name))
+(resource . (identifier) @name .)
+(type_pattern (identifier) @name)
+(record_pattern (identifier) @name)
+(record_pattern_component (identifier) @name)
+(receiver_parameter (identifier) @name)
+(module_declaration name: (identifier) @name)
+(requires_module_directive (identifier) @name)
+(exports_module_directive (identifier) @name)
+(opens_module_directive (identifier) @name)
+(uses_module_directive (identifier) @name)
+(provides_module_directive (identifier) @name)
+(ERROR (identifier) @name)
+(ERROR (variable_declarator (identifier) @name))
+
+; Chains, calls and types. A member without a call is a field: a use if it is a constant.
 (field_access object: (_) @receiver field: (identifier) @name)
 (method_invocation !object name: (identifier) @call)
 (method_invocation object: (_) @receiver name: (identifier) @call)

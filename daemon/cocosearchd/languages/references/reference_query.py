@@ -31,10 +31,12 @@ A query whose first line is `; inherits: a, b` begins with the text of those.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
-from cocosearchd.languages.code_facts import UseKind
+from cocosearchd.languages.code_facts import BindingKind, UseKind
 
 # End of the names of the user's query files, without `.scm`: "python.references".
 SUFFIX = ".references"
@@ -60,9 +62,56 @@ INDEPENDENT_CAPTURES = frozenset(
         *(frozenset({"parameters", scope}) for scope in SCOPES),
     }
 )
+# Captures of the text of a binding, and the kinds of their bindings.
+_BINDING_KINDS: dict[str, BindingKind] = {
+    "binding.type": "type",
+    "binding.call": "call",
+    "binding.value": "value",
+    "binding.element": "element",
+}
+IMPORT_PARTS = ("import.module", "import.local", "import.name")
 _INHERITS = re.compile(r"; inherits: ([\w, ]+)\n")
 # Value of `import.local`: the last part of the module, without its version.
 LAST_PART = "(last)"
+
+
+class PatternActions(NamedTuple):
+    """The steps to process a match of a pattern, determined by the captures of the pattern.
+
+    A match may lack some of these captures, because parts of a pattern may be optional.
+    """
+
+    bindings: Sequence[tuple[BindingKind, str]]  # (kind, capture of the text)
+    prefix: str  # of the names of its bindings: "this." for attributes
+    scopes: Sequence[str]  # captures of scopes that have parameters outside of them
+    singles: Sequence[str]
+    has_receiver: bool
+    has_tree: bool
+    has_import: bool
+    constants: Mapping[str, str]  # the values of `#set!`
+
+    def makes_only_bindings(self) -> bool:
+        """Return True if matches have nothing but bindings and captures of single nodes."""
+        has_others = self.scopes or self.has_receiver or self.has_tree or self.has_import
+        return bool(self.bindings) and not has_others
+
+
+def choose_actions(captures: frozenset[str], constants: Mapping[str, str]) -> PatternActions:
+    """Return the steps for the matches of a pattern with these captures and constants."""
+    kinds = _BINDING_KINDS.items() if "binding" in captures else ()
+    scopes = captures.intersection(SCOPES) if "parameters" in captures else frozenset[str]()
+    receiver = constants.get("binding.receiver", "")
+    return PatternActions(
+        bindings=[(kind, capture) for capture, kind in kinds if capture in captures],
+        prefix=f"{receiver}." if receiver else "",
+        scopes=sorted(scopes),
+        singles=sorted(captures.intersection(SINGLE_CAPTURES) - scopes),
+        has_receiver="receiver" in captures,
+        has_tree="import.tree" in captures,
+        has_import=not captures.isdisjoint(IMPORT_PARTS),
+        constants=constants,
+    )
+
 
 # Pairs of (name of a query file without `.scm`, its text).
 Overrides = tuple[tuple[str, str], ...]

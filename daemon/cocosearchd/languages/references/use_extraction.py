@@ -61,7 +61,7 @@ def make_uses(
     ends = _drop_ignored(sorted(collector.uses), collector.ranges("ignored"))
     _rank_types(ends, collector)
     starts = list(map(collector.uses.__getitem__, ends))
-    chains = _ChainSplitter(data, collector.name_starts).split_all(starts, ends)
+    chains = _ChainSplitter(data, texts, collector.name_starts).split_all(starts, ends)
     is_local = _valid_variables(collector, texts).find_valid(map(_VARIABLE, chains), ends)
     is_use = [
         bool(chain[1] or (chain[0] and not local))
@@ -178,13 +178,14 @@ _NAME, _RECEIVER, _VARIABLE, _OFFSET = map(itemgetter, range(4))
 class _ChainSplitter:
     """Splits the chains of one file, with a cache: equal texts are split once."""
 
-    def __init__(self, data: bytes, name_starts: Mapping[int, int]) -> None:
+    def __init__(self, data: bytes, texts: RangeTexts, name_starts: Mapping[int, int]) -> None:
         """Prepare to split the chains of one file.
 
         `name_starts` maps ends of names to their starts, for names that are separate from their
         receivers.
         """
         self._data = data
+        self._texts = texts
         self._name_starts = name_starts
         self._receiver_characters = 0
         # Keyed by text and offset of the name
@@ -195,20 +196,18 @@ class _ChainSplitter:
 
         A chain without a name, or with a too long name, gives `_NO_NAME`.
         """
-        data = self._data
-        # longer texts are not read: reading them is slow, and there may be many
-        texts = [
-            data[start:end] if end - start <= MAX_TEXT else b""
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        texts = self._texts.read_short(zip(starts, ends, strict=True))
         # chains with calls are not plain, and too varied to be worth caching
         return [
-            (b"(" not in text and _split_names(text)) or self._split(text, start, end)
+            (text, "", text, 0)
+            if text.isidentifier()
+            else ("(" not in text and _split_names(text)) or self._split(start, end)
             for text, start, end in zip(texts, starts, ends, strict=True)
         ]
 
-    def _split(self, text: bytes, start: int, end: int) -> _Chain:
-        """Split a chain that is not plain. `text` is empty if the chain is long."""
+    def _split(self, start: int, end: int) -> _Chain:
+        """Split a chain that is not plain."""
+        text = self._data[start:end] if end - start <= MAX_TEXT else b""
         name_start = self._name_starts.get(end, WHOLE_CHAIN)
         key = text, name_start - start if name_start >= start else WHOLE_CHAIN
         chain = self._other_chains.get(key)
@@ -234,12 +233,9 @@ class _ChainSplitter:
 
 
 @lru_cache(REMEMBERED_TEXTS)
-def _split_names(text: bytes) -> _Chain | None:
+def _split_names(chain: str) -> _Chain | None:
     """Split a chain of plain names with dots; return None for any other chain."""
-    chain = text.decode("utf-8", "replace")
-    if chain.isidentifier():
-        return chain, "", chain, 0
     receiver, _, name = chain.rpartition(".")
     if name.isidentifier() and receiver.replace(".", "_").isidentifier():
-        return name, receiver, first_name(receiver), len(text) - len(name.encode())
+        return name, receiver, first_name(receiver), len(receiver.encode()) + 1
     return None

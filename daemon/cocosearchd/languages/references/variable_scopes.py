@@ -6,6 +6,7 @@ This is an inner loop of the first index: scopes are sorted only once, and most 
 
 import sys
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from operator import attrgetter
 
@@ -62,18 +63,27 @@ def _names_by_scope(
     ordered: Sequence[VariableScope], names: Iterable[tuple[int, str]]
 ) -> Iterable[tuple[VariableScope, set[str]]]:
     """Return the scopes with names directly inside of them, and these names."""
-    by_scope: dict[VariableScope, set[str]] = {}
+    by_scope: defaultdict[VariableScope, set[str]] = defaultdict(set)
     waiting = list(ordered)
     open_scopes: list[VariableScope] = []
+    next_change = waiting[-1].start if waiting else NEVER  # until there, the scopes stay the same
     for position, name in sorted(names):
-        while waiting and waiting[-1].start <= position:
-            scope = waiting.pop()
-            _drop_ended(open_scopes, scope.start)
-            open_scopes.append(scope)
-        _drop_ended(open_scopes, position)
+        if position >= next_change:
+            next_change = _move_to(position, waiting, open_scopes)
         if open_scopes:
-            by_scope.setdefault(open_scopes[-1], set()).add(name)
+            by_scope[open_scopes[-1]].add(name)
     return by_scope.items()
+
+
+def _move_to(position: int, waiting: list[VariableScope], open_scopes: list[VariableScope]) -> int:
+    """Open and close scopes up to a position. Return the position of the next such change."""
+    while waiting and waiting[-1].start <= position:
+        scope = waiting.pop()
+        _drop_ended(open_scopes, scope.start)
+        open_scopes.append(scope)
+    _drop_ended(open_scopes, position)
+    next_start = waiting[-1].start if waiting else NEVER
+    return min(next_start, open_scopes[-1].end) if open_scopes else next_start
 
 
 def _drop_ended(open_scopes: list[VariableScope], position: int) -> None:
@@ -90,7 +100,7 @@ class DeclaringScopes:
         self._open: list[VariableScope] = []
         self._next_change = 0  # until this position, the open scopes stay the same
         self._declaring: dict[str, list[VariableScope]] = {}
-        self._names: set[str] = set().union(*(scope.names for scope in ordered if scope.names))
+        self.names: set[str] = set().union(*(scope.names for scope in ordered if scope.names))
 
     def find_inner(self, position: int, name: str, outer_start: int) -> VariableScope | None:
         """Return the innermost scope around a position that declares a name; None without one.
@@ -99,8 +109,6 @@ class DeclaringScopes:
         `outer_start` on. This is because a constructor has two scopes that begin with its
         parameters.
         """
-        if name not in self._names:  # no scope declares it
-            return None
         if position >= self._next_change:
             self._move_to(position)
         scopes = self._declaring.get(name)
@@ -157,12 +165,17 @@ class ValidVariables:
                 else:
                     ranges[name] = [scope_range]
         self._bounds = {name: _join_ranges(items) for name, items in ranges.items()}
-        self._names = {*self._bounds, *self._members}
         self._innermost = _InnermostScopes(self._scopes if self._members else ())
 
     def find_valid(self, names: Iterable[str], ends: Iterable[int]) -> list[bool]:
         """Return for each name whether it is a variable or a member where it ends."""
-        variables, is_valid = self._names, self._is_valid
+        bounds = self._bounds
+        if not self._members:
+            return [
+                name in bounds and bisect_right(bounds[name], end - 1) % 2 == 1
+                for name, end in zip(names, ends, strict=True)
+            ]
+        variables, is_valid = {*bounds, *self._members}, self._is_valid
         return [
             name in variables and is_valid(name, end - 1)
             for name, end in zip(names, ends, strict=True)
