@@ -114,14 +114,14 @@ class FactCollector:
         """Add the bindings and the single nodes of some matches."""
         actions, bindings, ranges = self._actions, self.bindings, self._ranges
         for pattern, captures in matches:
-            kinds, prefix, _, singles, *_ = actions[pattern]
+            steps = actions[pattern]
             names = captures.get("binding")
             if names:
                 name = names[0].byte_range
-                for kind, capture in kinds:
+                for kind, capture in steps.bindings:
                     if capture in captures:
-                        bindings[kind, prefix, name] = captures[capture][0].byte_range
-            for capture in singles:
+                        bindings[kind, steps.prefix, name] = captures[capture][0].byte_range
+            for capture in steps.singles:
                 ranges[capture] += map(_RANGE, captures.get(capture, ()))
 
     def ranges(self, capture: str) -> set[Range]:

@@ -4,7 +4,7 @@ The queries are references/<language>.scm; `references.reference_query` explains
 work is linear in the number of matches, which the size of a file bounds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import add, itemgetter
 from typing import Any
@@ -122,12 +122,8 @@ def _make_bindings(
     names = list(map(add, prefixes, texts.clean_all(name_ranges)))
     owners = enclosing.owners_of_all(starts, names)
     scopes = DeclaringScopes(collector.ordered_scopes)
-    lines = [
-        _find_lines(scopes.find_inner(start, name, enclosing.start(owner)), positions)
-        if name in scopes.names
-        else _NO_LINES
-        for start, name, owner in zip(starts, names, owners, strict=True)
-    ]
+    places = zip(starts, names, map(enclosing.start, owners), strict=True)
+    lines = list(_find_valid_lines(scopes, places, positions))
     return BindingColumns(
         kinds,
         names,
@@ -137,6 +133,20 @@ def _make_bindings(
         [first for first, _ in lines],
         [last for _, last in lines],
     )
+
+
+def _find_valid_lines(
+    scopes: DeclaringScopes, places: Iterable[tuple[int, str, int]], positions: TextPositions
+) -> Iterator[tuple[int, int]]:
+    """Yield the lines in which each variable is valid.
+
+    A place is the position of a variable, its name, and the start of the symbol that owns it.
+    """
+    for start, name, owner_start in places:
+        if name in scopes.names:
+            yield _find_lines(scopes.find_inner(start, name, owner_start), positions)
+        else:
+            yield _NO_LINES
 
 
 def _find_lines(scope: VariableScope | None, positions: TextPositions) -> tuple[int, int]:
