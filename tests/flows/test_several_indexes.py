@@ -40,3 +40,21 @@ def test_an_answer_of_many_indexes_counts_them(shared: Daemon, tmp_path: Path) -
     reply = shared.call("search", query="lang:rust send mail", all_indexes=True)
     assert len(reply["notes"]) == 1, "what holds for all of them is said once"
     assert f" and {INDEXES - 3} more indexes: " in reply["notes"][0]
+
+
+def test_of_copies_the_one_of_the_project_that_asks_is_shown(
+    shared: Daemon, tmp_path: Path
+) -> None:
+    code = '''def send_parcel(address, weight):
+    """Send a parcel of some weight to an address by the cheapest carrier."""
+    carrier = cheapest_carrier(weight)
+    return carrier.send(address, weight)
+'''
+    for name in ("alpha", "beta", "gamma"):
+        root = tmp_path / name
+        root.mkdir()
+        (root / "parcel.py").write_text(code)
+        shared.index(root, name)
+    for name in ("gamma", "beta", "alpha"):
+        (result,) = shared.json("query", "send a parcel", "--all", cwd=tmp_path / name)["results"]
+        assert (result["index"], result["similar"]) == (name, 2)

@@ -57,6 +57,7 @@ class Text(NamedTuple):
     language: str
     symbol_name: str | None
     content: str
+    is_own: bool = True  # of the project that asks; False: of another index
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ def group_similar(
 ) -> list[SimilarGroup[T]]:
     """Group alike results; groups are ordered by their first result.
 
-    The result that is the `variant` represents its group. Each result is compared with the first
-    `MAX_COMPARED_GROUPS` groups, so the cost is linear.
+    The result that is the `variant` represents its group; of equal ones, that of the own project.
+    Each result is compared with the first `MAX_COMPARED_GROUPS` groups, so the cost is linear.
     """
     heads = _AlikeHeads[T](_Compared.is_alike)
     return [_make_group(group, variant) for group in _group(results, text_of, heads)]
@@ -183,6 +184,7 @@ def _preference(compared: "_Compared[T]", variant: WantedVariant) -> tuple[bool,
         any(_OUTDATED.fullmatch(part) for part in parts),
         bool(locales) and not is_english,
         not is_english,
+        not compared.text.is_own,
     )
 
 

@@ -57,7 +57,7 @@ def fetch_results(
     on_other_version: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Return the reply of `search`. `on_other_version`: see `client.call`."""
-    return call_and_wait(env, "search", with_cwd(params), on_other_version)
+    return call_and_wait(env, "search", with_project(params), on_other_version)
 
 
 def call_and_wait(
@@ -93,6 +93,14 @@ def with_cwd(params: dict[str, Any]) -> dict[str, Any]:
     # without a directory the daemon takes the only index, or lists all indexes
     except FileNotFoundError:
         return params
+
+
+def with_project(params: dict[str, Any]) -> dict[str, Any]:
+    """Add the current directory to parameters of a search, unless they name one index.
+
+    Of copies in several indexes, the one of the project around the directory is shown.
+    """
+    return params if params.get("index") else with_cwd({}) | params
 
 
 def roots(env: Mapping[str, str]) -> dict[str, str]:

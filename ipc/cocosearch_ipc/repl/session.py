@@ -171,7 +171,7 @@ class ReplSession:
         }
 
     def _ask(self, text: str) -> Iterator[str]:
-        reply = self.call("search", query.with_cwd(self.options.params(text)))
+        reply = self.call("search", query.with_project(self.options.params(text)))
         self.hits = reply["results"]
         self.query = reply["query"]
         if self.as_json:

@@ -311,3 +311,8 @@ def test_copies_in_several_indexes_are_shown_once() -> None:
         ("fork", "0/0.py", ("1/0.py",)),
         ("project", "1/1.py", ()),
     ]
+    own_hits = collapse_hits(hits, ordered, 10, WantedVariant(), "project")
+    assert [(hit.index, hit.path, hit.similar_paths) for hit in merge_hits(copies, own_hits)] == [
+        ("project", "1/0.py", ("0/0.py",)),
+        ("project", "1/1.py", ()),
+    ]

@@ -143,6 +143,7 @@ class SearchVerbs:
             query,
             explain=wants_explanation(request),
             overlays=await self._overlays.overlays(request.session, records),
+            own_index=await self._find_own_index(request, indexes),
         )
         freshness = _suspect_changes(indexes, merged, freshness)
         for index in indexes:
@@ -166,6 +167,21 @@ class SearchVerbs:
             explain=explanation if wants_explanation(request) else None,
             omitted=merged.omitted,
         )
+
+    async def _find_own_index(
+        self, request: p.SearchRequest, indexes: Sequence[RunningIndex]
+    ) -> str | None:
+        """Return the index of the project that asks, or None.
+
+        It is the index around the directory of the request; else the only one that was selected,
+        which links the others.
+        """
+        names = [index.record.name for index in indexes]
+        if request.cwd:
+            around = await self._indexes.lookup.around(request.cwd)
+            if around is not None and around.record.name in names:
+                return around.record.name
+        return names[0] if request.index == names[0] else None
 
     async def _empty_warnings(self, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:
         """Return warnings about the indexes without a searchable file."""

@@ -102,9 +102,11 @@ async def search_several(
     *,
     explain: bool = False,
     overlays: Mapping[str, Overlay] | None = None,
+    own_index: str | None = None,
 ) -> MergedAnswer:
     """Search every index, each with the overlay of its name, and merge the hits.
 
+    `own_index` is the index of the project that asks: of copies, the one there is shown.
     A failed index is reported beside the answers of the others. Raises `IdentityMismatch` when the
     indexes have different embedders, and the first error if all fail.
     """
@@ -121,7 +123,7 @@ async def search_several(
     if failed_indexes and not ranked_answers:
         raise failed_indexes[0].error
     merged = await (
-        _merge_ranked(pipeline, joint, ranked_answers, query, traces)
+        _merge_ranked(pipeline, joint, ranked_answers, query, traces, own_index)
         if query.words
         else _merge_listed(pipeline, ranked_answers, query, traces)
     )
@@ -149,6 +151,7 @@ async def _merge_ranked(
     ranked_answers: Sequence[RankedAnswer],
     query: Query,
     traces: dict[str, Trace],
+    own_index: str | None,
 ) -> MergedAnswer:
     """Merge hits by relevance. Of alike hits, only one is shown."""
     limit = _limit(query)
@@ -157,7 +160,7 @@ async def _merge_ranked(
     ordered = order_hits([ranked.ranked_hits.all_relevances for ranked in deduplicated])
     variant = wanted_variant(query.words, content_words(query.words))
     selected = (
-        collapse_hits(hits_by_index, ordered, limit, variant)
+        collapse_hits(hits_by_index, ordered, limit, variant, own_index)
         if _collapses(query)
         else [SelectedHit(*chosen) for chosen in ordered[:limit]]
     )
@@ -344,12 +347,17 @@ def collapse_hits(
     ordered: Sequence[tuple[int, int]],
     limit: int,
     variant: WantedVariant,
+    own_index: str | None = None,
 ) -> list[SelectedHit]:
-    """Select at most `limit` of the ordered hits: one hit of each group of alike hits."""
+    """Select at most `limit` of the ordered hits: one hit of each group of alike hits.
+
+    Of copies in several indexes, the one in `own_index` is selected.
+    """
 
     def text_of(chosen: tuple[int, int]) -> Text:
         hit = hits_by_index[chosen[0]][chosen[1] - 1]
-        return Text(hit.path, hit.language, hit.symbol_name, hit.content)
+        is_own = own_index in (None, hit.index)
+        return Text(hit.path, hit.language, hit.symbol_name, hit.content, is_own)
 
     selected = []
     for group in group_similar(ordered[: COMPARED_FACTOR * limit], text_of, variant)[:limit]:
