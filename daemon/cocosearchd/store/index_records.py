@@ -17,7 +17,7 @@ from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.forms.path_forms import describe_root
 from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord, SkipReason
 from cocosearchd.store.connection.citus import has_distributed_tables
-from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.migrate import (
     drop_tables,
     registered_indexes,
@@ -181,13 +181,24 @@ async def drop_index(db: Database, record: IndexRecord) -> Counts:
             counts = await _counts(connection, record)
             # Tables first, the registry's row last: the order in which a write locks them.
             await drop_tables(connection, record)
-            await connection.execute(statement("delete_index", record))
+            await delete_index(connection, record)
             dropped = counts
     except StoreUnavailable:
         # The commit may have arrived, and its answer not.
         if dropped is None or record.number in await index_numbers(db):
             raise
     return dropped
+
+
+async def delete_index(connection: Connection, record: IndexRecord) -> None:
+    """Delete the row of an index whose tables are dropped, within a schema change.
+
+    Later indexes begin with a higher generation.
+    """
+    row = await fetch_row(connection, statement("delete_index", record), {})
+    if row is not None:
+        values = {"generation": row[0]}
+        await connection.execute(statement("raise_generation_floor"), values)
 
 
 async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...]) -> None:

@@ -11,7 +11,12 @@ from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import drop_tables, registered_indexes, schema_change
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.index_records import drop_index, insert_index, require_index
+from cocosearchd.store.index_records import (
+    delete_index,
+    drop_index,
+    insert_index,
+    require_index,
+)
 
 # Roles, as the column `role` of the registry stores them. The third one is "current".
 NEXT = "next"
@@ -33,7 +38,7 @@ async def ensure_next_index(
             if candidate.identity == identity:
                 return candidate
             await drop_tables(connection, candidate)
-            await connection.execute(statement("delete_index", candidate))
+            await delete_index(connection, candidate)
         name = f"{current.name}+{secrets.token_hex(4)}"
         values = {
             "name": name,

@@ -177,11 +177,12 @@ returning filename
 update {indexes} set topics = %(topics)s::text[] where number = {number}
 
 -- name: delete_index
-with deleted as (delete from {indexes} where number = {number} returning generation),
-     unpublished as (delete from {publications} where index_number = {number})
-update {registry}
-set generation_floor = greatest(generation_floor, (select generation from deleted))
-where exists (select from deleted)
+with unpublished as (delete from {publications} where index_number = {number})
+delete from {indexes} where number = {number} returning generation
+
+-- name: raise_generation_floor
+-- A statement of its own, after delete_index: that waits for writes of the index, which lock this row last.
+update {registry} set generation_floor = greatest(generation_floor, %(generation)s)
 
 -- name: index_version
 select version from {indexes} where number = {number}

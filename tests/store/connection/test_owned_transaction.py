@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 
+import anyio
 import pytest
 from psycopg import sql
 
@@ -12,11 +13,16 @@ from cocosearchd.store import index_records, index_roles, precise_use_rows
 from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import refresh_fingerprints, replace_files
 from cocosearchd.store.chunks.vector_index import drop_vector_index, ensure_vector_index
-from cocosearchd.store.connection import statements
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection import owned_transaction, statements
+from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import migrate_registry
-from cocosearchd.store.connection.owned_transaction import LockHeld
-from cocosearchd.store.connection.statements import compose, is_write, named_statements
+from cocosearchd.store.connection.owned_transaction import LockHeld, check_owner
+from cocosearchd.store.connection.statements import (
+    compose,
+    is_write,
+    named_statements,
+    statement,
+)
 from cocosearchd.store.following.publications import publish, read_moment, set_host
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from cocosearchd.store.words.words_table import drop_words, fill_words
@@ -169,6 +175,35 @@ async def test_the_same_writes_of_the_owner_are_committed(
         await write(db, record)
         if name != "migrate":  # the tables are those of this version
             assert (name, await read_all(db)) != (name, previous_state)
+
+
+@pytest.mark.parametrize("write", ["publish", "import"])
+async def test_the_removal_of_an_index_comes_after_a_write_that_is_under_way(
+    db: Database, dsn: str, record: IndexRecord, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """Both lock the row of the owner last. Else each may wait for the other."""
+    name = "cocosearchd-here"
+    async with db.connection() as connection:
+        await connection.execute(statement("claim_registry"), {"owner": name})
+    await publish_now(db, record)
+    written = anyio.Event()
+
+    async def check_late(connection: Connection, owner: str) -> None:
+        if not written.is_set():
+            written.set()
+            await anyio.sleep(0.5)  # the removal comes to the rows that are written
+        await check_owner(connection, owner)
+
+    monkeypatch.setattr(owned_transaction, "check_owner", check_late)
+    settings = DatabaseSettings(pool_min=2, pool_max=2)
+    async with (
+        Database.open(dsn, settings, owner=name) as owned_db,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(WRITES[write], owned_db, record)
+        await written.wait()
+        await index_records.drop_index(owned_db, record)
+    assert record.number not in await index_records.index_numbers(db)
 
 
 async def set_words_state(db: Database, record: IndexRecord, state: str) -> None:
