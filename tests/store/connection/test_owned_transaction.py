@@ -1,7 +1,8 @@
 """Nothing is written for a daemon that is not the owner of the registry any more."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -29,7 +30,7 @@ from cocosearchd.store.words.words_table import drop_words, fill_words
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index, split_texts
 
 pytestmark = pytest.mark.anyio
-Write = Callable[[Database, IndexRecord], Awaitable[object]]
+Write = Callable[[Database, IndexRecord], Coroutine[Any, Any, object]]
 
 OTHER_IDENTITY = replace(IDENTITY, embedder=(("dimension", "8"), ("model", "other")))
 # Statements that no transaction of a daemon without the registry can run, or need not.
