@@ -46,9 +46,8 @@ up: $(STAMP) ## watch ROOT=~/code/project and show progress until it is searchab
 down: $(STAMP) ## stop the daemon
 	$(BIN)/cocosearchctl down
 
-# One run of `initdb` for all parts, in a directory that PostgreSQL's account may enter.
-WITH_CLUSTER = folder=$$(mktemp -d /tmp/XXXXXX); chmod 711 "$$folder"; trap 'rm -rf "$$folder"' EXIT; trap 'exit 130' INT TERM; \
-	TESTS_CLUSTER="$$folder"
+# One run of `initdb` for all parts.
+WITH_CLUSTER = $(BIN)/python -m tests.common_cluster
 
 # Parts run beside each other, since tests wait for much of their time. Output is shown in whole lines. The types are
 # first: one process computes for half a minute, and alone at the end it would leave a core idle.

@@ -11,7 +11,6 @@ import gc
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.cluster.exceptions import EXCEPTIONS
 from tests.clusters import copy_cluster, initialise_cluster
+from tests.common_cluster import STATE_PREFIX, make_state
 from tests.daemon import Daemon, DaemonPool, passing_daemon
 from tests.databases import DatabasePool
 from tests.schemas import CITUS, SchemaPool
@@ -42,7 +42,6 @@ QUICK = {
     "shared_buffers": "64MB",
     "max_connections": "80",
 }
-STATE_PREFIX = f"cocosearch-tests-{os.geteuid()}-"
 
 
 def pytest_configure() -> None:
@@ -109,8 +108,7 @@ def public_state() -> Iterator[Path]:
     socket.)
     """
     _sweep()
-    path = Path(tempfile.mkdtemp(prefix=f"{STATE_PREFIX}{os.getpid()}-", dir="/tmp"))
-    path.chmod(0o711)
+    path = make_state()
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
@@ -173,14 +171,14 @@ def daemons(cluster: Path) -> Iterator[DaemonPool]:
 
 
 @pytest.fixture
-def daemon(daemons: DaemonPool) -> Iterator[Daemon]:
+def daemon(daemons: DaemonPool, request: pytest.FixtureRequest) -> Iterator[Daemon]:
     """A running daemon without indexes, of the test's own: the test may kill, stop, starve and
     configure it.
 
-    It may have run for another test, which left it running: a test of a first start, or of the
-    memory of an unused daemon, takes `stopped`.
+    It may have run for another test, which passed and left it running: a test of a first start, or
+    of the memory of an unused daemon, takes `stopped`.
     """
-    with daemons.daemon() as daemon:
+    with daemons.daemon(lambda: request.session.testsfailed) as daemon:
         yield daemon
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -283,20 +283,24 @@ class DaemonPool:
         self._spares = list[Daemon]()
 
     @contextlib.contextmanager
-    def daemon(self) -> Iterator[Daemon]:
-        """A running daemon without indexes and with an empty log."""
+    def daemon(self, count_failures: Callable[[], int]) -> Iterator[Daemon]:
+        """A running daemon without indexes and with an empty log.
+
+        It is removed if its test raises, or if `count_failures`, the number of failed tests, grows:
+        nobody knows what a failed test left.
+        """
         daemon = self._spares.pop() if self._spares else make_daemon()
         daemon.cluster = self._cluster
-        try:
+        failures = count_failures()
+        with contextlib.ExitStack() as stack:
+            stack.callback(remove, daemon)
             if daemon.process is None:
                 daemon.start()
             os.truncate(daemon.home / "log", 0)
             yield daemon
-        finally:
-            if _is_reusable(daemon):
+            if count_failures() == failures and _is_reusable(daemon):
+                stack.pop_all()
                 self._spares.append(daemon)
-            else:
-                remove(daemon)
 
     def close(self) -> None:
         """Stop the daemons that wait for a test."""

@@ -1,0 +1,39 @@
+"""Runs a command whose tests begin with one cluster, in place of one of each run of pytest:
+`python -m tests.common_cluster COMMAND`. The first test that needs it makes it (`tests.conftest`).
+
+Not in a shell: that would pass SIGTERM on only once the command has ended by itself.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+STATE_PREFIX = f"cocosearch-tests-{os.geteuid()}-"  # of directories that the next run removes
+
+
+def make_state() -> Path:
+    """A new directory that every account may enter: as root, PostgreSQL runs as another one."""
+    path = Path(tempfile.mkdtemp(prefix=f"{STATE_PREFIX}{os.getpid()}-", dir="/tmp"))
+    path.chmod(0o711)
+    return path
+
+
+def main() -> int:
+    """Return the exit code of the command, 128 + its number for a signal."""
+    folder = make_state()
+    try:
+        process = subprocess.Popen(sys.argv[1:], env=os.environ | {"TESTS_CLUSTER": str(folder)})
+        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to the command as well
+        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        code = process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""A command with a cluster for all of its tests ends as the command alone would, and leaves nothing."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PROGRAM = """
+import os, pathlib, signal, sys
+folder = pathlib.Path(os.environ["TESTS_CLUSTER"])
+(folder / "made").mkdir()
+print(folder, flush=True)
+if sys.argv[1:] == ["waits"]:
+    signal.pause()
+sys.exit(3)
+"""
+
+
+@contextlib.contextmanager
+def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
+    """The running command, and its directory."""
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.common_cluster", *command],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process, Path(process.stdout.readline().strip())
+
+
+def test_the_exit_code_of_the_command_is_returned() -> None:
+    with running() as (process, folder):
+        assert process.wait(20) == 3
+    assert folder.name.startswith("cocosearch-tests-")
+    assert not folder.exists()
+
+
+def test_a_signal_to_end_reaches_the_command() -> None:
+    with running("waits") as (process, folder):
+        assert folder.is_dir()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+    assert not folder.exists()
