@@ -1,9 +1,11 @@
 """Runs a command whose tests begin with one cluster, in place of one of each run of pytest:
 `python -m tests.common_cluster COMMAND`. The first test that needs it makes it (`tests.conftest`).
 
-Not in a shell: that would pass SIGTERM on only once the command has ended by itself.
+Not in a shell: that holds SIGTERM back until the command has ended by itself, and would reach `make`
+alone, not the tests that it runs.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -23,12 +25,21 @@ def make_state() -> Path:
 
 
 def main() -> int:
-    """Return the exit code of the command, 128 + its number for a signal."""
+    """Return the exit code of the command, 128 + its number for a signal.
+
+    Each signal to end interrupts all processes of the command like Ctrl-C, so that tests tidy up.
+    """
     folder = make_state()
+    environment = os.environ | {"TESTS_CLUSTER": str(folder)}
     try:
-        process = subprocess.Popen(sys.argv[1:], env=os.environ | {"TESTS_CLUSTER": str(folder)})
-        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to the command as well
-        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        process = subprocess.Popen(sys.argv[1:], env=environment, process_group=0)
+
+        def interrupt(*_: object) -> None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, interrupt)
         code = process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

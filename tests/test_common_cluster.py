@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import os, pathlib, signal, sys
 folder = pathlib.Path(os.environ["TESTS_CLUSTER"])
@@ -21,11 +23,12 @@ sys.exit(3)
 @contextlib.contextmanager
 def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
     """The running command, and its directory."""
-    command = [sys.executable, "-c", PROGRAM, *arguments]
+    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", PROGRAM, *arguments]
     with subprocess.Popen(
         [sys.executable, "-m", "tests.common_cluster", *command],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
         assert process.stdout is not None
@@ -39,9 +42,12 @@ def test_the_exit_code_of_the_command_is_returned() -> None:
     assert not folder.exists()
 
 
-def test_a_signal_to_end_reaches_the_command() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_interrupts_what_the_command_runs(number: signal.Signals) -> None:
     with running("waits") as (process, folder):
         assert folder.is_dir()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 128 + signal.SIGTERM
+        process.send_signal(number)
+        assert process.wait(20) == 128 + signal.SIGINT
+        assert process.stdout is not None
+        assert process.stdout.read() == "", "nobody has it open any more"
     assert not folder.exists()
