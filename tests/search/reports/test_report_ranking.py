@@ -266,3 +266,17 @@ def test_mentions_of_a_common_file_name_cost_little() -> None:
         assert names.of_path(f"/srv/p{number}/src/index.ts") == [number]
         assert names.of_dotted((f"p{number}", "lib", "index")) == []
     assert process_time() - began < 1.0
+
+
+def test_mentions_of_a_common_path_end_cost_little() -> None:
+    paths = [f"p{number}/src/index.ts" for number in range(50_000)]
+    names = MentionedFiles(paths, find_defining=lambda name: [7] if name == "load" else ())
+    names.of_path("src/index.ts")
+    began = process_time()
+    for number in range(500):
+        assert names.of_path(f"/srv/q{number}/lib/index.ts") == []
+        assert names.of_frame(Frame(f"/srv/q{number}/src/index.ts", 3)) is None
+        assert names.of_frame(Frame(f"/srv/q{number}/src/index.ts", 3, "load")) == 7
+        assert names.of_frame(Frame("", 0, "load", "Index")) == 7
+        assert len(names.of_dotted(("src", "index"))) == 50_000
+    assert process_time() - began < 1.0

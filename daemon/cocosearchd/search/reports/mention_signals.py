@@ -44,8 +44,9 @@ class _StemFiles:
     def __init__(self, paths: Sequence[str], numbers: Iterable[int]) -> None:
         self.numbers = sorted(numbers)
         self._paths = paths
+        self._files_of_rows = dict[tuple[int, int], list[int]]()
 
-    def nearest(self, parts: tuple[str, ...]) -> tuple[list[int], int]:
+    def nearest(self, parts: tuple[str, ...]) -> tuple[Sequence[int], int]:
         """Return the files with the longest common path end, ascending, and its length in parts.
 
         `parts` are those of a path, the last first.
@@ -63,7 +64,18 @@ class _StemFiles:
         end = parts[:shared]
         first = bisect_left(self._parts, end)
         last = bisect_right(self._parts, end, key=lambda item: item[:shared])
-        return sorted(number for _, number in self._by_parts[first:last]), shared
+        return self._of_rows(first, last), shared
+
+    def _of_rows(self, first: int, last: int) -> Sequence[int]:
+        """Return the files of some rows of `_by_parts`, ascending.
+
+        They are sorted once: hundreds of mentioned paths may have the same end.
+        """
+        files = self._files_of_rows.get((first, last))
+        if files is None:
+            files = sorted(number for _, number in self._by_parts[first:last])
+            self._files_of_rows[first, last] = files
+        return files
 
     def in_directory(self, name: str) -> Sequence[int]:
         """Return the files whose directory has a name, ascending."""
@@ -116,23 +128,24 @@ class MentionedFiles:
         owner of the function must be known as well, since other programs have functions of the same
         name.
         """
-        files = self.of_path(frame.path) if frame.path else []
+        files: Sequence[int] = self.of_path(frame.path) if frame.path else ()
         if len(files) != 1 and frame.function:
             files = self._choose_by_function(frame, files)
         return files[0] if len(files) == 1 else None
 
-    def _choose_by_function(self, frame: Frame, files: Sequence[int]) -> list[int]:
+    def _choose_by_function(self, frame: Frame, files: Sequence[int]) -> Sequence[int]:
         """Return those of `files`, or of all files without a path, that define the function.
 
         Without a path, a file must define the owner as well, or have its name.
         """
         defining = self._defining(frame.function)
         if frame.path:
-            return [number for number in files if number in defining]
-        stems = (frame.owner.lower(), "_".join(split_parts(frame.owner)))
-        namesakes = {number for stem in stems for number in self._with_stem(stem).numbers}
-        owning = sorted(defining & (self._defining(frame.owner) | namesakes))
-        return [number for number in owning if not self.paths[number].endswith(_HEADERS)] or owning
+            return _intersect(files, defining)
+        owning = defining & self._defining(frame.owner)
+        for stem in (frame.owner.lower(), "_".join(split_parts(frame.owner))):
+            owning |= frozenset(_intersect(self._with_stem(stem).numbers, defining))
+        files = sorted(owning)
+        return [number for number in files if not self.paths[number].endswith(_HEADERS)] or files
 
     def _defining(self, name: str) -> frozenset[int]:
         """Return the files that define a name as written."""
@@ -141,22 +154,20 @@ class MentionedFiles:
             self._by_definition[name] = frozenset(islice(files, MAX_DEFINING_FRAME))
         return self._by_definition[name]
 
-    def of_path(self, path: str) -> list[int]:
+    def of_path(self, path: str) -> Sequence[int]:
         """Return the files with the longest common path end with `path`."""
         parts = _reversed_parts(_LEADING_DOTS.sub("", path))
         best, shared = self._with_stem(file_stem(parts[0])).nearest(parts)
         return best if shared == len(parts) or shared > 1 or len(best) == 1 else []
 
-    def of_dotted(self, parts: Sequence[str]) -> list[int]:
+    def of_dotted(self, parts: Sequence[str]) -> Sequence[int]:
         """Return the files of the module at the start of a dotted name; its end may be a symbol."""
         for length in range(len(parts), 1, -1):
             directory, name = parts[length - 2], parts[length - 1]
-            numbers = [
-                *self._with_stem(name).in_directory(directory),
-                *self._packages.get((directory, name), ()),
-            ]
-            if numbers:
-                return numbers
+            modules = self._with_stem(name).in_directory(directory)
+            packages = self._packages.get((directory, name), ())
+            if modules or packages:
+                return [*modules, *packages] if packages else modules
         return []
 
     def of_stem(self, name: str) -> list[int]:
@@ -292,6 +303,18 @@ def resolve_frames(frames: Sequence[Frame], names: MentionedFiles) -> Iterator[t
         file = names.of_frame(frame)
         if file is not None:
             yield file, frame
+
+
+def _intersect(ascending: Sequence[int], numbers: frozenset[int]) -> list[int]:
+    """Return the common numbers, ascending, in the time of the smaller side."""
+    if len(ascending) <= len(numbers):
+        return [number for number in ascending if number in numbers]
+    positions = ((number, bisect_left(ascending, number)) for number in sorted(numbers))
+    return [
+        number
+        for number, position in positions
+        if position < len(ascending) and ascending[position] == number
+    ]
 
 
 def _count_equal(first: Sequence[str], second: Sequence[str]) -> int:
