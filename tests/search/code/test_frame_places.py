@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
+from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.search.code.code_profile import NAMED_RELEVANCE
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
+from cocosearchd.search.plan import parse_query
 from cocosearchd.search.reports.frame_places import MAX_LINE, NO_FRAMES, find_frame_places
 from cocosearchd.search.reports.mention_signals import MentionedFiles
 from cocosearchd.search.reports.report import read_report
@@ -103,6 +108,24 @@ async def test_a_frame_is_found_by_its_function(corpus: Corpus, frame: str) -> N
     hits = (await corpus.ask(f"It fails\n  {frame}\n")).hits
     assert (hits[0].path, hits[0].line) == ("pkg/store.py", DROP_LINE)
     assert hits[0].frame_lines == (DROP_LINE,)
+
+
+async def test_a_frame_is_found_by_its_function_in_unsaved_text(
+    corpus: Corpus, overlay_parser: OverlayParser
+) -> None:
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
+    rules = OverlayRules(
+        ChunkLimits("definitions", 1000, 0), SkipRules(1 << 20, index_secrets=True, any_type=True)
+    )
+    question = parse_query("It fails\n  at pkg.Store.drop(Unknown Source)\n")
+    with overlays.session() as session:
+        unsaved = "# unsaved\n" + STORE
+        await overlays.put(session, corpus.record, "pkg/store.py", unsaved.encode(), rules)
+        overlay = await overlays.overlay(session, corpus.record)
+        answer = await corpus.pipeline.run(corpus.record, question, Trace(), overlay=overlay)
+    first = answer.hits[0]
+    assert (first.path, first.line) == ("pkg/store.py", DROP_LINE + 1)
+    assert first.frame_lines == (DROP_LINE + 1,)
 
 
 async def test_a_function_chooses_between_files_of_one_name(corpus: Corpus) -> None:

@@ -1,7 +1,7 @@
 """Finds the places that a report names by its frames: lines and functions of stack traces."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -56,11 +56,10 @@ async def locate_frames(
     names: MentionedFiles,
     overlay: Overlay | None = None,
 ) -> list[LocatedFrame]:
-    """Find the files and lines of the innermost frames in the index."""
+    """Find the files and lines of the innermost frames in the index. An overlay replaces files."""
     frames = await asyncio.to_thread(_resolve, report, names)
-    unsaved = overlay.files if overlay else {}
-    paths = {path for path, frame in frames if frame.function and path not in unsaved}
-    symbols = await _read_symbols(db, record, sorted(paths)) if paths else {}
+    paths = {path for path, frame in frames if frame.function}
+    symbols = await _read_symbols(db, record, paths, overlay)
     lines = await asyncio.to_thread(
         lambda: [_find_line(frame, symbols.get(path, NO_SYMBOLS)) for path, frame in frames]
     )
@@ -121,12 +120,14 @@ def _resolve(report: Report, names: MentionedFiles) -> list[tuple[str, Frame]]:
 
 
 async def _read_symbols(
-    db: Database, record: IndexRecord, paths: Sequence[str]
+    db: Database, record: IndexRecord, paths: Set[str], overlay: Overlay | None
 ) -> dict[str, PackedSymbols]:
-    states = await file_states(db, record, paths, with_symbols=True)
-    return {
-        path: PackedSymbols(state.symbols) for path, state in states.files.items() if state.symbols
-    }
+    unsaved = overlay.files if overlay else {}
+    packed = {path: unsaved[path].code.symbols for path in paths & unsaved.keys()}
+    if saved_paths := sorted(paths - unsaved.keys()):
+        states = await file_states(db, record, saved_paths, with_symbols=True)
+        packed |= {path: state.symbols for path, state in states.files.items()}
+    return {path: PackedSymbols(symbols) for path, symbols in packed.items() if symbols}
 
 
 def _find_line(frame: Frame, symbols: PackedSymbols) -> int:
