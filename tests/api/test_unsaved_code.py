@@ -107,6 +107,7 @@ class FailingEmbedder(BuiltinEmbedder):
 
 def record_of(embedder: BuiltinEmbedder) -> Any:
     return SimpleNamespace(
+        name="code",
         root=b"/r",
         identity=SimpleNamespace(embedder=embedder.fingerprint.pairs()),
         dimension=embedder.fingerprint.dimension,
@@ -158,3 +159,25 @@ async def test_vectors_of_an_embedder_that_was_away_are_made_later(
     assert not first.files["a.py"].vectors.any(), "not yet"
     assert second.files["a.py"].vectors.any()
     assert first.digest != second.digest
+
+
+@pytest.mark.anyio
+async def test_a_question_that_compares_no_vectors_waits_for_no_embedder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parser: Any = Parser()
+    embedder = FailingEmbedder()
+    record = record_of(embedder)
+    sessions = OverlaySessions(lambda _: embedder, parser)
+    with sessions.session() as name:
+        await sessions.put(name, record, "a.py", TEXT, RULES)
+        embedder.is_available = True
+        monkeypatch.setattr(anyio, "current_time", lambda: inf)
+        plain = await sessions.overlay(name, record, with_vectors=False)
+        by_index = await sessions.overlays(name, [record], with_vectors=False)
+        complete = await sessions.overlay(name, record)
+    assert plain is not None
+    assert complete is not None
+    assert by_index == {record.name: plain}
+    assert not plain.files["a.py"].vectors.any()
+    assert complete.files["a.py"].vectors.any()

@@ -184,22 +184,36 @@ class OverlaySessions:
         await self._parser.aclose()
 
     async def overlays(
-        self, session: str | None, records: Iterable[IndexRecord]
+        self, session: str | None, records: Iterable[IndexRecord], *, with_vectors: bool = True
     ) -> dict[str, Overlay]:
-        """Return the overlays of a session, by index name. Raises `NotFound`."""
-        overlays = [(record.name, await self.overlay(session, record)) for record in records]
+        """Return the overlays of a session, by index name. See `overlay`. Raises `NotFound`."""
+        overlays = [
+            (record.name, await self.overlay(session, record, with_vectors=with_vectors))
+            for record in records
+        ]
         return {name: overlay for name, overlay in overlays if overlay is not None}
 
-    async def overlay(self, session: str | None, record: IndexRecord) -> Overlay | None:
+    async def overlay(
+        self, session: str | None, record: IndexRecord, *, with_vectors: bool = True
+    ) -> Overlay | None:
         """Return the overlay of a session over an index, None if it has none. Raises `NotFound`.
 
         Vectors are computed again if the index has another embedder now, and `RETRY_S` seconds after
-        the embedder failed.
+        the embedder failed. Without `with_vectors`, for a question that compares none, the overlay
+        has those that are there: no embedder is waited for.
         """
         # The root of a followed index is a path of another host: the same path may exist here too.
         if session is None or record.is_followed:
             return None
         unsaved = self._session(session)
+        if with_vectors:
+            await self._renew_vectors(unsaved, record)
+        if record.root not in unsaved.overlays:
+            unsaved.overlays[record.root] = make_overlay(unsaved.in_root(record.root).values())
+        return unsaved.overlays[record.root]
+
+    async def _renew_vectors(self, unsaved: _Session, record: IndexRecord) -> None:
+        """Compute the vectors of an index's unsaved files again where they are due."""
         embedder = record.identity.embedder
         deadline = anyio.current_time() + RETRY_WAIT_S
         for key, file in unsaved.in_root(record.root).items():
@@ -214,9 +228,6 @@ class OverlaySessions:
                 unsaved.files[key] = replace(file, vectors=vectors)
                 unsaved.record_vectors(key, embedder, is_complete=not warning)
                 unsaved.overlays.pop(record.root, None)
-        if record.root not in unsaved.overlays:
-            unsaved.overlays[record.root] = make_overlay(unsaved.in_root(record.root).values())
-        return unsaved.overlays[record.root]
 
     def _check_limits(self, unsaved: _Session, key: tuple[bytes, str], data: bytes) -> None:
         if key not in unsaved.files and len(unsaved.files) >= MAX_UNSAVED_FILES:

@@ -130,7 +130,7 @@ class GraphQuestions:
             raise index.error
         freshness = await self._sync.wait(index, deadline)
         synced = anyio.current_time()
-        overlay = await self._overlays.overlay(request.session, index.record)
+        overlay = await self._overlays.overlay(request.session, index.record, with_vectors=False)
         where = make_file_filter(request, index.record.root)
         generation = index.record.generation
         value = await self._run(index, overlay, target, where, question)
@@ -206,7 +206,7 @@ class GraphQuestions:
         if request.cwd is not None and (around := await lookup.around(request.cwd)) is not None:
             return around
         records = [index.record for index in running]
-        overlays = await self._overlays.overlays(request.session, records)
+        overlays = await self._overlays.overlays(request.session, records, with_vectors=False)
         try:
             name = await file_content.find_owner(self._db, records, path, overlays)
         except NotFound:

@@ -145,7 +145,7 @@ class FileVerbs:
             self._disk,
             first_line=1 if request.start_line is None else request.start_line,
             last_line=request.end_line,
-            overlays=await self._overlays.overlays(request.session, records),
+            overlays=await self._overlays.overlays(request.session, records, with_vectors=False),
         )
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:

@@ -121,7 +121,7 @@ class GrepVerbs:
     ) -> _IndexAnswer:
         """Search one index; `under` is relative to the root if it names indexed files there."""
         record = index.record
-        overlay = await self._overlays.overlay(request.session, record)
+        overlay = await self._overlays.overlay(request.session, record, with_vectors=False)
         query = replace(query, files=query.files.relative_to(record.root))
         matches = await self._grep.search(record, index.lexical, query, overlay)
         if query.files.under and not matches.searched:
