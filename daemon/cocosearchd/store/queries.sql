@@ -901,8 +901,8 @@ join {chunks} c on c.filename = f.filename and c.chunk_number = f.chunk_numbers[
 where c.symbol_kinds is not null
 
 -- name: chunks_at_lines
--- The first byte of the chunk in which each line lies, in the order of the lines. Lines without a chunk are left out.
-select l.filename, f.starts[number]
+-- Each line with the first byte of its chunk, in the order of the lines. Lines without a chunk are left out.
+select l.filename, l.line, f.starts[number]
 from unnest(%(filenames)s::text[], %(lines)s::integer[]) with ordinality as l(filename, line, n)
 join {files} f on f.filename = l.filename
 cross join width_bucket(l.line, f.first_lines) as number

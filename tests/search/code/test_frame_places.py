@@ -71,12 +71,13 @@ async def test_lines_outside_of_a_file_change_nothing(corpus: Corpus) -> None:
     for line in (0, 5000, MAX_LINE + 1):
         first = (await corpus.ask(trace_at(line))).hits[0]
         assert (first.path, first.start_line) == (plain.path, plain.start_line)
+        assert not first.frame_lines, "the file has no such line"
 
 
 async def test_lines_lead_to_chunks(corpus: Corpus) -> None:
     lines = [("pkg/store.py", DROP_LINE), ("pkg/store.py", 10**6), ("none.py", 1)]
     places = await chunks_at_lines(corpus.db, corpus.record, lines)
-    assert places == [("pkg/store.py", len(STORE[: STORE.index("def drop")].encode()))]
+    assert places == [("pkg/store.py", DROP_LINE, len(STORE[: STORE.index("def drop")].encode()))]
 
 
 async def test_a_frame_without_a_certain_file_has_no_place(corpus: Corpus) -> None:

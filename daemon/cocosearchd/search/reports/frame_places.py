@@ -36,8 +36,9 @@ class LocatedFrame:
 class FramePlaces:
     """The chunks that the frames of a report name.
 
-    `innermost` has the one of the innermost frame of each file. `lines` are the lines of frames by
-    path, innermost first, at most `MAX_FILE_LINES`. `located` are the frames themselves.
+    `innermost` has the one of the innermost frame of each file. `lines` are the lines of frames in
+    these chunks by path, innermost first, at most `MAX_FILE_LINES`. `located` are all frames with a
+    file.
     """
 
     places: Places = field(default_factory=dict)
@@ -79,13 +80,15 @@ async def find_frame_places(
 ) -> FramePlaces:
     """Find the chunks that contain the lines of a report's frames. An overlay replaces files."""
     frames = await locate_frames(db, record, report, names, overlay)
-    starts = _group(await _find_chunks(db, record, frames, overlay))
+    chunks = await _find_chunks(db, record, frames, overlay)
+    starts = _group((path, start) for path, _, start in chunks)
+    lines = _group((path, line) for path, line, _ in chunks)
     return FramePlaces(
         {path: np.unique(values) for path, values in starts.items()},
         {path: np.array(values[:1], np.int64) for path, values in starts.items()},
         {
-            path: tuple(dict.fromkeys(lines))[:MAX_FILE_LINES]
-            for path, lines in _group((entry.path, entry.line) for entry in frames).items()
+            path: tuple(dict.fromkeys(lines_of_file))[:MAX_FILE_LINES]
+            for path, lines_of_file in lines.items()
         },
         tuple(frames),
     )
@@ -93,11 +96,14 @@ async def find_frame_places(
 
 async def _find_chunks(
     db: Database, record: IndexRecord, frames: Sequence[LocatedFrame], overlay: Overlay | None
-) -> list[tuple[str, int]]:
-    """Return path and start offset of the chunk of each frame; those of unsaved text come first."""
+) -> list[tuple[str, int, int]]:
+    """Return path, line and start offset of the chunk of each frame; those of unsaved text first.
+
+    A line that the file has not, in a trace of another version, has no chunk.
+    """
     unsaved = overlay.files if overlay else {}
     chunks = [
-        (entry.path, chunk.start_byte)
+        (entry.path, entry.line, chunk.start_byte)
         for entry in frames
         if entry.path in unsaved
         for chunk in unsaved[entry.path].chunks

@@ -66,15 +66,15 @@ async def file_states(
 
 async def chunks_at_lines(
     db: Database, record: IndexRecord, lines: Sequence[tuple[str, int]]
-) -> list[tuple[str, int]]:
-    """Read path and first byte of the chunk of each line (path, line from 1), in their order.
+) -> list[tuple[str, int, int]]:
+    """Read the first byte of the chunk of each line (path, line from 1): path, line and byte.
 
-    Lines without a chunk are left out.
+    They keep their order. Lines without a chunk are left out.
     """
     values = {"filenames": [path for path, _ in lines], "lines": [line for _, line in lines]}
     async with db.connection() as connection:
         cursor = await connection.execute(statement("chunks_at_lines", record), values)
-        return [(path, start) for path, start in await cursor.fetchall()]
+        return [(path, line, start) for path, line, start in await cursor.fetchall()]
 
 
 async def count_matching_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
