@@ -45,7 +45,11 @@ SLOW_S, LIMIT_S = 0.02, 1.0  # per text: less is not looked at again, more is a 
 GROWTH = 2.2  # per doubling over two doublings: 2 is linear, 4 quadratic
 STEEP = 3.0  # per doubling: no stretched run of linear work looks so twice
 # Expressions of tables, of which only `match` at the begin of a line is called.
-MATCHED = {"cocosearchd.languages.syntax._NESTING[0]", "cocosearchd.languages.syntax._NESTING[2]"}
+MATCHED = {
+    "cocosearchd.languages.syntax._NESTING[0]",
+    "cocosearchd.languages.syntax._NESTING[2]",
+    *(f"cocosearchd.search.reports.stack_frames._FUNCTIONS[{number}]" for number in range(6)),
+}
 # Expressions that are asked only of what cannot make them fall, and why that is.
 EXCEPTIONS = {
     "cocosearchd.filters.globs._PART": "texts that end with `]`, so that each `[` has its end: see `_parts`",

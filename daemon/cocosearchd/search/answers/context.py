@@ -406,8 +406,9 @@ def hit_heading(hit: Hit) -> str:
         f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}"
         for entry in hit.other_places
     )
+    frames = ", ".join(map(str, hit.frame_lines))
     alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.other_places))
-    below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike)))
+    below = ", ".join((*also, *hit.similar_paths[:3], *hit.counterparts, *map(str, alike), frames))
     code = "".join(f"\n```\n{entry.content}\n```" for entry in hit.other_places if entry.content)
     return (
         f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
@@ -481,8 +482,8 @@ def _with_context(
     Every field is written out: `dataclasses.replace` costs ten times as much, and this runs for
     every shown hit.
     """
-    parts = (content, context_before, context_after, stale, overlay)
-    if parts == (hit.content, hit.context_before, hit.context_after, hit.stale, hit.overlay):
+    code = (content, context_before, context_after, stale, overlay)
+    if code == (hit.content, hit.context_before, hit.context_after, hit.stale, hit.overlay):
         return hit
     return Hit(
         index=hit.index,
@@ -512,5 +513,6 @@ def _with_context(
         similar_lines=hit.similar_lines,
         symbol_parent=hit.symbol_parent,
         counterparts=hit.counterparts,
+        frame_lines=hit.frame_lines,
         compared_places=hit.compared_places,
     )

@@ -18,14 +18,15 @@ _OTHER = re.compile(
     r"|(?::| on )line (\d{1,7}))"
 )
 _FUNCTIONS = (
-    re.compile(r"\s*at (?:async |new ){0,2}([^\s(:/\\]{1,300})\s?\("),  # Java, C#, JavaScript
-    re.compile(r"\s{0,8}#\d{1,4}\s+(?:0x[0-9a-f]{1,16} in )?([^\s(/\\]{1,300}) ?\("),  # gdb, lldb
+    re.compile(r"\s{0,80}at (?:async |new ){0,2}([^\s(:/\\]{1,300})\s?\("),  # Java, C#, JavaScript
+    re.compile(
+        r"\s{0,8}#\d{1,4}\s{1,8}(?:0x[0-9a-f]{1,16} in )?([^\s(/\\]{1,300}) ?\("
+    ),  # gdb, lldb
     re.compile(r"\s{0,8}#\d{1,4} \[internal function\]: ([^\s(/]{1,300})\("),  # PHP
     re.compile(r"\s{0,8}\d{1,4}: ([\w<][^\s(/\\]{1,300})$"),  # Rust
-    re.compile(
-        r"[\w.~-]{1,100}(?:/[\w.~-]{1,100}){1,12}\.((?:\(\*?\w{1,80}\)\.)?\w{1,80})\("
-    ),  # Go
-    re.compile(r"[^\n]{1,400}:\d{1,7}:in [`']([^'\s]{1,200})'"),  # Ruby
+    # Go, which writes %2e for a dot of the last directory
+    re.compile(r"(?:[\w.~-]{1,100}/){1,12}[\w~%-]{1,100}\.((?:\(\*?\w{1,80}\)\.)?\w{1,80})\("),
+    re.compile(r"(?:[A-Za-z]:)?[^\n:]{1,400}:\d{1,7}:in [`']([^'\s]{1,200})'"),  # Ruby
 )
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]{0,100}>|\[[^\[\]]{0,100}\]")
 _NAME = re.compile(r"[^\W\d]\w{0,100}")
