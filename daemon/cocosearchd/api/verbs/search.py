@@ -1,5 +1,6 @@
 """The verb `search`: ranked chunks of one index, or of several merged."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -143,7 +144,7 @@ class SearchVerbs:
             query,
             explain=wants_explanation(request),
             overlays=await self._overlays.overlays(request.session, records),
-            own_index=await self._find_own_index(request, indexes),
+            own_index=self._find_own_index(request, indexes),
         )
         freshness = _suspect_changes(indexes, merged, freshness)
         for index in indexes:
@@ -168,20 +169,19 @@ class SearchVerbs:
             omitted=merged.omitted,
         )
 
-    async def _find_own_index(
+    def _find_own_index(
         self, request: p.SearchRequest, indexes: Sequence[RunningIndex]
     ) -> str | None:
-        """Return the index of the project that asks, or None.
+        """Return the name of the index of the project that asks, or None.
 
-        It is the index around the directory of the request; else the only one that was selected,
-        which links the others.
+        It is the one around the directory of the request, else the one that is named and links the
+        others. Links in the directory are not followed: a preference is not worth waiting for a disk.
         """
-        names = [index.record.name for index in indexes]
-        if request.cwd:
-            around = await self._indexes.lookup.around(request.cwd)
-            if around is not None and around.record.name in names:
-                return around.record.name
-        return names[0] if request.index == names[0] else None
+        around = self._indexes.lookup.containing(os.fsencode(request.cwd or ""))
+        if around in indexes and around is not None:
+            return around.record.name
+        first_name = indexes[0].record.name
+        return first_name if request.index == first_name else None
 
     async def _empty_warnings(self, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:
         """Return warnings about the indexes without a searchable file."""
