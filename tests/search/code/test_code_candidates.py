@@ -4,6 +4,7 @@ giving way.
 
 import gc
 import json
+import threading
 import weakref
 from dataclasses import dataclass, replace
 from itertools import product
@@ -17,7 +18,8 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.model import Commit
 from cocosearchd.search.answers.multi_index import search_several
-from cocosearchd.search.code.code_profile import load_weights
+from cocosearchd.search.code import code_query
+from cocosearchd.search.code.code_profile import RankedChunk, ScoredMatrix, load_weights
 from cocosearchd.search.grep.bloom_cache import BloomCache
 from cocosearchd.search.lexical.analysis.analyser import BY_PATH_ALONE, ReducedFile
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
@@ -288,15 +290,47 @@ LOCALES = (
 PAGES = ("hooks", "queues", "tokens", "cookies")
 
 
-async def test_alike_files_leave_room_for_as_many_results_as_asked_for(
-    db: Database, tmp_path: Path
-) -> None:
+async def translated_pages(db: Database, directory: Path) -> Corpus:
+    """Make an index of `PAGES` in all `LOCALES`."""
     files = {
         f"docs/{code}/{page}.md": f"# Webhook {page} of {code}\n\nA webhook and its {page}.\n"
         for code in LOCALES
         for page in PAGES
     }
-    corpus = await new_corpus(db, tmp_path / "docs", files, name="docs", lexical=tmp_path / "words")
+    return await new_corpus(db, directory / "docs", files, name="docs", lexical=directory / "words")
+
+
+@pytest.mark.parametrize(
+    ("max_chunks", "is_on_loop"), [(code_query.MAX_CHUNKS_ON_LOOP, True), (0, False)]
+)
+async def test_many_chunks_are_ranked_again_in_a_thread(
+    db: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    max_chunks: int,
+    is_on_loop: bool,
+) -> None:
+    """Files of many chunks must not hold the event loop."""
+    threads = list[threading.Thread]()
+    rank = code_query.CodeQuery.rank_scored
+
+    def note_thread(query: code_query.CodeQuery, scored: ScoredMatrix) -> tuple[RankedChunk, ...]:
+        threads.append(threading.current_thread())
+        return rank(query, scored)
+
+    corpus = await translated_pages(db, tmp_path)
+    monkeypatch.setattr(code_query, "MAX_CHUNKS_ON_LOOP", max_chunks)
+    monkeypatch.setattr(code_query.CodeQuery, "rank_scored", note_thread)
+    query = parse_query("where are webhooks", limit=len(PAGES), use_cache=False)
+    assert len((await corpus.ask(query)).hits) == len(PAGES)
+    assert len(threads) > 1, "alike files left room"
+    assert (threading.main_thread() in threads) is is_on_loop
+
+
+async def test_alike_files_leave_room_for_as_many_results_as_asked_for(
+    db: Database, tmp_path: Path
+) -> None:
+    corpus = await translated_pages(db, tmp_path)
     second_corpus = await new_corpus(
         db, tmp_path / "other", {"a.py": "x = 1\n"}, name="other", pipeline=corpus.pipeline
     )

@@ -1,5 +1,6 @@
 """A query in the profile `code` against one snapshot of a lexical index."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,9 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.frame_places import NO_FRAMES, FramePlaces
 from cocosearchd.store.reads.phrase_matches import Starts
+
+# Chunks that are sorted on the event loop, in a millisecond: a thread would cost as much.
+MAX_CHUNKS_ON_LOOP = 10_000
 
 T = TypeVar("T")
 
@@ -93,7 +97,9 @@ class CodeQuery:
         has enough files.
         """
         if scored is not None and scored.matrix.covers_limit(self.needed):
-            return self.rank_scored(scored), scored  # takes less than another thread would
+            if len(scored.matrix.chunks.keys) <= MAX_CHUNKS_ON_LOOP:
+                return self.rank_scored(scored), scored
+            return await asyncio.to_thread(self.rank_scored, scored), scored
 
         def score_and_rank(matrix: SignalMatrix) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
             computed = score_matrix(matrix, self.terms.is_name, self.weights)
