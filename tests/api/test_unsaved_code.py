@@ -1,7 +1,8 @@
 """Unsaved text in the code graph: as the file would be stored."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +121,23 @@ RULES = OverlayRules(
 )
 
 
+@asynccontextmanager
+async def text_put_while_the_embedder_is_away() -> AsyncIterator[tuple[OverlaySessions, str, Any]]:
+    """Yield the sessions, one with unsaved text without vectors, and the record of its index.
+
+    The embedder answers by then.
+    """
+    parser: Any = Parser()
+    embedder = FailingEmbedder()
+    record = record_of(embedder)
+    sessions = OverlaySessions(lambda _: embedder, parser)
+    with sessions.session() as name:
+        change = await sessions.put(name, record, "a.py", TEXT, RULES)
+        assert "words only" in (change.warning or "")
+        embedder.is_available = True
+        yield sessions, name, record
+
+
 @pytest.mark.anyio
 async def test_unsaved_text_is_packed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = list[threading.Thread]()
@@ -143,14 +161,7 @@ async def test_unsaved_text_is_packed_in_a_thread(monkeypatch: pytest.MonkeyPatc
 async def test_vectors_of_an_embedder_that_was_away_are_made_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parser: Any = Parser()
-    embedder = FailingEmbedder()
-    record = record_of(embedder)
-    sessions = OverlaySessions(lambda _: embedder, parser)
-    with sessions.session() as name:
-        change = await sessions.put(name, record, "a.py", TEXT, RULES)
-        assert "words only" in (change.warning or "")
-        embedder.is_available = True
+    async with text_put_while_the_embedder_is_away() as (sessions, name, record):
         first = await sessions.overlay(name, record)
         monkeypatch.setattr(anyio, "current_time", lambda: inf)
         second = await sessions.overlay(name, record)
@@ -165,13 +176,7 @@ async def test_vectors_of_an_embedder_that_was_away_are_made_later(
 async def test_a_question_that_compares_no_vectors_waits_for_no_embedder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parser: Any = Parser()
-    embedder = FailingEmbedder()
-    record = record_of(embedder)
-    sessions = OverlaySessions(lambda _: embedder, parser)
-    with sessions.session() as name:
-        await sessions.put(name, record, "a.py", TEXT, RULES)
-        embedder.is_available = True
+    async with text_put_while_the_embedder_is_away() as (sessions, name, record):
         monkeypatch.setattr(anyio, "current_time", lambda: inf)
         plain = await sessions.overlay(name, record, with_vectors=False)
         by_index = await sessions.overlays(name, [record], with_vectors=False)

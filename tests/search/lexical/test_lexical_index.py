@@ -524,19 +524,27 @@ async def test_a_file_at_which_the_daemon_was_killed_comes_back_by_itself(
     await assert_same(index, await fresh(db, record, tmp_path / "other" / "code"))
 
 
+async def index_without(
+    db: Database, directory: Path, path: str
+) -> tuple[IndexRecord, LexicalIndex]:
+    """Make an index whose journal excludes a file, as after a process that froze on it."""
+    record = await filled(db)
+    stored = await file_generations(db, record)
+    folder = directory / "lexical" / "code"
+    journal = folder.with_suffix(".journal")
+    leave_journal(journal, directory / FROZE, FileGeneration(path, stored[path]))
+    (directory / FROZE).touch()
+    return record, await fresh(db, record, folder)
+
+
 async def test_an_excluded_file_that_is_deleted_leaves_no_note(
     db: Database, tmp_path: Path
 ) -> None:
-    record = await filled(db)
-    stored = await file_generations(db, record)
-    file = FileGeneration("src/session.py", stored["src/session.py"])
-    folder = tmp_path / "lexical" / "code"
-    leave_journal(folder.with_suffix(".journal"), tmp_path / FROZE, file)
-    (tmp_path / FROZE).touch()
-    index = await fresh(db, record, folder)
+    path = "src/session.py"
+    record, index = await index_without(db, tmp_path, path)
     assert index.incompleteness is not None
-    generation = await delete_file(db, record, file.path)
-    await index.apply(Commit(record.name, generation, (file.path,)))
+    generation = await delete_file(db, record, path)
+    await index.apply(Commit(record.name, generation, (path,)))
     assert index.journal.excluded_paths == ()
     await assert_same(index, await fresh(db, record, tmp_path / "other" / "code"))
 
@@ -545,19 +553,14 @@ async def test_a_grep_reads_an_excluded_file_until_a_snapshot_has_it(
     db: Database, tmp_path: Path
 ) -> None:
     """The file may have left the journal before the next snapshot is published."""
-    record = await filled(db)
-    stored = await file_generations(db, record)
-    file = FileGeneration("src/session.py", stored["src/session.py"])
-    folder = tmp_path / "lexical" / "code"
-    leave_journal(folder.with_suffix(".journal"), tmp_path / FROZE, file)
-    (tmp_path / FROZE).touch()
-    index = await fresh(db, record, folder)
-    index.journal.drop([file.path])
-    grep_filter = make_grep_filter("src/session.py")
+    path = "src/session.py"
+    record, index = await index_without(db, tmp_path, path)
+    index.journal.drop([path])
+    grep_filter = make_grep_filter(path)
     record = replace(record, generation=index.generation)
     selection = await select_files(db, record, index, BloomCache(), grep_filter, None)
-    assert [selected.path for selected in selection.files] == [file.path]
-    await index.apply(await write(db, record, file.path, "open: reads a session"))
+    assert [selected.path for selected in selection.files] == [path]
+    await index.apply(await write(db, record, path, "open: reads a session"))
     assert index.missing_paths == ()
 
 
