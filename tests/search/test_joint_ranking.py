@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.config.settings import SearchSettings
+from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
@@ -178,6 +178,22 @@ async def test_an_equal_question_is_answered_from_the_cache(db: Database, tmp_pa
     changed = await many.ask(question)
     assert "src/new.py" in {hit.path for hit in changed.hits}, "a commit to any index counts"
     assert changed.hits == (await many.ask_each(replace(question, use_cache=False))).hits
+
+
+async def test_an_earlier_joint_answer_is_better_than_none(dsn: str, tmp_path: Path) -> None:
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=2)) as db:
+        many = await make_many(db, tmp_path, 3)
+        first = await many.ask("send mail")
+        assert many.misses(), "no index was ranked"
+    for corpus in many.corpora:
+        corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
+    again = await many.ask("send mail")  # the pool is closed now: nothing answers
+    assert again.hits == first.hits
+    assert {answer.stale.code if answer.stale else None for answer in again.answers} == {
+        "earlier_answer"
+    }
+    assert {answer.index for answer in again.answers} == {hit.index for hit in first.hits}
+    assert len(again.failed) == INDEXES - len(again.answers), "an index without hits has no answer"
 
 
 async def test_a_filter_below_one_root_is_not_that_of_another(db: Database, tmp_path: Path) -> None:

@@ -163,8 +163,7 @@ class Pipeline:
             cached = self._cache.latest(record.key, plan)
             if cached is None:
                 raise
-            stale = stale_reason("earlier_answer", error=error.message)
-            return replace(prepared.answer(cached, "exact"), stale=stale)
+            return _answer_earlier(prepared, cached, error)
         return prepared.answer(ranked_hits, cache_use)
 
     async def begin_joint(
@@ -182,23 +181,24 @@ class Pipeline:
         later ranks those that may add hits.
         """
         plans = SharedPlans(query, self._settings)
+        prepared = [
+            self._prepare(record, query, overlays.get(record.name), plans) for record in records
+        ]
 
         async def rank_alone(number: int) -> Outcome:
-            name = records[number].name
+            record = records[number]
+            trace = traces[record.name]
             try:
                 return await self.rank(
-                    records[number], query, traces[name], embed=embed, overlay=overlays.get(name)
+                    record, query, trace, embed=embed, overlay=overlays.get(record.name)
                 )
+            except StoreUnavailable as error:
+                cached = self._cache.latest_joint(record.key, prepared[number].plan)
+                return _answer_earlier(prepared[number], cached, error) if cached else error
             except CocoSearchError as error:
                 return error
 
-        joint = JointRanking(
-            self._retriever,
-            self._cache,
-            query,
-            [self._prepare(record, query, overlays.get(record.name), plans) for record in records],
-            rank_alone,
-        )
+        joint = JointRanking(self._retriever, self._cache, query, prepared, rank_alone)
         if query.why_not is None and not any(trace.explain for trace in traces.values()):
             await joint.score(embed)
         await joint.rank_unscored()
@@ -431,6 +431,14 @@ class Pipeline:
                 self.disk,
             )
         return ranked_hits
+
+
+def _answer_earlier(
+    prepared: PreparedQuery, earlier: RankedHits, error: StoreUnavailable
+) -> RankedAnswer:
+    """Make an answer from hits of an earlier state: PostgreSQL cannot be read."""
+    stale = stale_reason("earlier_answer", error=error.message)
+    return replace(prepared.answer(earlier, "exact"), stale=stale)
 
 
 def make_answer(
