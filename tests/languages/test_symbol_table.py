@@ -145,3 +145,36 @@ def test_definitions_around_a_line_are_those_of_the_whole_table(
 def test_bytes_of_anything_else_have_no_definitions_around_a_line(packed: bytes) -> None:
     assert symbol_table.PackedSymbols(packed).around(1) == ()
     assert symbol_table.PackedSymbols(packed).beginning_in(range(1, 9)) == ()
+
+
+def test_a_definition_is_found_by_name_behind_thousands_whose_names_contain_it() -> None:
+    count = symbol_table.MAX_SKIPPED + 500
+    owners = [Symbol("class", "get", "get", '"get"', None, 0, 1, 1, 1)]
+    longer = [
+        Symbol("method", f"get_{n}", f"get.get_{n}", '"get"', "get", n, n + 1, n, n)
+        for n in range(2, count)
+    ]
+    definition = Symbol("function", "get", "get", "def get()", None, count, count + 1, count, count)
+    table = symbol_table.PackedSymbols(symbol_table.pack([*owners, *longer, definition]))
+    assert table.named("get") == (*owners, definition)
+
+
+def test_a_member_is_found_behind_thousands_of_its_name() -> None:
+    rows = [
+        Symbol("method", "run", f"Job{n}.run", "def run()", f"Job{n}", n, n + 1, n, n)
+        for n in range(1, symbol_table.MAX_SKIPPED + 500)
+    ]
+    table = symbol_table.PackedSymbols(symbol_table.pack(rows))
+    assert table.named("run", "Job1400") == (rows[1399],)
+    assert table.named("run") == tuple(rows[: symbol_table.MAX_SKIPPED])
+    assert table.named("run", "Job") == tuple(rows[: symbol_table.MAX_SKIPPED])
+
+
+@given(st.lists(symbols, max_size=8), texts)
+def test_definitions_with_a_name_are_those_of_the_whole_table(
+    rows: list[Symbol], name: str
+) -> None:
+    definition = Symbol("function", name, name, "", None, 0, 1, 1, 1)
+    packed = symbol_table.pack([*rows, definition])
+    expected = tuple(symbol for symbol in (*rows, definition) if symbol.name == name)
+    assert symbol_table.PackedSymbols(packed).named(name) == expected

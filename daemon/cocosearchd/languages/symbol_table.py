@@ -141,16 +141,24 @@ class PackedSymbols:
         Those inside of `owner`, a type or module, are returned alone if there are any.
         """
         try:
-            quoted = _ENCODE(name)[1:-1]
-            rows = [row for row in self._rows if quoted in row][:MAX_SKIPPED]
-            symbols = _read_table(rows) if rows else ()
+            rows = self._rows_with_name(name)
+            owner_text = _ENCODE(owner)[1:-1]
+            symbols = _read_first([row for row in rows if owner and owner_text in row])
+            members = tuple(
+                symbol for symbol in symbols if owner in symbol.qualified_name.split(".")[:-1]
+            )
+            return members or _read_first(rows)
         except (zlib.error, ValueError, IndexError, RecursionError):
             return ()
-        definitions = tuple(symbol for symbol in symbols if symbol.name == name)
-        members = tuple(
-            symbol for symbol in definitions if owner in symbol.qualified_name.split(".")[:-1]
-        )
-        return members or definitions
+
+    def _rows_with_name(self, name: str) -> list[str]:
+        """Return the rows of the definitions with a name. Rows are not decoded for this."""
+        encoded_name = _ENCODE(name)  # with its quotes, which are escaped within a longer text
+        return [
+            row
+            for row in self._rows
+            if encoded_name in row and row.startswith(encoded_name, row.index(",") + 1)
+        ]
 
     @cached_property
     def _rows(self) -> list[str]:
@@ -177,6 +185,12 @@ def _first_line(row: str) -> int:
 
 def _last_line(row: str) -> int:
     return int(row.rsplit(",", 1)[1].removesuffix("]"))
+
+
+def _read_first(packed_rows: Sequence[str]) -> tuple[Symbol, ...]:
+    """Read the first `MAX_SKIPPED` rows. Raises `ValueError` if they are not rows of symbols."""
+    rows = packed_rows[:MAX_SKIPPED]
+    return tuple(_read_table(rows)) if rows else ()
 
 
 def _read_table(packed_rows: Sequence[str]) -> SymbolTable:

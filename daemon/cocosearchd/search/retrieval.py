@@ -21,6 +21,7 @@ from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers
 from cocosearchd.search.classic.retrievers import retrieve
 from cocosearchd.search.code.code_candidates import (
     RankedCandidates,
+    add_related,
     code_candidates,
     find_pointed_out,
     join_warnings,
@@ -216,6 +217,8 @@ class Retriever:
         selected = ranked.selected
         if selected is None:
             selected = select_results(request.plan, scored)
+            if ranked.code_query is not None:
+                selected = add_related(ranked.code_query, selected)
         unsaved = request.overlay.states if request.overlay else {}
         selected_paths = list(dict.fromkeys(result.best.candidate.path for result in selected))
         saved_paths = [path for path in selected_paths if path not in unsaved]

@@ -66,6 +66,14 @@ async def test_the_place_of_a_frame_is_shown(corpus: Corpus) -> None:
         assert first.start_line <= line <= first.end_line
 
 
+async def test_a_reranked_result_has_the_lines_of_frames(corpus: Corpus) -> None:
+    question = trace_at(DROP_LINE + 50)
+    ranked = (await corpus.ask(question)).hits[0]
+    reranked = (await corpus.ask(parse_query(question, reranker="functional"))).hits
+    hit = next(hit for hit in reranked if hit.path == ranked.path)
+    assert hit.frame_lines == ranked.frame_lines == (DROP_LINE + 50,)
+
+
 async def test_lines_outside_of_a_file_change_nothing(corpus: Corpus) -> None:
     plain = (await corpus.ask(trace_at())).hits[0]
     for line in (0, 5000, MAX_LINE + 1):

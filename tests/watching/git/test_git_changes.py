@@ -248,3 +248,22 @@ def test_a_patch_is_read_by_its_counts() -> None:
         b"x": (LineHunk(1, 2, 1, 1), LineHunk(5, 1, 4, 0)),
         "é\t".encode(): (LineHunk(0, 0, 1, 1),),
     }
+
+
+def test_paths_that_exceed_the_arguments_of_one_call_are_compared(tmp_path: Path) -> None:
+    folders = [tmp_path / "/".join([str(n), *(["d" * 240] * 14)]) for n in range(6)]
+    names = [f"{folder.relative_to(tmp_path)}/{n}.py" for folder in folders for n in range(110)]
+    assert sum(map(len, names)) > os.sysconf("SC_ARG_MAX")
+    git(tmp_path, "init", "-q", "-b", "main")
+    for folder in folders:
+        folder.mkdir(parents=True)
+    for name in names:
+        (tmp_path / name).write_text("1\n2\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "first")
+    for name in names:
+        (tmp_path / name).write_text("1\ntwo\n")
+    expected = {name: GitFileChange(name, "modified", (LineHunk(2, 1, 2, 1),)) for name in names}
+    assert changes(tmp_path) == expected
+    texts = read_texts(os.fsencode(tmp_path), "HEAD", names)
+    assert texts == dict.fromkeys(names, b"1\n2\n")

@@ -53,9 +53,10 @@ class RankedCandidates:
     `generation` is None if PostgreSQL retrieved the candidates; then `retrieved` has them.
     `complete` is True if every candidate still has its row. `states` are the states of the
     candidates' files, read with the rows; None if not read yet. `selected` are the results; None if
-    a reranker has yet to choose them. `warnings` are sentences for people. `cacheable` is False if
-    the same question may get a better answer later. `file_count` is the number of files that were
-    ranked, with those that the limits of the plan leave out.
+    a reranker has yet to choose them; then `code_query` is the query that `add_related` needs for
+    these results. `warnings` are sentences for people. `cacheable` is False if the same question
+    may get a better answer later. `file_count` is the number of files that were ranked, with those
+    that the limits of the plan leave out.
     """
 
     scored: list[ScoredCandidate]
@@ -66,6 +67,7 @@ class RankedCandidates:
     cacheable: bool = True
     retrieved: RetrievedCandidates | None = None
     selected: tuple[ScoredResult, ...] | None = None
+    code_query: CodeQuery | None = None
     file_count: int = 0
 
 
@@ -119,7 +121,7 @@ async def code_candidates(
     await _explain_report(code_query, trace)
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
-        return candidates
+        return replace(candidates, code_query=code_query)
     selected = select_results(plan, candidates.scored)
     while lacks_results(plan, candidates, len(selected), code_query.limit):
         code_query = deeper_query(code_query)

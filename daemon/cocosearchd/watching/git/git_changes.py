@@ -33,6 +33,10 @@ MAX_TEXT_BYTES = 1 << 20
 MAX_TEXTS_BYTES = 16 << 20
 # Changed files whose lines are compared; of further files only the names are given.
 MAX_COMPARED = 2_000
+# Bytes of the paths that one call of git gets. Linux allows 2 MiB of arguments and variables with the
+# usual limit of the stack, macOS 1 MiB: execve(2). A path may have 4,096 bytes.
+MAX_ARGUMENT_BYTES = 256 << 10
+_ARGUMENT_BYTES = 9  # of an argument beside its text: a NUL and a pointer
 MAX_REVISION = 200  # characters
 _OBJECT_ID_BYTES = 256  # of an answer that is one object id
 _LINK_MODE = b"120000"  # of symbolic links
@@ -244,14 +248,8 @@ class _Reader:
 
     def _blobs(self, commit: str, paths: Sequence[bytes]) -> Iterator[tuple[bytes, str]]:
         """Yield the paths of files that are not too large, each with its object id."""
-        names = tuple(map(os.fsdecode, paths))
-        call = replace(
-            self.call,
-            arguments=("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *names),
-            output_limit=MAX_LIST_BYTES,
-        )
         remaining = MAX_TEXTS_BYTES
-        for entry in run_git(call).split(b"\0")[:-1]:
+        for entry in self._tree_entries(commit, paths):
             description, _, path = entry.partition(b"\t")
             mode, kind, blob, size = description.split()
             if kind != b"blob" or mode == _LINK_MODE or int(size) > MAX_TEXT_BYTES:
@@ -260,6 +258,16 @@ class _Reader:
             if remaining < 0:
                 break
             yield path, blob.decode("ascii")
+
+    def _tree_entries(self, commit: str, paths: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield the entries of some paths in the tree of a commit, as `git ls-tree` prints them."""
+        for names in _argument_groups(paths):
+            call = replace(
+                self.call,
+                arguments=("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *names),
+                output_limit=MAX_LIST_BYTES,
+            )
+            yield from run_git(call).split(b"\0")[:-1]
 
     def _commit(self, name: str) -> str:
         """Return the object id of a commit. Raises `UnknownRevision`."""
@@ -294,12 +302,14 @@ class _Reader:
         self, commits: tuple[str, ...], paths: Sequence[bytes]
     ) -> dict[bytes, tuple[LineHunk, ...]]:
         """Return the changed lines of some files."""
-        if not paths:
-            return {}
         arguments = ("--patch", "--unified=0", "--src-prefix=a/", "--dst-prefix=b/", *commits, "--")
-        names = tuple(map(os.fsdecode, paths))
-        patch = self._diff((*arguments, *names), MAX_DIFF_BYTES, len(commits) == 1)
-        return dict(parse_patch(patch))
+        hunks = dict[bytes, tuple[LineHunk, ...]]()
+        remaining = MAX_DIFF_BYTES
+        for names in _argument_groups(paths):
+            patch = self._diff((*arguments, *names), remaining, len(commits) == 1)
+            remaining -= len(patch)
+            hunks |= parse_patch(patch)
+        return hunks
 
     def _diff(self, arguments: tuple[str, ...], limit: int, with_files: bool) -> bytes:
         """Run `git diff`; with the files on disk it reads the index, too."""
@@ -321,6 +331,21 @@ class _Reader:
                     memory=call.memory + index.memory,
                 )
             )
+
+
+def _argument_groups(paths: Sequence[bytes]) -> Iterator[tuple[str, ...]]:
+    """Split paths into groups that fit into the arguments of one call of git."""
+    group = list[bytes]()
+    remaining = MAX_ARGUMENT_BYTES
+    for path in paths:
+        remaining -= len(path) + _ARGUMENT_BYTES
+        if group and remaining < 0:
+            yield tuple(map(os.fsdecode, group))
+            group = []
+            remaining = MAX_ARGUMENT_BYTES - len(path) - _ARGUMENT_BYTES
+        group.append(path)
+    if group:
+        yield tuple(map(os.fsdecode, group))
 
 
 def _split_objects(batch: bytes) -> Iterator[tuple[str, bytes]]:
