@@ -185,15 +185,22 @@ class Daemon:
 
     def postgres(self) -> list[psutil.Process]:
         """The postmaster that runs below this daemon's state, and its children."""
-        programs = []
-        for process in psutil.process_iter(["cmdline"]):
-            if (
-                str(self.home) in " ".join(process.info["cmdline"] or [])
-                and "postgres" in (process.info["cmdline"][0])
-            ):
-                with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
+        matching = {
+            process.pid: process
+            for process in psutil.process_iter(["cmdline"])
+            if str(self.home) in " ".join(process.info["cmdline"] or [])
+            and "postgres" in (process.info["cmdline"][0])
+        }
+        programs = list[psutil.Process]()
+        for process in matching.values():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
+                if process.ppid() not in matching:  # a new child has the arguments of its parent
                     programs += [process, *process.children(recursive=True)]
         return programs
+
+    def freezing_postgres(self) -> contextlib.AbstractContextManager[None]:
+        """Stop the postmaster and its children for a while."""
+        return freezing_with_children(self.postgres()[0])
 
     def kill(self) -> None:
         """kill -9 of the daemon alone."""
@@ -251,6 +258,16 @@ def freezing(processes: list[psutil.Process]) -> Iterator[None]:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
+
+
+@contextlib.contextmanager
+def freezing_with_children(process: psutil.Process) -> Iterator[None]:
+    """Stop a process, and then its children: those that it starts until it stands still as well."""
+    with freezing([process]):
+        while process.status() != psutil.STATUS_STOPPED:
+            time.sleep(0.01)
+        with freezing(process.children(recursive=True)):
+            yield
 
 
 @contextlib.contextmanager
@@ -343,6 +360,16 @@ def make_daemon(**variables: str) -> Daemon:
     home = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
     home.chmod(0o711)
     return Daemon(home, variables)
+
+
+def lasting_handles(pid: int) -> set[int]:
+    """Return the file handles that stay open: one that is closed soon would be free again."""
+    handles = set[int]()
+    for look in range(20):
+        names = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        handles = handles & names if look else names
+        time.sleep(0.1)
+    return handles
 
 
 def git(root: Path, *arguments: str) -> None:

@@ -90,7 +90,7 @@ async def test_many_questions_leave_threads_to_status_and_search(asker: Asker) -
 async def test_a_question_has_its_whole_time_after_it_waited_for_its_turn(
     asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_questions, "QUESTION_S", 0.2)
+    monkeypatch.setattr(graph_questions, "QUESTION_S", 1.5)  # enough for a thread to begin
     over = list[bool]()
     release = threading.Event()
     async with anyio.create_task_group() as group:
@@ -98,7 +98,7 @@ async def test_a_question_has_its_whole_time_after_it_waited_for_its_turn(
             group.start_soon(asker.ask, lambda _: release.wait(30))
         await anyio.wait_all_tasks_blocked()
         group.start_soon(asker.ask, lambda moment: over.append(moment.is_over()))
-        await anyio.sleep(0.3)
+        await anyio.sleep(graph_questions.QUESTION_S + 0.2)
         release.set()
     assert over == [False]
 

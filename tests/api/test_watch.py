@@ -61,12 +61,11 @@ async def test_a_client_that_listens_costs_nothing_while_nothing_happens() -> No
         await anyio.sleep(RECHECK_S * 2.5)
         assert watch_verbs.looks == at_rest
         indexes.notifier.notify()
-        await anyio.sleep(RECHECK_S / 4)
-        assert watch_verbs.looks == at_rest + 1
+        with anyio.fail_after(20):  # a state that settles after the notification is seen as well
+            while watch_verbs.looks < at_rest + 2:  # noqa: ASYNC110 - a look has no event
+                await anyio.sleep(RECHECK_S / 10)
         await anyio.sleep(RECHECK_S * 2.5)
-        assert watch_verbs.looks == at_rest + 2, (
-            "a state that settles after the notification is seen as well"
-        )
+        assert watch_verbs.looks == at_rest + 2
         tasks.cancel_scope.cancel()
 
 

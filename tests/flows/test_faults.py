@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from cocosearch_ipc.client import CallFailed, call
-from tests.daemon import Daemon, freezing
+from tests.daemon import Daemon, lasting_handles
 from tests.embedding.ollama_server import Script, ollama_server
 
 STATE_BYTES = 400 << 20  # PostgreSQL takes about 60 MB of it, and its logs 64 more
@@ -99,7 +99,7 @@ def test_a_worker_that_was_stopped_makes_nothing_fresh(shared: Daemon, project: 
 
 def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
     daemon.index(project)
-    with freezing(daemon.postgres()):
+    with daemon.freezing_postgres():
         until = time.monotonic() + 10.0
         while (status := daemon.json("status"))["store"]["state"] == "up":
             assert time.monotonic() < until, (
@@ -127,7 +127,7 @@ def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None
         ("clear_index", {"index": "project"}),
         ("index_codebase", {"path": str(project.parent)}),
     ]
-    with freezing(daemon.postgres()):
+    with daemon.freezing_postgres():
         assert told(ask(daemon, "should_retry"), "should_retry"), "it is kept"
         assert daemon.call("sync", index="project")["fresh"], "nothing has changed"
         for method, parameters in calls:
@@ -144,7 +144,7 @@ def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None
 
 
 def test_a_daemon_with_a_frozen_server_stops(daemon: Daemon) -> None:
-    with freezing(daemon.postgres()):
+    with daemon.freezing_postgres():
         assert daemon.stop() == 0
         assert daemon.postgres() == []
 
@@ -170,16 +170,6 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
     resource.prlimit(pid, resource.RLIMIT_NOFILE, previous_limits)
     for number in range(3):
         recovers(daemon, f"written_without_handles{number}")
-
-
-def lasting_handles(pid: int) -> set[int]:
-    """Return the file handles that stay open: one that is closed soon would be free again."""
-    handles = set[int]()
-    for look in range(20):
-        names = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
-        handles = handles & names if look else names
-        time.sleep(0.1)
-    return handles
 
 
 def leave_one_handle(pid: int) -> None:

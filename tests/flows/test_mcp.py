@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,11 +131,18 @@ async def test_a_client_hears_of_changes_by_others(
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             for uri in (stats, file):
                 await client.session.subscribe_resource(uri)
-        await anyio.sleep(0.5)  # what it tells begins when it is asked
-        (project / "src" / "retry.py").write_text("def should_retry() -> bool:\n    return False\n")
+        changed = "def should_retry() -> bool:\n    return False\n"
+        with anyio.fail_after(30):
+            while notices.updated < {
+                stats,
+                file,
+            }:  # it tells of changes some time after it is asked
+                (project / "src" / "retry.py").write_text(f"{changed}# {time.monotonic_ns()}\n")
+                await anyio.sleep(0.2)
+        (project / "src" / "retry.py").write_text(changed)
         await anyio.to_thread.run_sync(shared.ctl, "up", str(elsewhere), "--wait")
         with anyio.fail_after(30):
-            while notices.relisted < 1 or notices.updated < {stats, file}:
+            while notices.relisted < 1:
                 await anyio.sleep(0.05)
         (read,) = await client.read_resource(file)
         assert isinstance(read, mcp_types.TextResourceContents)

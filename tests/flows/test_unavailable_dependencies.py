@@ -146,8 +146,7 @@ def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(
     assert process.stderr is not None
     assert process.stderr.readline().startswith("starting cocosearchd")
     wait_until(lambda: bool(psutil.Process(process.pid).children()), "the daemon starts")
-    time.sleep(0.02)  # the daemon has locked nothing yet, and `up` has begun to wait for it
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # the daemon has locked nothing yet
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert errors.splitlines() == [
@@ -253,12 +252,7 @@ def test_no_question_waits_for_a_slow_model_server_as_settings_change(
         (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
         wait_until(lambda: len(script.requests) > request_count, "nothing is embedded")
         (project / "cocosearch.yaml").write_text("indexing: {chunkSize: 900}\n")
-        reply = stopped.call("search", query="should_retry", index="project", sync_timeout_ms=200)
-        assert reply["results"][0]["path"] == "src/retry.py"
-        assert (reply["fresh"], "its settings have changed" in reply["stale_reason"]) == (
-            False,
-            True,
-        ), reply
+        wait_until(lambda: changing(stopped), "the settings are not followed")
         script.delay_s = 0.0
         wait_until(
             lambda: stopped.call("search", query="written_later", index="project")["fresh"],
@@ -294,8 +288,13 @@ def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(
 
 
 def changing(daemon: Daemon) -> bool:
+    """Ask a question that must be answered at once, and not as fresh; return whether it says that
+    the settings have changed.
+    """
     reply = daemon.call("search", query="should_retry", index="project", sync_timeout_ms=100)
-    return "its settings have changed" in (reply["stale_reason"] or "")
+    assert reply["results"][0]["path"] == "src/retry.py"
+    assert not reply["fresh"], reply
+    return "its settings have changed" in reply["stale_reason"]
 
 
 def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project: Path) -> None:

@@ -98,7 +98,7 @@ def test_an_answer_of_several_indexes_names_the_one_that_is_not_fresh(
     query = {"query": "should_retry", "all_indexes": True}
     for reply in (
         shared.call("search", **query),
-        shared.call("list_files", topic="both", sync_timeout_ms=100),
+        shared.call("list_files", topic="both"),
     ):
         assert reply["fresh"] is False
         assert reply["stale_reason"].startswith("project: "), reply["stale_reason"]

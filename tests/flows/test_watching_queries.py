@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc import address, client
-from tests.daemon import Daemon, freezing
+from tests.daemon import Daemon
 
 WAIT_S = 30.0
 
@@ -76,7 +76,7 @@ def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(
                 f"def {name}():\n    return 'circuit breaker'\n"
             )
             assert daemon.call("sync", index="project")["fresh"]
-            with freezing(daemon.postgres()):
+            with daemon.freezing_postgres():
                 time.sleep(4)  # a server is given two seconds
             assert [match["path"] for match in received.get(timeout=WAIT_S)["matches"]] == [
                 f"src/{name}.py"

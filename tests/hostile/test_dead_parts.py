@@ -17,7 +17,7 @@ import pytest
 
 from cocosearchd.api.health import HANGING_PROBES, Health
 from cocosearchd.errors import EmbedderUnavailable, EmbedderUnresponsive
-from tests.daemon import Daemon, freezing, passing_daemon
+from tests.daemon import Daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port, remote_server
 
@@ -149,7 +149,7 @@ def test_a_worker_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
 
 def test_a_database_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
     awaited_part(watched, "store", "up")
-    with freezing(watched.postgres()):
+    with watched.freezing_postgres():
         part = awaited_part(watched, "store", "unresponsive", "down")
         assert part["state"] == "unresponsive", part
         assert part["reason"]

@@ -222,14 +222,14 @@ def fake_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_git_and_all_that_it_started_end_at_the_deadline(
     fake_git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_command, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(git_command, "TIMEOUT_S", 2.0)  # the program begins within that
     fake_git.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path}/child\nwait\n")
     began = time.monotonic()
     with pytest.raises(GitUnresponsive, match="has not answered"):
         run_git(call("ls-files"))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     child = int((tmp_path / "child").read_text())
-    end = time.monotonic() + 5
+    end = time.monotonic() + 20
     while alive(child):
         assert time.monotonic() < end, "a process that git started goes on"
         time.sleep(0.01)

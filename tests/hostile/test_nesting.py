@@ -4,6 +4,7 @@ The short form tries a seeded choice of shapes for each grammar; the long one tr
 """
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -64,11 +65,12 @@ async def parsed(parser: BoxedParser, path: str, language: str, data: bytes) -> 
 
 def cpu_s(parser: BoxedParser) -> dict[int, float]:
     """CPU time of the living processes."""
-    times = {pid: psutil.Process(pid).cpu_times() for pid in parser._pool.pids}
-    return {
-        pid: times_of_process.user + times_of_process.system
-        for pid, times_of_process in times.items()
-    }
+    times = dict[int, float]()
+    for pid in parser._pool.pids:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            used = psutil.Process(pid).cpu_times()
+            times[pid] = used.user + used.system
+    return times
 
 
 async def check(parser: BoxedParser, path: str, language: str, text: Nested) -> bool:

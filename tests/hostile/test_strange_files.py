@@ -126,7 +126,7 @@ def kernel_inside(request: pytest.FixtureRequest, hostile_root: Path) -> Iterato
     if subprocess.run(["mount", *options, directory], capture_output=True, check=False).returncode:
         pytest.skip("mounts take rights that are not there")
     yield hostile_root
-    subprocess.run(["umount", directory], check=True)
+    subprocess.run(["umount", "--lazy", directory], check=True)
 
 
 def test_kernel_file_systems_inside_a_root_are_left_out(
@@ -195,7 +195,7 @@ def test_a_hole_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
     (reading,) = read_files(os.fsencode(tmp_path), ["a.py"], LIMIT)
     assert isinstance(reading, SourceFile)
     assert (reading.skip, reading.data) == ("too_large", b"")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20, "to read it would take minutes"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")

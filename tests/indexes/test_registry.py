@@ -184,7 +184,7 @@ async def test_an_index_runs_on_while_the_start_of_its_replacement_fails(
         lambda record, *_: record.number == following.number,
         calls=2,
     )
-    monkeypatch.setattr(supervise_module, "FIRST_PAUSE_S", 0.3)
+    monkeypatch.setattr(supervise_module, "FIRST_PAUSE_S", 2.0)  # a busy machine looks before
     await bench.indexes.start_all()
     index = bench.indexes.lookup.get("shop")
     await bench.indexes.recheck()
@@ -457,7 +457,7 @@ async def test_lost_commits_are_looked_for_between_changes_of_an_index(bench: Be
     async with index.lock:
         generation = index.record.generation
         removing = asyncio.ensure_future(bench.indexes.remove("shop"))
-        await anyio.sleep(0.1)
+        await bench.until(lambda: index.lock.statistics().tasks_waiting == 1)
         comparing = asyncio.ensure_future(compare(is_other_timeline=True))
         await anyio.sleep(0.1)
     await removing

@@ -14,6 +14,7 @@ import pytest
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.index_queue import BULK_BATCHES, BULK_FILES
+from cocosearchd.indexing.indexer import work_priority as work_priority_module
 from cocosearchd.indexing.indexer.index_threads import BULK_THREADS, IndexThreads
 from cocosearchd.indexing.indexer.work_priority import MAX_PAUSE_S, WorkPriority
 from cocosearchd.indexing.indexer_messages import IndexerSpec
@@ -105,7 +106,9 @@ async def test_bulk_work_that_stands_still_leaves_room_for_a_save(
             assert [batch.paths for batch, _ in bench.source.settled] == [("saved.py",)]
 
 
-async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
+async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     work_priority, order = WorkPriority(), list[str]()
 
     async def bulk(name: str) -> None:
@@ -121,13 +124,15 @@ async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
     assert order == ["urgent", "waits"]
     async with work_priority.slot(urgent=True):
         await bulk("in spite of it")
-        with anyio.fail_after(MAX_PAUSE_S / 2):  # once is enough, for tasks and threads
+        monkeypatch.setattr(work_priority_module, "MAX_PAUSE_S", 30.0)
+        with anyio.fail_after(10):  # once is enough, for tasks and threads
             await bulk("at once")
-            work_priority.pause_thread()
+            await asyncio.to_thread(work_priority.pause_thread)
     assert order[-2:] == ["in spite of it", "at once"]
 
 
-async def test_threads_of_bulk_work_pause_as_well() -> None:
+async def test_threads_of_bulk_work_pause_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_priority_module, "MAX_PAUSE_S", 10.0)  # however late this test goes on
     work_priority, order = WorkPriority(), list[str]()
 
     def bulk() -> None:
@@ -148,8 +153,12 @@ def named(*kinds: str) -> int:
 
 async def test_threads_end_with_their_index() -> None:
     previous_threads, threads = named("bulk"), IndexThreads(WorkPriority())
+    together = threading.Barrier(BULK_THREADS)  # one that has ended would take the next call
     await asyncio.gather(
-        *(threads.run_in_thread(lambda: time.sleep(0.01), urgent=False) for _ in range(4))
+        *(
+            threads.run_in_thread(lambda: together.wait(20), urgent=False)
+            for _ in range(2 * BULK_THREADS)
+        )
     )
     assert named("bulk") == previous_threads + BULK_THREADS
     threads.close()
@@ -184,7 +193,7 @@ async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def until(true: Callable[[], bool]) -> None:
-    end = anyio.current_time() + 10
+    end = anyio.current_time() + 30
     while not true():
         assert anyio.current_time() < end
         await anyio.sleep(0.01)

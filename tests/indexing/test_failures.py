@@ -229,7 +229,7 @@ async def test_a_file_that_stalls_the_indexer_is_set_aside(
 ) -> None:
     record = await new_record(db, root)
     async with running(
-        db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=1.0
+        db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=4.0
     ) as bench:
         assert set(await bench.feed("lib/retry.py", "README.md")) == {"lib/retry.py"}
         assert set(bench.source.aside) == {"lib/retry.py"}

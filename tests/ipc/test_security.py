@@ -25,7 +25,7 @@ from cocosearch_ipc.http.app import OPEN_PATHS
 from cocosearch_ipc.page import site
 from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.methods import METHODS
-from tests.daemon import Daemon, passing_daemon
+from tests.daemon import Daemon, lasting_handles, passing_daemon
 from tests.ipc.rpc.test_rpc import UnixHTTP
 from tests.mcp_messages import initialize_request, message_line
 
@@ -519,13 +519,13 @@ def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on(
 def test_a_bridge_that_comes_when_no_file_handle_is_left_is_served_later(target: Target) -> None:
     pid = client.call(target.rpc, "status")["pid"]
     previous_limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    used = lasting_handles(pid)
     free = next(number for number in itertools.count() if number not in used)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, previous_limits[1]))
     try:
         with bridge(target) as waiting:
             waiting.sendall(INITIALIZE)
-            end = time.monotonic() + 10
+            end = time.monotonic() + 30
             while "bridge_not_accepted" not in target.daemon.log:
                 assert time.monotonic() < end
                 time.sleep(0.02)

@@ -46,11 +46,11 @@ def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(
         list(client.stream(rpc, "follow", {"index": "it"}))
         assert client.call(rpc, "search", {"query": "found", "index": "it"})["results"]
         end = time.monotonic() + 10
-        while "rpc search" not in (text := (tmp_path / "spans").read_text()):
+        while "rpc search" not in (tmp_path / "spans").read_text():
             assert time.monotonic() < end
             time.sleep(0.05)
         daemon.stop()
-    spans = [json.loads(line) for line in text.splitlines()]
+    spans = [json.loads(line) for line in (tmp_path / "spans").read_text().splitlines()]
     names = {span["name"] for span in spans}
     assert names >= {
         "rpc index_codebase",

@@ -228,7 +228,7 @@ def test_perl_that_ends_within_a_line_ends(text: str) -> None:
     code = "import sys\nfrom cocosearchd.languages.parse import parse\n"
     code += "print(len(parse('a.pl', sys.argv[1].encode()).symbols))"
     run = subprocess.run(
-        [sys.executable, "-c", code, text], capture_output=True, timeout=20, check=True
+        [sys.executable, "-c", code, text], capture_output=True, timeout=50, check=True
     )
     assert run.stdout == (b"1\n" if "sub" in text else b"0\n")
 

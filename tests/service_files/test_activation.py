@@ -31,7 +31,7 @@ from cocosearchd.runtime.systemd import Notifier
 from cocosearchd.service import DaemonEnvironment
 from cocosearchd.store.connection.database import Connection, Database
 from tests.api.test_cancelled_requests import Away
-from tests.daemon import Daemon, freezing, make_daemon
+from tests.daemon import Daemon, make_daemon
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -101,8 +101,8 @@ def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) 
     idle.process.send_signal(signal.SIGHUP)
     assert "MONOTONIC_USEC=" in _until(notifications, "RELOADING=1")
     _until(notifications, "READY=1")
-    with freezing(idle.postgres()):
-        time.sleep(every_s)  # what was asked before the stop may still be answered
+    with idle.freezing_postgres():
+        time.sleep(every_s * 4)  # what was asked before the stop may still be answered
         notifications.settimeout(0)
         with contextlib.suppress(BlockingIOError):
             while notifications.recv(4096):
@@ -140,14 +140,17 @@ async def test_a_store_that_is_away_is_no_reason_to_end_the_daemon(
     manager: tuple[Notifier, socket.socket], database: Database | None, alive: bool
 ) -> None:
     notifier, receiver = manager
-    with anyio.move_on_after(0.1):
-        await service._watchdog(notifier, 0.01, database)
-    receiver.setblocking(False)
-    if alive:
-        assert receiver.recv(4096) == b"WATCHDOG=1"
-    else:
-        with pytest.raises(BlockingIOError):
-            receiver.recv(4096)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(service._watchdog, notifier, 0.01, database)
+        if alive:
+            receiver.settimeout(20)
+            assert await anyio.to_thread.run_sync(receiver.recv, 4096) == b"WATCHDOG=1"
+        else:
+            await anyio.sleep(0.1)
+            receiver.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                receiver.recv(4096)
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_reload_before_the_start_has_ended_does_not_end_it(

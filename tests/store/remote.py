@@ -4,6 +4,7 @@ superuser nor owner.
 
 import contextlib
 import os
+import random
 import socket
 import subprocess
 import time
@@ -95,6 +96,13 @@ def wait_for(dsn: str, timeout_s: float = 30) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody has, for a server that is started later.
+
+    Not one of those that the kernel gives to whoever asks for any (`ip_local_port_range`, 32768 to
+    60999): another process would have got it by then.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

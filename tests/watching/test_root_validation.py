@@ -95,7 +95,7 @@ def bound(tmp_path: Path) -> Iterator[Path]:
     if done.returncode:
         pytest.skip("mounts take rights that are not there")
     yield tmp_path / "bound"
-    subprocess.run(["umount", tmp_path / "bound"], check=True)
+    subprocess.run(["umount", "--lazy", tmp_path / "bound"], check=True)
 
 
 def test_another_name_of_what_holds_the_state_is_refused_too(

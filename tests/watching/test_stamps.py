@@ -45,7 +45,7 @@ def in_seconds(tmp_path: Path) -> Iterator[Path]:
         (path / "root").mkdir()
         yield path / "root"
     finally:
-        subprocess.run(["umount", path], check=True)
+        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 @pytest.mark.parametrize("behind_s", [0, 10])

@@ -65,12 +65,12 @@ async def test_a_batch_that_fails_never_stops_the_event_loop(
         tasks.start_soon(ticker.run)
         await asyncio.sleep(0.1)
         server.answers.clear()
-        rescue = threading.Timer(3, server.answers.set)  # of an event loop that waits for it
+        rescue = threading.Timer(20, server.answers.set)  # of an event loop that waits for it
         rescue.start()
         live.settle(batch, dict.fromkeys(batch.paths, "its file system does not answer"))
         live.set_aside("a.py", "it kills")
         await asyncio.sleep(0.1)
-        assert ticker.latest_s < 0.2
+        assert ticker.latest_s < 10, "as late as a busy machine makes it, not as its file system"
         rescue.cancel()
         server.answers.set()
         tasks.cancel_scope.cancel()

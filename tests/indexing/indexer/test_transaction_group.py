@@ -15,7 +15,7 @@ from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import NotFound, StoreUnavailable
 from cocosearchd.indexing.indexer import transaction_group
 from cocosearchd.indexing.indexer.row_target import FileTarget, WantedFile
-from cocosearchd.indexing.indexer.transaction_group import GROUP_FILES, LINGER_S, GroupWriter
+from cocosearchd.indexing.indexer.transaction_group import GROUP_FILES, GroupWriter
 from cocosearchd.indexing.indexer.work_priority import WorkPriority
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.model import IndexRecord
@@ -240,7 +240,10 @@ async def test_many_chunks_are_not_one_transaction(
     assert await asyncio.gather(*work) == [1, 1, 1, 2, 2, 2, 3]
 
 
-async def test_expected_files_share_a_transaction(db: Database) -> None:
+async def test_expected_files_share_a_transaction(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_group, "LINGER_S", 3600.0)
     record = await new_index(db)
     writer, paths = (
         GroupWriter(db, record, WorkPriority(), as_is),
@@ -263,7 +266,7 @@ async def test_files_that_do_not_come_are_not_waited_for(db: Database) -> None:
     record = await new_index(db)
     writer = GroupWriter(db, record, WorkPriority(), as_is)
     writer.expect(["a.py", "never.py"])
-    with anyio.fail_after(LINGER_S * 50):
+    with anyio.fail_after(20):
         assert await writer.apply("a.py", file_write("a.py", "one"), urgent=False) == 1
 
 

@@ -5,12 +5,14 @@ daemon elsewhere.
 import contextlib
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote_from_bytes
 
 import pytest
@@ -136,6 +138,33 @@ def test_a_daemon_that_listens_elsewhere_or_nowhere(
     assert failed.value.reason
 
 
+def test_an_interrupt_while_the_process_of_the_daemon_begins_is_not_silent_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process goes on, whatever becomes of the one that starts it."""
+    environment = {
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "run"),
+        "COCOSEARCH_STATE_DIR": str(tmp_path / "state"),
+        "HOME": "/",
+    }
+    start = subprocess.Popen
+    started = list["subprocess.Popen[bytes]"]()
+
+    def start_and_interrupt(_: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(start([sys.executable, "-c", ""], **options))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_interrupt)
+    messages = list[str]()
+    with pytest.raises(KeyboardInterrupt):
+        daemon_process.ensure_running(environment, messages.append)
+    assert started[0].wait(20) == 0
+    assert messages[1:] == [
+        "cocosearchd continues to start in the background; `cocosearchctl down` stops it"
+    ]
+
+
 def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,14 +176,14 @@ def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
         "COCOSEARCH_STATE_DIR": str(tmp_path),
         "HOME": "/",
     }
-    monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.START_S", 0.5)
+    monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.START_S", 3.0)
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.LONG_S", 0.1)
     messages = list[str]()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address.rpc_socket(environment))
         listener.listen()
         threading.Thread(target=_hang_up, args=(listener,), daemon=True).start()
-        with pytest.raises(CallFailed, match=r"did not answer within 0\.5 s"):
+        with pytest.raises(CallFailed, match=r"did not answer within 3 s"):
             daemon_process.ensure_running(environment, messages.append)
         listener.shutdown(socket.SHUT_RDWR)
     assert messages == ["waiting for cocosearchd, which runs but does not answer yet ..."]

@@ -315,7 +315,7 @@ AGAIN = "ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("state", [FAILED, AGAIN + "1"])
 @pytest.mark.parametrize(
     "line", [["up", "."], ["down"], ["query", "retry"], ["query", "retry", "--limit=3", "--full"]]
@@ -340,7 +340,7 @@ def test_a_service_that_fails_is_not_waited_for(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=15,
+            timeout=50,
         )
     assert done.returncode == exits.NOT_RUNNING
     assert "error: the service cocosearchd has failed (exit-code, exit code 1)" in done.stderr

@@ -261,11 +261,11 @@ def test_progress_is_streamed_and_ends_with_the_result(served: Served) -> None:
 
 
 def test_each_value_of_a_stream_comes_at_once(served: Served) -> None:
-    served.engine.step_s = 2.0
+    served.engine.step_s = 30.0
     began = time.monotonic()
     stream = client.stream(served.rpc, "follow", {"index": "demo"})
     next(stream)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 15
     stream.close()
 
 
@@ -448,7 +448,7 @@ def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_pat
 
 
 def _until(condition: Any) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -135,13 +135,12 @@ async def test_processes_that_end_whatever_they_get_are_unavailable() -> None:
 
 
 async def test_files_of_others_are_analysed_while_one_stalls() -> None:
-    async with stumbling(deadline_s=4) as analyser:
+    async with stumbling(deadline_s=12) as analyser:
         await analyser.analyse(GOOD)
         stalled = asyncio.create_task(analyser.analyse([file_text("bad.py", "STALL")]))
         await asyncio.sleep(0.2)
-        async with asyncio.timeout(3):
-            for _ in range(3):
-                await analyser.analyse(GOOD)
+        for _ in range(3):
+            await analyser.analyse(GOOD)
         assert not stalled.done()
         assert [file.path for file in (await stalled).reduced] == ["bad.py"]
 

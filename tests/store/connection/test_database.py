@@ -291,10 +291,10 @@ async def test_racing_daemons_enable_pgvector_once(bare_database: str) -> None:
 
 
 async def test_slow_statements_end(dsn: str) -> None:
-    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=50)) as db:
+    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=1000)) as db:
         with pytest.raises(CocoSearchError, match="took too long") as caught:
             async with db.connection() as connection:
-                await connection.execute("select pg_sleep(5)")
+                await connection.execute("select pg_sleep(20)")
         assert caught.value.code == TIMED_OUT
         await db.ping()
 

@@ -87,6 +87,9 @@ async def test_a_server_that_is_away_for_long_is_said_once(
         (previous_holder,) = await holders(db)
         await connections(outside, dsn, allowed=False)
         await outside.execute("select pg_terminate_backend(%s::integer)", (previous_holder,))
+        with anyio.fail_after(20):
+            while not said(caplog):  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.02)
         await anyio.sleep(1)  # ten times as long as until the next try
         assert said(caplog) == ["instance_lock_lost"]
         await connections(outside, dsn, allowed=True)
@@ -136,11 +139,22 @@ async def test_a_lost_session_is_noticed_at_once(
         # asked for, and so granted before the daemon can ask again
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other_session.execute, "select pg_advisory_lock(%s)", (key,))
-            await anyio.sleep(0.1)
+            await until_lock_is_asked_for(db)
             await end_session(db)
         await until_held(lock, expected=False)
         await other_session.execute("select pg_advisory_unlock(%s)", (key,))
         await until_held(lock, expected=True)
+
+
+async def until_lock_is_asked_for(db: Database) -> None:
+    query = """
+        select exists (select from pg_locks l join pg_database d on d.oid = l.database
+            where locktype = 'advisory' and not granted and datname = current_database())
+    """
+    with anyio.fail_after(20):
+        async with db.connection() as connection:
+            while await (await connection.execute(query)).fetchone() != (True,):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
 
 
 async def until_held(lock: InstanceLock, *, expected: bool) -> None:

@@ -113,7 +113,10 @@ def kill_all(server: EmbeddedPostgres) -> None:
 
 def kill_helper(server: EmbeddedPostgres) -> None:
     """Any process but the first one: the others restart by themselves."""
-    os.kill(server.pids()[1], signal.SIGKILL)
+    for pid in server.pids()[1:]:
+        with contextlib.suppress(ProcessLookupError):  # a worker that has ended since the listing
+            os.kill(pid, signal.SIGKILL)
+            return
 
 
 def kill_backend(server: EmbeddedPostgres) -> None:
@@ -299,7 +302,7 @@ def test_other_settings_restart_it(initialised: Servers) -> None:
     assert ask(second.dsn, "select current_setting('synchronous_commit')") == "on"
     assert "wal_writer_delay" not in DEFAULTS
     assert ask(second.dsn, "select lower('ÉCOLE ΣΟΦΟΣ')") == "école σοφοσ"
-    assert len(second.pids()) <= 7
+    wait_until(lambda: len(second.pids()) <= 7)  # a process of a session ends some time after it
     assert second.running()
     first.stop()
     assert second.pids() == ()

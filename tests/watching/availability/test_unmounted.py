@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -272,8 +273,12 @@ async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
     monkeypatch.setattr(availability, "_inspect", counted)
     async with following(root, tmp_path / "sync", index=remembered(root, "a.py")) as (live, index):
         await state(live, "root_missing")
-        await anyio.sleep(0.5)
-        assert 5 < looks < 40
+        former_looks, began = looks, time.monotonic()
+        with anyio.fail_after(20):
+            while looks < former_looks + 6:
+                await anyio.sleep(0.02)
+        most = (time.monotonic() - began) / availability.ROOT_POLL_S
+        assert looks - former_looks < 2 * most + 10, "not at every turn"
         put(root, new="1")
         await state(live, "live")
         with anyio.fail_after(20):

@@ -195,7 +195,7 @@ def test_a_mount_is_heard_before_a_number_is_known(root: Path) -> None:
             heard.wait(lambda _: bool(heard.losses()))
             assert wait_for_number(hints) == heard.batches
         finally:
-            subprocess.run(["umount", root / "old"], check=True)
+            subprocess.run(["umount", "--lazy", root / "old"], check=True)
 
 
 def wait_for_number(hints: Hints) -> int:

@@ -3,9 +3,12 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +49,24 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
         return True
     log = Path(address.log_file(env))
     offset = _prepare(log)
-    with os.fdopen(
-        os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab"
-    ) as stream:
-        process = subprocess.Popen(
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with _postponed_interrupt():  # else a daemon could start that nobody knows of
+            process = _launch(env, log)
+        _wait(env, process, offset)
+    except KeyboardInterrupt:
+        if process is not None:
+            say("cocosearchd continues to start in the background; `cocosearchctl down` stops it")
+            _wait_until_locked(env, process)
+        raise
+    return True
+
+
+def _launch(env: Env, log: Path) -> subprocess.Popen[bytes]:
+    """Start the daemon as a detached process that appends to a log."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    with os.fdopen(os.open(log, flags, 0o600), "ab") as stream:
+        return subprocess.Popen(
             program.command(env),
             stdin=subprocess.DEVNULL,
             stdout=stream,
@@ -58,13 +75,24 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
             env=dict(env),
             start_new_session=True,
         )
+
+
+@contextmanager
+def _postponed_interrupt() -> Iterator[None]:
+    """Raise the KeyboardInterrupt of a SIGINT that comes within the context at its end."""
+    former = signal.getsignal(signal.SIGINT)
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or not callable(former):  # no other thread is interrupted
+        yield
+        return
+    interrupts = list[int]()
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
-        _wait(env, process, offset)
-    except KeyboardInterrupt:
-        say("cocosearchd continues to start in the background; `cocosearchctl down` stops it")
-        _wait_until_locked(env, process)
-        raise
-    return True
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+    if interrupts:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _version(env: Env, say: Callable[[str], object]) -> str | None:
