@@ -19,6 +19,7 @@ from cocosearchd.graph.questions.removed_definitions import changed_signatures
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.graph.structure.file_imports import ImportGraph
 from tests.graph.sources import parse_source, parse_sources
+from tests.machine_speed import slowness
 
 COUNT = 1500
 # Seconds of CPU. These questions take less than a tenth of it; with a cost that grows by the square
@@ -41,7 +42,7 @@ def test_a_name_with_thousands_of_definitions_and_uses_costs_little(path: str) -
     page = find_references(
         files, Resolver(files), [DefinitionKey(path, position)], ReferenceQuery(), lambda: False
     )
-    assert process_time() - began < LIMIT_S
+    assert process_time() - began < LIMIT_S * slowness()
     assert sum(page.counts.values()) == COUNT
 
 
@@ -57,7 +58,7 @@ def test_thousands_of_imports_in_a_file_with_thousands_of_definitions_cost_littl
     page = find_references(
         files, Resolver(files), [DefinitionKey("a.py", 0)], ReferenceQuery(), lambda: False
     )
-    assert process_time() - began < LIMIT_S
+    assert process_time() - began < LIMIT_S * slowness()
     assert sum(page.counts.values()) == 6 * COUNT
 
 
@@ -123,4 +124,4 @@ def test_signatures_of_thousands_of_overloads_are_compared_quickly() -> None:
     earlier, present = (parse_source("a.js", text) for text in texts)
     began = process_time()
     assert len(changed_signatures(earlier, present)) == 9 * COUNT
-    assert process_time() - began < LIMIT_S / 2
+    assert process_time() - began < LIMIT_S / 2 * slowness()

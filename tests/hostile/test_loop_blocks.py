@@ -18,6 +18,7 @@ from cocosearchd.watching.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.hints.base import DirtyHint
 from cocosearchd.watching.scans.scan import ScanResult, UnreadDirectory
 from cocosearchd.watching.watched_root import WatchedRoot
+from tests.machine_speed import slowness
 from tests.watching.support import QUICK, MemoryIndex, git
 
 FOLDERS = 20_000
@@ -55,7 +56,8 @@ async def test_many_changed_ignore_files_do_not_block(tmp_path: Path, batch: int
     for start in range(0, len(hints), batch):
         live._absorb(lost, hints[start : start + batch])
     blocked_s = time.thread_time() - began
-    assert blocked_s < MAX_HINTS_S * (1 if batch > 1 else 4), "all of it, in many short steps"
+    limit_s = MAX_HINTS_S * slowness() * (1 if batch > 1 else 4)  # all of it, in many short steps
+    assert blocked_s < limit_s
     (tree,) = live._dirty.begin_scan()
     assert tree.path == ""
 
@@ -86,7 +88,7 @@ async def test_many_empty_markers_do_not_block(tmp_path: Path) -> None:
         began = time.thread_time()
         await coordinator.check_rules(local=True)
         assert coordinator.has_unannounced(), "this takes a thread"
-        assert time.thread_time() - began < MAX_CHECK_S
+        assert time.thread_time() - began < MAX_CHECK_S * slowness()
     repository = tmp_path / f"{MARKERS - 1}"
     (repository / ".git").unlink()
     git(repository, "init", "-q")
@@ -111,7 +113,7 @@ def test_many_names_of_one_file_do_not_block() -> None:
             links.update(linked(number, written))
         times.append(time.thread_time() - began)
         assert len(links.suspects()) < BATCH
-    assert min(times) < MAX_LINKS_S
+    assert min(times) < MAX_LINKS_S * slowness()
 
 
 async def test_many_directories_that_may_not_be_read_do_not_block(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ async def test_many_directories_that_may_not_be_read_do_not_block(tmp_path: Path
     began = time.thread_time()
     live._absorb(asyncio.Event(), hints)
     contained = [unread.contains(f"closed/{number}/x.py") for number in range(BATCH)]
-    assert time.thread_time() - began < MAX_HINTS_S
+    assert time.thread_time() - began < MAX_HINTS_S * slowness()
     assert all(contained)
     assert not unread.contains("closed/x.py")
     assert len(unread.closed) == FOLDERS
@@ -142,7 +144,7 @@ def test_a_scan_of_many_trees_selects_the_stored_files_soon() -> None:
     covered = [
         path for number in range(FOLDERS) if scanned.covers(path := f"d{number:04}/sub/below.py")
     ]
-    assert time.thread_time() - began < MAX_HINTS_S
+    assert time.thread_time() - began < MAX_HINTS_S * slowness()
     assert len(covered) == MAX_TREES
     assert scanned.covers(trees[7])
     assert not scanned.covers(f"{trees[7]}way/x.py")

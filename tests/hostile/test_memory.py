@@ -26,7 +26,7 @@ from cocosearchd.search.lexical.segments.live_documents import (
 from tests.daemon import Daemon
 from tests.footprint import MB, Footprint, measured_footprint
 
-SETTLED_S = 4.0  # the processes of a fresh start are ready by then
+SETTLED_S = 2.0  # memory that changes by less than a megabyte in this time has settled
 BACK_WITHIN_S = 60.0
 # Measured: 100 MB more at work, which comes back but for 2 MB; 10 MB if those that analyse stay as
 # they are.
@@ -92,8 +92,7 @@ def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
 def test_memory_of_an_index_that_is_cleared_comes_back(stopped: Daemon, tmp_path: Path) -> None:
     daemon = stopped
     daemon.start()
-    time.sleep(SETTLED_S)
-    fresh = measured_footprint(daemon)
+    fresh = settled_footprint(daemon)
     (root,) = python_roots(tmp_path / "corpus", 1, SHORT_FILES)
     peak = indexed_and_asked(daemon, root)
     assert peak.total > fresh.total + SHORT_GROWN_MB * MB, (
@@ -125,8 +124,7 @@ def test_memory_of_twelve_indexes_that_are_cleared_comes_back(
 ) -> None:
     daemon = stopped
     daemon.start()
-    time.sleep(SETTLED_S)
-    fresh = measured_footprint(daemon)
+    fresh = settled_footprint(daemon)
     for root in python_roots(tmp_path / "corpus", LONG_ROOTS, LONG_FILES):
         peak = indexed_and_asked(daemon, root)
     assert peak.total > fresh.total + 2 * LONG_LEFT_MB * MB, (
@@ -163,6 +161,20 @@ def indexed_and_asked(daemon: Daemon, root: Path) -> Footprint:
     for query in ("parse a file", "lang:python path:**/*.py retry", "sym:function name:main"):
         daemon.call("search", query=query, index=root.name)
     return measured_footprint(daemon)
+
+
+def settled_footprint(daemon: Daemon) -> Footprint:
+    """The memory of a fresh start, once its processes are ready."""
+    end = time.monotonic() + BACK_WITHIN_S
+    while daemon.call("status")["worker"]["state"] != "running" or not analysis_pids(daemon):
+        assert time.monotonic() < end, "its processes do not start"
+        time.sleep(0.2)
+    previous, current = 0, measured_footprint(daemon)
+    while abs(current.total - previous) > MB:
+        assert time.monotonic() < end, "its memory does not settle"
+        time.sleep(SETTLED_S)
+        previous, current = current.total, measured_footprint(daemon)
+    return current
 
 
 def analysis_pids(daemon: Daemon) -> set[int]:

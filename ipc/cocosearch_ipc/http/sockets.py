@@ -25,6 +25,8 @@ from cocosearch_ipc.trust.port_holder import describe_holder
 
 BACKLOG = 128
 FIRST_INHERITED_FD = 3  # sd_listen_fds(3)
+# Times to wait for a lock that other processes test, and for one that a daemon has.
+TESTED_S, ENDING_S, LOCK_POLL_S = 10.0, 0.07, 0.01
 
 Identity = tuple[int, int]  # st_dev, st_ino
 
@@ -213,17 +215,27 @@ def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
 def lock(descriptor: int) -> bool:
     """Lock an open file; return True on success.
 
-    A short retry is needed, because a process that only tests the lock (`down`) holds it for a
-    moment.
+    Processes that only test the lock (`up`, `down`) share it for a moment, or for as long as a busy
+    machine lets them wait between two system calls: wait for their end. A daemon shares it with
+    nobody; one that is just ending gets `ENDING_S`.
     """
-    for pause in (0.01, 0.02, 0.04, 0.0):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(pause)
-        else:
-            return True
-    return False
+    began = time.monotonic()
+    while not _try_lock(descriptor, fcntl.LOCK_EX):
+        is_tested = _try_lock(descriptor, fcntl.LOCK_SH)
+        if is_tested:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        if time.monotonic() - began > (TESTED_S if is_tested else ENDING_S):
+            return False
+        time.sleep(LOCK_POLL_S)
+    return True
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _lock(path: Path) -> io.FileIO:
