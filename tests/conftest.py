@@ -44,7 +44,7 @@ QUICK = {
 }
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Start only programs of this work tree, whichever tree the interpreter has installed.
 
     Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program
@@ -55,6 +55,9 @@ def pytest_configure() -> None:
 
     Programs keep their bytecode, as for `make test`: to compile all of its modules again takes a
     daemon 0.6 s of CPU.
+
+    Hypothesis has the same examples in every `make test`, so that a run fails by what has changed.
+    Without `-m "not slow"` they are other ones each time.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -65,7 +68,12 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # The time of an example depends on the load of the machine, not on the code.
-    settings.register_profile("load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile(
+        "load",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=config.getoption("markexpr") == "not slow",
+    )
     settings.load_profile("load")
 
 
@@ -118,8 +126,9 @@ def _sweep() -> None:
     for leftover in Path("/tmp").glob(f"{STATE_PREFIX}*"):
         owner = leftover.name.removeprefix(STATE_PREFIX).partition("-")[0]
         if owner.isdigit() and not _alive(int(owner)):
-            for home in {data.parent.parent for data in leftover.glob("**/pg/data")}:
-                EmbeddedPostgres(home, {}).stop()
+            with contextlib.suppress(FileNotFoundError):  # another run removes it as well
+                for home in {data.parent.parent for data in leftover.glob("**/pg/data")}:
+                    EmbeddedPostgres(home, {}).stop()
             shutil.rmtree(leftover, ignore_errors=True)
 
 

@@ -361,7 +361,8 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
     for program in install.bin.iterdir():
         (programs / program.name).symlink_to(program)
     (programs / "initdb").unlink()
-    (programs / "initdb").write_text(f'#!/bin/sh\nsleep 1\nexec {install.bin}/initdb "$@"\n')
+    waits = f"while [ ! -e {programs}/go ]; do sleep 0.05; done"  # until it has been looked at
+    (programs / "initdb").write_text(f'#!/bin/sh\n{waits}\nexec {install.bin}/initdb "$@"\n')
     (programs / "initdb").chmod(0o755)
     server = EmbeddedPostgres(home, SMALL, str(programs))
     assert server.account is not None
@@ -385,6 +386,7 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
         lambda: list(Path(f"/proc/{started[0]}/cwd/").iterdir()),
     ):
         assert str(as_user(NOBODY, attempt)).startswith("PermissionError"), attempt
+    (programs / "go").touch()
     start.join()
     assert connect_error(server.dsn) == ""
     server.stop()

@@ -85,7 +85,7 @@ def metric(daemon: Daemon, part: str) -> str:
     url = daemon.call("status")["mcp"]["url"].removesuffix("/mcp") + "/metrics"
     token = (daemon.home / "state" / "token").read_text("ascii").strip()
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as reply:
+    with urllib.request.urlopen(request, timeout=50) as reply:
         lines: list[str] = reply.read().decode().splitlines()
     return next(
         line for line in lines if line.startswith(f'cocosearch_up{{part="{part}"}}')

@@ -66,7 +66,7 @@ def relay(target: int) -> Iterator[tuple[int, list[bytes]]]:
                 threading.Thread(target=pump, args=(listening.accept()[0],), daemon=True).start()
 
     def pump(near: socket.socket) -> None:
-        near.settimeout(10)
+        near.settimeout(50)
         received.append(near.recv(1 << 16))
         with (
             near,
@@ -239,7 +239,7 @@ client.call = call
 
 
 def _tcp_proof(port: int, challenge: str) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=50)
     connection.request("GET", "/healthz", headers={CHALLENGE: challenge})
     proof = connection.getresponse().headers.get(PROOF, "")
     connection.close()
@@ -247,7 +247,7 @@ def _tcp_proof(port: int, challenge: str) -> str:
 
 
 def _unix_proof(daemon: Daemon, challenge: str, port: object) -> str:
-    connection = http.client.HTTPConnection("localhost", timeout=10)
+    connection = http.client.HTTPConnection("localhost", timeout=50)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.home / "run" / "rpc.sock"))
     connection.request(

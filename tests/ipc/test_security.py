@@ -338,7 +338,7 @@ BIG = b" " * (10 << 20)
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("is_known", [False, True])
 def test_ten_megabytes_over_tcp(target: Target, path: str, chunked: bool, is_known: bool) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=50)
     headers = {"Content-Type": "application/json"} | (
         {"Authorization": f"Bearer {target.token}"} if is_known else {}
     )
@@ -365,7 +365,7 @@ def test_ten_megabytes_over_the_unix_sockets(target: Target, chunked: bool) -> N
     connection.close()
     assert status in (0, 413)
     line = socket.socket(socket.AF_UNIX)
-    line.settimeout(10)
+    line.settimeout(50)
     line.connect(str(target.daemon.home / "run" / "mcp.sock"))
     with contextlib.suppress(ConnectionError):
         line.sendall(BIG)  # no end of line
@@ -407,7 +407,7 @@ def test_forged_headers_on_every_path(target: Target, forged: dict[str, str], st
     headers |= {name: value.format(token=target.token, half=half) for name, value in forged.items()}
     for path in ("/mcp", "/sse", "/messages/", "/metrics", site.RPC, *sorted(OPEN_PATHS)):
         for method in ("GET", "POST"):
-            connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=50)
             connection.request(method, path, b"{}" if method == "POST" else None, headers)
             status_code = connection.getresponse().status
             connection.close()
@@ -424,7 +424,7 @@ def test_the_token_is_not_taken_from_the_address(target: Target) -> None:
         f"/metrics?access_token={target.token}",
         f"/{target.token}/metrics",
     ):
-        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=50)
         connection.request("GET", path)
         assert connection.getresponse().status == 401
         connection.close()
@@ -436,7 +436,7 @@ def test_the_token_is_not_taken_from_the_address(target: Target) -> None:
     ["/%00", "/status/%2e%2e/site.py", "/status/..%2f..%2ftls.py", "//etc/passwd", "/status//rpc"],
 )
 def test_odd_paths(target: Target, path: str) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=50)
     connection.request("GET", path, headers={"Authorization": f"Bearer {target.token}"})
     assert connection.getresponse().status in (404, 405)
     connection.close()
@@ -453,7 +453,7 @@ def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: b
     try:
         for number in range(1000):
             s = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
-            s.settimeout(10)
+            s.settimeout(50)
             s.connect(target.rpc if unix else ("127.0.0.1", target.port))
             if number >= 950:
                 s.sendall(b"POST /rpc HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
@@ -464,7 +464,7 @@ def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: b
                     s.send(bytes([drop]))
             target.answers()
         began = time.monotonic()
-        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=50)
         connection.request("GET", "/healthz")
         assert connection.getresponse().read() == b"ok\n"
         connection.close()
@@ -549,7 +549,7 @@ def test_more_bridges_than_there_is_room_for(target: Target) -> None:
     try:
         for _ in range(400):
             bridges.append(socket.socket(socket.AF_UNIX))
-            bridges[-1].settimeout(10)
+            bridges[-1].settimeout(50)
             while (
                 bridges[-1].connect_ex(str(target.daemon.home / "run" / "mcp.sock")) == errno.EAGAIN
             ):

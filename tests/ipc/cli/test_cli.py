@@ -542,7 +542,7 @@ def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> No
     while not served.engine.requests:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=10) == (b"", b"")
+    assert process.communicate(timeout=50) == (b"", b"")
     assert process.returncode == exits.INTERRUPTED
     served.engine.busy = 0
     reading, writing = os.pipe()

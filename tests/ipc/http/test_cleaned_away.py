@@ -38,7 +38,7 @@ class Session:
 
     def __init__(self, run: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(10)
+        self._socket.settimeout(50)
         self._socket.connect(str(run / "mcp.sock"))
         self._answers = self._socket.makefile("rb")
         self.ask("initialize", INITIALIZE_PARAMS)

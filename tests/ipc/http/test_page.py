@@ -32,7 +32,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 def _get(served: Served, path: str, **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=50)
     connection.request("GET", path, headers=headers)
     reply = connection.getresponse()
     reply.body = reply.read()  # type: ignore[attr-defined]
@@ -41,7 +41,7 @@ def _get(served: Served, path: str, **headers: str) -> http.client.HTTPResponse:
 
 
 def _ask(served: Served, method: str, params: object, **headers: str) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=50)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     all_headers = {
         "Content-Type": "application/json",

@@ -231,7 +231,7 @@ def test_a_stop_with_open_streams_and_a_query_in_flight(
         rest = [stream.read() for _, stream in streams]
         for connection, _ in streams:
             connection.close()
-    assert took < 3
+    assert took < 10
     assert answer[0]["results"], "what was asked before the stop is answered"
     # and they end as HTTP says
     assert [text.startswith(b"data: /messages/") for text in rest] == [True] * 3
@@ -307,14 +307,14 @@ def test_many_idle_connections_leave_the_daemon_answering(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 20)
-    idle = [socket.create_connection(("127.0.0.1", served.bound.port or 0), 5) for _ in range(100)]
+    idle = [socket.create_connection(("127.0.0.1", served.bound.port or 0), 30) for _ in range(100)]
     assert answers(served)
-    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=30)
     connection.request("GET", "/healthz")
     assert connection.getresponse().read() == b"ok\n"
     connection.close()
     for s in idle:
-        s.settimeout(5)
+        s.settimeout(30)
     assert sum(_closed(s) for s in idle[:80]) == 80, "the oldest made room"
     for s in idle:
         s.close()
@@ -322,7 +322,7 @@ def test_many_idle_connections_leave_the_daemon_answering(
 
 def test_half_a_second_request_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", 1.0)
-    slow = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5)
+    slow = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=30)
     for _ in range(2):
         slow.request("GET", "/healthz")
         assert slow.getresponse().read() == b"ok\n"
@@ -338,7 +338,7 @@ def test_a_connection_that_is_used_makes_no_room(
     """However long ago it was made: its client would meet its end with its next question."""
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 5)
     used, *idle = [
-        http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5) for _ in range(12)
+        http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=30) for _ in range(12)
     ]
     for idle_connection in idle:
         for connection in (used, idle_connection):
@@ -355,11 +355,11 @@ def test_a_client_that_sends_too_slowly_is_let_go(
 ) -> None:
     monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", 1.0)
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 1.0)
-    silent = socket.create_connection(("127.0.0.1", served.bound.port or 0), 5)
-    half = socket.create_connection(("127.0.0.1", served.bound.port or 0), 5)
+    silent = socket.create_connection(("127.0.0.1", served.bound.port or 0), 30)
+    half = socket.create_connection(("127.0.0.1", served.bound.port or 0), 30)
     half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
     slow = socket.socket(socket.AF_UNIX)
-    slow.settimeout(5)
+    slow.settimeout(30)
     slow.connect(served.rpc)
     slow.sendall(
         b"POST /rpc HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
@@ -378,7 +378,7 @@ def test_a_connection_stays_for_its_next_request(
 ) -> None:
     """For longer than its client would use it, who cannot know that it is just being closed."""
     monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", header_s)
-    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=30)
     for pause_s in (0.0, 1.5 if header_s < 15 else 5.5):
         time.sleep(pause_s)
         connection.request("GET", "/healthz")
@@ -403,7 +403,7 @@ def test_a_connection_stays_for_its_next_request(
 )
 def test_garbage_is_refused(served: Served, garbage: bytes) -> None:
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(5)
+    s.settimeout(30)
     s.connect(served.rpc)
     s.sendall(garbage)
     status = s.recv(12)
@@ -414,7 +414,7 @@ def test_garbage_is_refused(served: Served, garbage: bytes) -> None:
 
 def test_bad_lines_on_the_bridge_are_answered_or_ignored(served: Served) -> None:
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(5)
+    s.settimeout(30)
     s.connect(str(served.run / "mcp.sock"))
     s.sendall(b"not json\n\xff\xfe\n")
     s.sendall(message_line(initialize_request()))
@@ -428,7 +428,7 @@ def test_bad_lines_on_the_bridge_are_answered_or_ignored(served: Served) -> None
 
 
 def _sse(served: Served) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=50)
     connection.request("GET", "/sse", headers={"Authorization": f"Bearer {served.token}"})
     reply = connection.getresponse()
     assert reply.status == 200

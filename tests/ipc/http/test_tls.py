@@ -127,7 +127,7 @@ def test_the_guard_stands_behind_it(
     port = encrypted.bound.port
     values = {n: v.format(token=f"Bearer {encrypted.token}", port=port) for n, v in headers.items()}
     connection = http.client.HTTPSConnection(
-        "127.0.0.1", port, timeout=10, context=trusting(encrypted)
+        "127.0.0.1", port, timeout=50, context=trusting(encrypted)
     )
     connection.request("GET", "/metrics", headers=values)
     assert connection.getresponse().status == status
@@ -144,10 +144,10 @@ def test_doctor_speaks_it(encrypted: Served, capsys: pytest.CaptureFixture[str])
 
 def test_plain_text_is_let_go(encrypted: Served) -> None:
     address = ("127.0.0.1", encrypted.bound.port or 0)
-    with socket.create_connection(address, 5) as plain:
+    with socket.create_connection(address, 30) as plain:
         plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert not plain.recv(100).startswith(b"HTTP")
-    connection = http.client.HTTPSConnection(*address, timeout=10, context=trusting(encrypted))
+    connection = http.client.HTTPSConnection(*address, timeout=50, context=trusting(encrypted))
     connection.request("GET", "/healthz")
     assert connection.getresponse().read() == b"ok\n"
     connection.close()
@@ -178,7 +178,7 @@ def test_connections_without_a_handshake_are_few(crowded: Served) -> None:
             for _ in range(30)
         ]
         closed = [_is_closed(connection) for connection in silent[:-5]]
-        connection = http.client.HTTPSConnection(*address, timeout=10, context=trusting(crowded))
+        connection = http.client.HTTPSConnection(*address, timeout=50, context=trusting(crowded))
         connection.request("GET", "/healthz")
         assert connection.getresponse().read() == b"ok\n"
         connection.close()
@@ -210,7 +210,7 @@ def test_a_stop_does_not_wait_for_handshakes(crowded: Served) -> None:
         crowded.ended.result(10)
         assert _is_closed(silent)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address, 5)
+        socket.create_connection(address, 30)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "search.example"])

@@ -123,7 +123,7 @@ async def test_a_stop_ends_listening_streams_in_time(served: Served) -> None:
         await _until(lambda: bool(served.engine.watchers))
         began = time.monotonic()
         await anyio.to_thread.run_sync(served.stop)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
         assert [event async for event in stream] == []  # ended as the protocol says, not lost
 
 
@@ -222,6 +222,6 @@ async def _break_off(served: Served) -> None:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not condition():
             await anyio.sleep(0.01)

@@ -35,12 +35,12 @@ class UnixHTTP(http.client.HTTPConnection):
     """The standard library's HTTP client on a Unix socket."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=50)
         self.path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(10)
+        self.sock.settimeout(50)
         self.sock.connect(self.path)
 
 

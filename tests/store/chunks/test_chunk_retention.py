@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 from pgvector import HalfVector
 from psycopg import sql
@@ -28,6 +29,7 @@ from cocosearchd.store.index_records import (
 )
 from cocosearchd.store.reads.chunk_reads import first_matches, vector_search
 from cocosearchd.store.words.words_table import fill_words
+from tests.machine_speed import slowness
 from tests.store.support import (
     differing,
     file_write,
@@ -43,6 +45,7 @@ from tests.store.support import (
 
 pytestmark = pytest.mark.anyio
 
+MOST_S = 2.0  # of CPU
 MAIN, OTHER = ["head", "one: 1", "same: 0", "tail"], ["top", "head", "one: 2", "same: 0", "two: 2"]
 
 
@@ -196,10 +199,21 @@ async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None
     many = file_write("a.py", *map(str, range(12_000)))
     await replace_file(db, record, many)
     await switch(db, record, file_write("a.py", *(f"other {n}" for n in range(12_000))))
-    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=2000)) as hurried:
-        await delete_file(hurried, record, "a.py")
+    settings = DatabaseSettings(pool_min=1, pool_max=1, statement_timeout_ms=50_000)
+    async with Database.open(dsn, settings) as single:
+        async with single.connection() as connection:
+            backend = psutil.Process(connection.info.backend_pid)
+        previous_s = cpu_s(backend)
+        await delete_file(single, record, "a.py")
+        used_s = cpu_s(backend) - previous_s
+    assert used_s < MOST_S * slowness()
     assert len(await retained_texts(db, record)) == 12_000
     assert await damaged_files(db, record) == ()
+
+
+def cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
