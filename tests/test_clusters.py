@@ -10,6 +10,8 @@ from tests.clusters import copy_cluster, keep_cluster
 
 
 def test_a_used_copy_is_restored(cluster: Path, public_state: Path) -> None:
+    copy_cluster(cluster, public_state / "original")
+    cluster = public_state / "original" / "pg"  # with used copies of its own
     first, second = public_state / "first", public_state / "second"
     copy_cluster(cluster, first)
     server = EmbeddedPostgres(first, {"shared_buffers": "16MB"})

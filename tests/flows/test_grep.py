@@ -215,7 +215,7 @@ def test_a_change_that_is_not_indexed_yet_is_searched_and_marked(
         indexer.suspend()
     try:
         (project / "src" / "retry.py").write_text("retry_in_new_content = 1\n")
-        reply = daemon.call("grep", pattern="retry", index="stopped", sync_timeout_ms=300)
+        reply = daemon.call("grep", pattern="retry", index="stopped", sync_timeout_ms=2000)
     finally:
         for indexer in indexers:
             indexer.resume()

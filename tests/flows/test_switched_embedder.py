@@ -75,7 +75,7 @@ def test_other_weights_under_the_same_name_are_never_mixed_in(
         script.models = {"nomic-embed-text:latest": "sha256:other"}
         assert any("another nomic-embed-text" in note for note in daemon.query(QUESTION)["notes"])
         (root / "saved.py").write_text("def quokka() -> None:\n    ...\n")
-        reply = daemon.query("quokka", "--sync-timeout", "1")
+        reply = daemon.query("quokka", "--sync-timeout", "3")
         assert (reply["fresh"], "saved.py" in reply["pending"]) == (False, True)
         daemon.ctl("reindex", "sample", "--no-wait")
         until_switched(daemon)

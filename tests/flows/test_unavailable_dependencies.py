@@ -222,7 +222,7 @@ def test_without_its_model_server_words_are_found_and_work_waits(
         assert answer["results"][0]["path"] == "src/server.go"
         assert any("words" in note for note in answer["notes"])
         (project / "src" / "later.py").write_text("def written_in_the_meantime():\n    pass\n")
-        late = stopped.query("written_in_the_meantime", "--sync-timeout", "1")
+        late = stopped.query("written_in_the_meantime", "--sync-timeout", "3")
         assert late["fresh"] is False
         assert "src/later.py" in late["pending"]
         script.status = 0

@@ -55,7 +55,7 @@ def test_a_stopped_daemon_is_ended_by_force(daemon: Daemon, neighbour: Neighbour
     done = daemon.ctl("down")
     assert time.monotonic() - began < WITHIN_S
     assert "was ended by force; nothing is lost" in done.stderr
-    _, alive = psutil.wait_procs(processes, 5)
+    _, alive = psutil.wait_procs(processes, 30)
     assert [process for process in alive if runs(process.pid)] == []
 
 
@@ -116,7 +116,7 @@ def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
     settle(guarded, neighbour)
     neighbour.assert_fresh(guarded)
     assert guarded.process is not None
-    assert guarded.process.wait(5) in (-signal.SIGABRT, -signal.SIGKILL)
+    assert guarded.process.wait(30) in (-signal.SIGABRT, -signal.SIGKILL)
 
     assert freeze(guarded, signal.SIGUSR2) == current
     # its watchdog first, else that would start a daemon that nobody wants any more

@@ -118,7 +118,7 @@ def start(
         await serve(front, bound, started=started.set, stopping=stopping, tls=tls)
 
     ended = portal.start_task_soon(main)
-    assert started.wait(10), ended.result(0)
+    assert started.wait(30), ended.result(0)
     return Served(engine, front, bound, run, state, portal, stopping, ended)
 
 

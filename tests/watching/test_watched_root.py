@@ -100,6 +100,7 @@ async def test_after_random_operations_the_index_equals_the_disk(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("seed", range(100, 110))
 async def test_after_many_random_operations_too(tmp_path: Path, backend: str, seed: int) -> None:

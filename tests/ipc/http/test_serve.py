@@ -227,7 +227,7 @@ def test_a_stop_with_open_streams_and_a_query_in_flight(
         began = time.monotonic()
         served.stop()
         took = time.monotonic() - began
-        asking.join(5)
+        asking.join(30)
         rest = [stream.read() for _, stream in streams]
         for connection, _ in streams:
             connection.close()
@@ -295,7 +295,7 @@ def test_a_query_that_does_not_end_is_cut_off(
         while not served.engine.requests:
             time.sleep(0.01)
         served.stop()
-        asking.join(5)
+        asking.join(30)
     assert (failed[0].message, failed[0].code) == (
         "cocosearchd is stopping",
         error_codes.UNAVAILABLE,
