@@ -42,6 +42,7 @@ from cocosearchd.watching.hints.base import (
     HintsLost,
     Sink,
 )
+from cocosearchd.watching.hints.save_settling import SaveSettling
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_freshness import lag_reason, synced_freshness
 from cocosearchd.watching.root_status import (
@@ -66,9 +67,6 @@ QUIET_TICKS = 5
 RESTART_S = 0.02
 RESTART_MAX_S = 5.0
 STEADY_S = 30.0
-# A save is a truncation, some writes and a close, within microseconds. Wait for its end: indexing
-# the empty file in between would be waste.
-SAVE_SETTLE_S = 0.003
 # The longest wait for the end of a backend's threads: the file system may not answer.
 CLOSE_S = 1.0
 # A root without events is scanned again after `watching.poll_s` seconds. After a long scan, it rests
@@ -118,7 +116,7 @@ class WatchedRoot:
         # True if a quick check of the root cannot hang: hints are exact on local file systems only
         self.local = False
         self._absorbed = 0  # batches of hints taken in during this epoch
-        self._hinted_at = 0.0
+        self._settling = SaveSettling()
         self._open = asyncio.Event()  # set while the root exists and its hints backend runs
         self._lost = asyncio.Event()
         self._lost.set()
@@ -254,8 +252,9 @@ class WatchedRoot:
             on_error.pop_all()
         self._absorbed += 1
         if changes:
-            self._hinted_at = time.monotonic()
-            self._schedule.record_activity(self._hinted_at)
+            hinted_at = time.monotonic()
+            self._settling.record(changes, hinted_at)
+            self._schedule.record_activity(hinted_at)
             self.on_status()
 
     def _take_in_unless_change(self, hint: Hint) -> TypeGuard[DirtyHint | DirtyTreeHint]:
@@ -365,8 +364,8 @@ class WatchedRoot:
         while True:
             await (queues.edits if edits else queues.work).wait()
             await self._open.wait()
-            if time.monotonic() - self._hinted_at < SAVE_SETTLE_S:
-                await anyio.sleep(SAVE_SETTLE_S)
+            if pause := self._settling.pause(time.monotonic()):
+                await anyio.sleep(pause)
             await self._wait_for_checkout()
             picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._compare(picked)) is not None:

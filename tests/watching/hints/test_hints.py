@@ -62,12 +62,16 @@ class Heard:
     def covers(self, path: bytes) -> bool:
         """Return whether a scan of the named directories would read this path."""
         trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTreeHint)]
-        return DirtyHint(path) in self.hints or any(
+        return path in _files(self.hints) or any(
             path == t or path.startswith(t + b"/") or not t for t in trees
         )
 
     def losses(self) -> list[str]:
         return [hint.reason for hint in self.hints if isinstance(hint, HintsLost)]
+
+
+def _files(hints: Sequence[Hint]) -> set[bytes]:
+    return {hint.path for hint in hints if isinstance(hint, DirtyHint)}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -246,7 +250,7 @@ def test_names_that_are_no_text(root: Path) -> None:
         heard.wait(lambda hints: DirtyTreeHint(b"odd\xff") in hints)
         hints.watch(b"odd\xff")
         with open(os.fsencode(root) + b"/odd\xff/\xfe.py", "wb"):
-            heard.wait(lambda hints: DirtyHint(b"odd\xff/\xfe.py") in hints)
+            heard.wait(lambda hints: b"odd\xff/\xfe.py" in _files(hints))
 
 
 @linux
@@ -393,13 +397,11 @@ def test_a_moved_folder_is_known_by_its_new_name(root: Path) -> None:
         heard.hints.clear()
         (root / "new" / "deep" / "x.py").write_text("1")
         (root / "new" / "kept.py").write_text("2")
-        heard.wait(
-            lambda hints: {DirtyHint(b"new/deep/x.py"), DirtyHint(b"new/kept.py")} <= set(hints)
-        )
+        heard.wait(lambda hints: {b"new/deep/x.py", b"new/kept.py"} <= _files(hints))
         (root / "old").mkdir()
         hints.watch(b"old")
         (root / "old" / "y.py").write_text("1")
-        heard.wait(lambda hints: DirtyHint(b"old/y.py") in hints)
+        heard.wait(lambda hints: b"old/y.py" in _files(hints))
 
 
 @linux
@@ -580,6 +582,40 @@ def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
 
 
 @linux
+def test_hints_tell_the_end_of_a_write_in_place(root: Path) -> None:
+    with opened(root, "inotify") as (_, heard):
+        with (root / "top.py").open("r+") as file:
+            file.write("x = 1")
+            file.flush()
+            heard.wait(lambda hints: DirtyHint(b"top.py", "write") in hints)
+            assert DirtyHint(b"top.py", "close") not in heard.hints
+        heard.wait(lambda hints: hints[-1] == DirtyHint(b"top.py", "close"))
+
+
+@linux
+def test_a_new_file_and_a_renamed_one_are_no_write_in_place(root: Path) -> None:
+    with opened(root, "inotify") as (_, heard):
+        (root / "temporary.py").write_text("x = 1")
+        heard.wait(lambda hints: DirtyHint(b"temporary.py", "entry") in hints)
+        (root / "temporary.py").replace(root / "top.py")
+        heard.wait(lambda hints: DirtyHint(b"top.py", "entry") in hints)
+
+
+@linux
+def test_events_that_are_read_together_give_one_hint_a_file(root: Path) -> None:
+    with opened(root, "inotify") as (_, heard):
+        heard.stopped.clear()  # what comes now is read at once, after this
+        (root / "new.py").write_text("x")
+        assert heard.held.wait(10)
+        (root / "top.py").write_text("x")
+        (root / "other.py").write_text("x")
+        heard.stopped.set()
+        heard.wait(lambda hints: b"other.py" in _files(hints))
+        hints = heard.hints[-2:]
+    assert hints == [DirtyHint(b"top.py", "close"), DirtyHint(b"other.py", "entry")]
+
+
+@linux
 def test_questions_in_a_row_are_no_checkout() -> None:
     """A cookie each: who asks again within milliseconds is not to wait for others."""
     burst, now = Burst(), 100.0
@@ -604,7 +640,7 @@ def test_events_gather_while_a_tree_is_rewritten_and_closing_does_not_wait_for_t
             heard.wait(lambda hints: len(hints) > number)  # noqa: B023 - called before the next
         (root / "top.py").unlink()
         time.sleep(0.3)
-        assert DirtyHint(b"top.py") not in heard.hints
+        assert b"top.py" not in _files(heard.hints)
         began = time.monotonic()
         hints.close()
         assert time.monotonic() - began < 30

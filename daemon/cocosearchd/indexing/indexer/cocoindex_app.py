@@ -2,8 +2,9 @@
 
 Two stores record the indexed files: CocoIndex's memory, on the local disk, and PostgreSQL. Either
 can be older than the other (a crash, a restored backup, another database, rows deleted by hand). So
-after each batch the files as read, and the rules that shape rows, are compared with PostgreSQL.
-Files that it does not hold, or that other rules made, are processed again under a new unique number.
+after each batch the files that CocoIndex did not have written are compared with PostgreSQL: as they
+were read, and the rules that shape rows. Files that it does not hold, or that other rules made, are
+processed again under a new unique number.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from cocosearchd.exclusion import embedder_failure
 from cocosearchd.indexing.index_queue import max_files_in_flight
 from cocosearchd.indexing.indexer.index_file import FileTools, index_file
 from cocosearchd.indexing.indexer.live_feed import RootFeed
+from cocosearchd.indexing.indexer.row_target import Written
 from cocosearchd.indexing.pipeline.file_reader import (
     MissingFile,
     Reading,
@@ -163,16 +165,21 @@ class IndexApp:
             item.path: item.error for item in read if isinstance(item, UnreadFile)
         }
         sources = _without_failed(sources, failed)
+        fed_paths = [*(source.path for source in sources), *missing]
+        target = self._tools.target
+        target.take_written(self.record.number, fed_paths)  # of a batch that was cancelled
         try:
             if not urgent:
-                expected_paths = [*(source.path for source in sources), *missing]
-                self._tools.target.expect(self.record.number, expected_paths)
+                target.expect(self.record.number, fed_paths)
             failed |= await self._feed_all(sources, missing)
-            failed |= await self._confirm(_without_failed(sources, failed), again=True)
+            written = target.take_written(self.record.number, fed_paths)
+            unwritten = [source for source in sources if not _is_written(source, written)]
+            failed |= await self._confirm(_without_failed(unwritten, failed), again=True)
             if len(failed) == len(paths) + len(gone):
                 return BatchOutcome(0, failed, tuple(set_aside))
-            gone = [path for path in missing if path not in failed]
-            return BatchOutcome(await self._confirm_gone(gone), failed, tuple(set_aside))
+            unknown = [path for path in missing if path not in failed and path not in written]
+            generation = await self._confirm_gone(unknown, written)
+            return BatchOutcome(generation, failed, tuple(set_aside))
         # PostgreSQL did not answer the comparison: no path is known to be done
         except CocoSearchError as error:
             return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe_error(error)))
@@ -233,8 +240,13 @@ class IndexApp:
         failed = await self._feed_all(forced, [])
         return failed | await self._confirm(_without_failed(forced, failed), again=False)
 
-    async def _confirm_gone(self, paths: Sequence[str]) -> int:
-        """Delete rows of files that CocoIndex did not know. Return the generation after that."""
+    async def _confirm_gone(self, paths: Sequence[str], written: Mapping[str, Written]) -> int:
+        """Delete rows of files that CocoIndex did not know. Return the generation after that.
+
+        It is the one of PostgreSQL, or that of the last write if there is nothing to ask for.
+        """
+        if written and not paths:
+            return max(state.generation for state in written.values())
         states = await file_states(self._database, self.record, paths)
         if not states.files:
             return states.generation
@@ -245,6 +257,12 @@ class IndexApp:
             if isinstance(error, BaseException):
                 raise error
         return max(generation for generation in results if isinstance(generation, int))
+
+
+def _is_written(source: SourceFile, written: Mapping[str, Written]) -> bool:
+    """Return whether the content that was read is committed: a commit needs no comparison."""
+    state = written.get(source.path)
+    return state is not None and state.content_hash == source.content_hash
 
 
 def _without_failed(sources: Iterable[SourceFile], failed: Container[str]) -> list[SourceFile]:

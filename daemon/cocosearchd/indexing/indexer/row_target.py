@@ -30,6 +30,14 @@ class WantedFile:
     cause: tuple[bytes, int, bytes]  # content hash, force number, digest of the rules
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A state of a file that is committed: its content hash, None for a deleted file."""
+
+    content_hash: bytes | None
+    generation: int
+
+
 @dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
 class FileSink:
     """Applies the state of one file. The error of one file never fails another.
@@ -59,6 +67,7 @@ class FileTarget:
         self._open: dict[int, GroupWriter[SourceFile]] = {}
         self._in_flight: dict[int, Transactions] = {}  # by index: they outlive its writer
         self._urgent: set[tuple[int, str]] = set()
+        self._written: dict[tuple[int, str], Written] = {}
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
@@ -111,7 +120,14 @@ class FileTarget:
         if index not in self._open:
             raise NotFound(f"index {index} is closed")
         source = declared.source if declared else None
-        return await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
+        generation = await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
+        self._written[index, path] = Written(source.content_hash if source else None, generation)
+        return generation
+
+    def take_written(self, index: int, paths: Iterable[str]) -> dict[str, Written]:
+        """Return the last writes of these files, and forget them."""
+        written = {path: self._written.pop((index, path), None) for path in paths}
+        return {path: state for path, state in written.items() if state is not None}
 
     async def wait_ended(self, index: int, paths: Iterable[str]) -> None:
         """Wait for the running transactions of these files.

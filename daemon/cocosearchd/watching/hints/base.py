@@ -6,7 +6,11 @@ backend never omits one without sending `HintsLost` or naming the directory in `
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+# The part of a save that a hint tells of: a write, the close of a file that was written, or another
+# change of the name in its directory. It says when to look, never what has changed.
+SavePart = Literal["write", "close", "entry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,7 @@ class DirtyHint:
     """A possible change of one file. `path` is relative to the root."""
 
     path: bytes
+    part: SavePart = "entry"
 
 
 @dataclass(frozen=True, slots=True)

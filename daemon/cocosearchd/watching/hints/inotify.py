@@ -31,6 +31,7 @@ from cocosearchd.watching.hints.base import (
     Hint,
     HintsLost,
     HintsUnavailable,
+    SavePart,
     Sink,
 )
 from cocosearchd.watching.hints.mounts import MountWatch
@@ -381,7 +382,7 @@ class InotifyHints:
         elif event.name:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
-            hints[self._translate_entry(event, path)] = None
+            _add_hint(self._translate_entry(event, path), hints)
         elif event.mask & flags.ATTRIB:  # the parent of a mount point gets no such event
             hints[DirtyTreeHint(directory)] = None
         elif not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
@@ -389,7 +390,7 @@ class InotifyHints:
 
     def _translate_entry(self, event: "Event", path: bytes) -> Hint:
         if not event.mask & flags.ISDIR:
-            return DirtyHint(path)
+            return DirtyHint(path, _save_part(event))
         if event.mask & flags.MOVED_FROM:
             self._remove_watches(path)
         elif event.mask & flags.DELETE:
@@ -423,6 +424,22 @@ class InotifyHints:
                     self._inotify.rm_watch(descriptor)
                 except OSError:
                     continue  # the kernel has removed the watch already
+
+
+def _add_hint(hint: Hint, hints: dict[Hint, None]) -> None:
+    """Add a hint; of one file, only the part of a save that says most about its end."""
+    if isinstance(hint, DirtyHint) and hint.part != "entry":
+        if DirtyHint(hint.path) in hints:
+            return
+        hints.pop(DirtyHint(hint.path, "close" if hint.part == "write" else "write"), None)
+    hints[hint] = None
+
+
+def _save_part(event: "Event") -> SavePart:
+    """Return the part of a save that an event of a file tells of."""
+    if event.mask & flags.CLOSE_WRITE:
+        return "close"
+    return "write" if event.mask & (flags.MODIFY | flags.ATTRIB) else "entry"
 
 
 def _default_budget() -> int:
