@@ -145,17 +145,28 @@ class IndexApp:
         """
         gone = tuple(dict.fromkeys(gone))
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
-        urgent_paths = [*paths, *gone] if urgent else []
+        all_paths = [*paths, *gone]
+        urgent_paths = all_paths if urgent else []
         target = self._tools.target
+        number = self.record.number
         # The order matters: bulk work that locked a path first must go on. Otherwise urgent work
         # would wait for bulk work, and bulk work for urgent work.
-        async with self._feed.hold_paths([*paths, *gone]), target.work_priority.slot(urgent=urgent):
-            await target.wait_ended(self.record.number, [*paths, *gone])
-            with target.mark_urgent(self.record.number, urgent_paths):
-                return await self._process(paths, gone, force=force, urgent=urgent)
+        async with self._feed.hold_paths(all_paths), target.work_priority.slot(urgent=urgent):
+            await target.wait_ended(number, all_paths)
+            with (
+                target.mark_urgent(number, urgent_paths),
+                target.collect_written(number, all_paths) as written,
+            ):
+                return await self._process(paths, gone, written, force=force, urgent=urgent)
 
     async def _process(
-        self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool
+        self,
+        paths: Sequence[str],
+        gone: Sequence[str],
+        written: Mapping[str, Written],
+        *,
+        force: bool,
+        urgent: bool,
     ) -> BatchOutcome:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
@@ -165,14 +176,11 @@ class IndexApp:
             item.path: item.error for item in read if isinstance(item, UnreadFile)
         }
         sources = _without_failed(sources, failed)
-        fed_paths = [*(source.path for source in sources), *missing]
-        target = self._tools.target
-        target.take_written(self.record.number, fed_paths)  # of a batch that was cancelled
         try:
             if not urgent:
-                target.expect(self.record.number, fed_paths)
+                expected_paths = [*(source.path for source in sources), *missing]
+                self._tools.target.expect(self.record.number, expected_paths)
             failed |= await self._feed_all(sources, missing)
-            written = target.take_written(self.record.number, fed_paths)
             unwritten = [source for source in sources if not _is_written(source, written)]
             failed |= await self._confirm(_without_failed(unwritten, failed), again=True)
             if len(failed) == len(paths) + len(gone):

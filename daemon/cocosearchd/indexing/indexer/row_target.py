@@ -5,7 +5,7 @@ they differ, CocoIndex calls the sink, which has the rows made and written. Coco
 PostgreSQL may differ: `cocoindex_app` compares them after each batch.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ class FileTarget:
         self._open: dict[int, GroupWriter[SourceFile]] = {}
         self._in_flight: dict[int, Transactions] = {}  # by index: they outlive its writer
         self._urgent: set[tuple[int, str]] = set()
-        self._written: dict[tuple[int, str], Written] = {}
+        self._collected: dict[tuple[int, str], dict[str, Written]] = {}
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
@@ -91,6 +91,18 @@ class FileTarget:
             yield
         finally:
             self._urgent -= keys
+
+    @contextmanager
+    def collect_written(self, index: int, paths: Iterable[str]) -> Iterator[Mapping[str, Written]]:
+        """Collect the writes of files inside the context, the last one of each by path."""
+        written = dict[str, Written]()
+        keys = [(index, path) for path in paths]
+        self._collected |= dict.fromkeys(keys, written)
+        try:
+            yield written
+        finally:
+            for key in keys:
+                del self._collected[key]
 
     def is_urgent(self, index: int, path: str) -> bool:
         """Return true if a file is marked as urgent."""
@@ -121,13 +133,9 @@ class FileTarget:
             raise NotFound(f"index {index} is closed")
         source = declared.source if declared else None
         generation = await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
-        self._written[index, path] = Written(source.content_hash if source else None, generation)
+        if (written := self._collected.get((index, path))) is not None:
+            written[path] = Written(source.content_hash if source else None, generation)
         return generation
-
-    def take_written(self, index: int, paths: Iterable[str]) -> dict[str, Written]:
-        """Return the last writes of these files, and forget them."""
-        written = {path: self._written.pop((index, path), None) for path in paths}
-        return {path: state for path, state in written.items() if state is not None}
 
     async def wait_ended(self, index: int, paths: Iterable[str]) -> None:
         """Wait for the running transactions of these files.
