@@ -77,6 +77,21 @@ select set_config('statement_timeout', '0', true), set_config('lock_timeout', '6
 -- Allows one change at a time in the whole database. A separate statement, so that the new timeouts apply to it.
 select pg_advisory_xact_lock(109356061589506)
 
+-- name: own_tables
+-- Tables of the daemon's own schema, in the order of the names.
+select nspname, relname
+from unnest(%(names)s::text[]) with ordinality as requested(name, n)
+join pg_class on relname = name and relkind = 'r'
+join pg_namespace s on s.oid = relnamespace and nspname = current_schema()
+order by n
+
+-- name: shorten_lock_timeout
+-- Shorter than deadlock_timeout. `set local` reaches the nodes of a cluster, set_config does not.
+set local lock_timeout = '200ms'
+
+-- name: lock_tables
+lock table {relations} in access exclusive mode
+
 -- name: registry_exists
 -- Looks in the first schema of the search_path only: a later schema belongs to another daemon.
 select (to_regclass(quote_ident(current_schema()) || '.cocosearch_registry') is not null)::int
@@ -186,6 +201,10 @@ update {registry} set generation_floor = greatest(generation_floor, %(generation
 
 -- name: index_version
 select version from {indexes} where number = {number}
+
+-- name: outdated_indexes
+-- The indexes whose tables are of another version.
+select number from {indexes} where version <> %(version)s
 
 -- name: set_index_version
 update {indexes} set version = %(version)s where number = {number} and version <> %(version)s

@@ -16,7 +16,9 @@ from cocosearchd.store.connection.statements import (
     newest_schema,
     split_statements,
     statement,
+    table_names,
 )
+from cocosearchd.store.connection.table_locks import lock_tables
 
 # A minute for queries that hold the tables (`begin_schema_change`), and one for the change itself.
 CHANGE_S = 120.0
@@ -28,20 +30,40 @@ async def migrate_registry(db: Database) -> None:
 
     Missing tables are created directly from the newest schema, without earlier migrations.
 
-    Idempotent; racing daemons take turns. Raises `StoreUnavailable` if a newer version has upgraded
-    the database.
+    The registry and each index have a transaction of their own: one of all would lock more tables
+    than a server with default settings has locks for. Idempotent; racing daemons take turns. Raises
+    `StoreUnavailable` if a newer version has upgraded the database.
     """
     async with schema_change(db, answer_timeout_s=None) as connection:
-        version = 0
-        if await _fetch_int(connection, "registry_exists"):
-            version = await _fetch_int(connection, "registry_version")
-        for text in _pending("registry", version):
-            await _apply(connection, text)
-        await connection.execute(
-            statement("set_registry_version"), {"version": len(migrations("registry"))}
-        )
-        for record in await registered_indexes(connection):
+        await _upgrade_registry(connection)
+        outdated = await _outdated_indexes(connection)
+    for record in outdated:
+        async with schema_change(db, answer_timeout_s=None) as connection:
             await upgrade_tables(connection, record)
+
+
+async def _upgrade_registry(connection: Connection) -> None:
+    version = 0
+    if await _fetch_int(connection, "registry_exists"):
+        version = await _fetch_int(connection, "registry_version")
+    pending = _pending("registry", version)
+    if pending and version:
+        await lock_tables(connection, table_names())
+    for text in pending:
+        await _apply(connection, text)
+    await connection.execute(
+        statement("set_registry_version"), {"version": len(migrations("registry"))}
+    )
+
+
+async def _outdated_indexes(connection: Connection) -> tuple[IndexRecord, ...]:
+    """List the indexes whose tables are of another version than the newest."""
+    values = {"version": len(migrations("index"))}
+    rows = await (await connection.execute(statement("outdated_indexes"), values)).fetchall()
+    numbers = {row[0] for row in rows}
+    return tuple(
+        record for record in await registered_indexes(connection) if record.number in numbers
+    )
 
 
 @asynccontextmanager
@@ -89,11 +111,15 @@ async def registered_indexes(
 
 
 async def upgrade_tables(connection: Connection, record: IndexRecord) -> None:
-    """Apply the migrations that the tables of `record` lack."""
+    """Apply the migrations that the tables of `record` lack; an index that is gone has no tables."""
     cursor = await connection.execute(statement("index_version", record))
     row = await cursor.fetchone()
-    assert row, f"index {record.name} is not in the registry"
-    for text in _pending("index", row[0]):
+    if row is None:
+        return
+    pending = _pending("index", row[0])
+    if pending and row[0]:
+        await lock_tables(connection, table_names(record))
+    for text in pending:
         await _apply(connection, text, record)
     version = {"version": len(migrations("index"))}
     await connection.execute(statement("set_index_version", record), version)

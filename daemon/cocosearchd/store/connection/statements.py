@@ -42,7 +42,7 @@ _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 # A statement with one of these words changes rows or tables, or takes a lock that writers wait for.
 _WRITE = re.compile(
-    r"\b(insert|update|delete|copy|truncate|create|alter|drop|reindex|vacuum|analyze"
+    r"\b(insert|update|delete|copy|truncate|create|alter|drop|lock|reindex|vacuum|analyze"
     r"|pg_advisory\w*|pg_try_advisory\w*)\b",
     re.IGNORECASE,
 )
@@ -159,26 +159,45 @@ def _check_owner(text: str, schema: str) -> None:
         )
 
 
+# The tables of an index in any version, and those of a registry.
+_INDEX_TABLES = ("files", "chunks", "parses", "retained_chunks", "spares", "words")
+_REGISTRY_TABLES = ("publications", "precise_uses", "indexes", "registry")
+
+
+def table_names(record: IndexRecord | None = None) -> list[str]:
+    """Return the names of the tables of an index, without their schema; None: those of the registry."""
+    if record is None:
+        return [f"cocosearch_{name}" for name in _REGISTRY_TABLES]
+    tables = _table_names(record.slug)
+    return [tables[name] for name in _INDEX_TABLES]
+
+
 @cache
 def _registry(schema: str) -> Mapping[str, sql.Composable]:
     """Return the tables of a registry, by the names that statements use."""
-    names = ("indexes", "registry", "precise_uses", "publications")
-    return {name: _table(schema, f"cocosearch_{name}") for name in names}
+    return {name: _table(schema, f"cocosearch_{name}") for name in _REGISTRY_TABLES}
 
 
 def _table(schema: str, name: str) -> sql.Identifier:
     return sql.Identifier(schema, name) if schema else sql.Identifier(name)
 
 
-@lru_cache(maxsize=256)
-def _tables(schema: str, slug: str, number: int, dimension: int) -> dict[str, sql.Composable]:
-    short = f"codeindex_{number}"
-    names = {
+def _table_names(slug: str) -> dict[str, str]:
+    return {
         "chunks": f"codeindex_{slug}__{slug}_chunks",
         "files": f"codeindex_{slug}__{slug}_files",
         "retained_chunks": f"cocosearch_retained_chunks_{slug}",
         "parses": f"cocosearch_parse_results_{slug}",
         "words": f"cocosearch_words_{slug}",
+        "spares": f"codeindex_{slug}__{slug}_spares",  # retained chunks, in earlier versions
+    }
+
+
+@lru_cache(maxsize=256)
+def _tables(schema: str, slug: str, number: int, dimension: int) -> dict[str, sql.Composable]:
+    short = f"codeindex_{number}"
+    names = {
+        **_table_names(slug),
         # Slugs would make names of keys and indexes longer than 63 bytes, so they use the number.
         "chunks_key": f"{short}_chunks_key",
         "chunks_language": f"{short}_chunks_language",
@@ -192,7 +211,6 @@ def _tables(schema: str, slug: str, number: int, dimension: int) -> dict[str, sq
         "words_text": f"{short}_words_text",
         # Names that only earlier migrations use.
         "chunks_text": f"{short}_chunks_text",
-        "spares": f"codeindex_{slug}__{slug}_spares",
         "spares_key": f"{short}_spares_key",
     }
     quoted: dict[str, sql.Composable] = {key: _table(schema, name) for key, name in names.items()}
