@@ -25,6 +25,7 @@ from cocosearchd.watching.availability import availability
 from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.scans import scan_schedule
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import Operations, as_git_sees, difference
@@ -49,7 +50,11 @@ def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hint
     rng = random.Random(seed)
 
     def open_lying(
-        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+        root: bytes,
+        sync: bytes,
+        settings: WatchingSettings,
+        sink: Sink,
+        instances: InotifyInstances,
     ) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
             remaining = [
@@ -63,7 +68,7 @@ def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hint
             rng.shuffle(repeated)
             sink(repeated)
 
-        return open_hints(root, sync, settings, lie)
+        return open_hints(root, sync, settings, lie, instances)
 
     return open_lying
 
@@ -97,7 +102,11 @@ async def test_repeated_and_reordered_hints_are_as_good_as_any(
     """
 
     def open_shuffling(
-        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+        root: bytes,
+        sync: bytes,
+        settings: WatchingSettings,
+        sink: Sink,
+        instances: InotifyInstances,
     ) -> tuple[Hints, str | None]:
         rng = random.Random(5)
 
@@ -107,7 +116,7 @@ async def test_repeated_and_reordered_hints_are_as_good_as_any(
             sink(doubled)
             sink([hint for hint in hints if isinstance(hint, Cookie)])
 
-        return open_hints(root, sync, settings, shuffle)
+        return open_hints(root, sync, settings, shuffle, instances)
 
     monkeypatch.setattr(watched_root, "open_hints", open_shuffling)
     mutator = Mutator(os.fsencode(root), 13, replace_root=False)

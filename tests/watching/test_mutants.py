@@ -22,6 +22,7 @@ from cocosearchd.watching import watched_root
 from cocosearchd.watching.cookies import Cookies
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Hint, Hints, Sink
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scans import scan_coordinator
 from cocosearchd.watching.scans.scan import ComparedPaths, Scan, ScanResult, compare_paths
@@ -106,7 +107,11 @@ async def test_a_sync_waits_for_what_is_still_on_its_way(
     through.set()
 
     def slow(
-        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+        root: bytes,
+        sync: bytes,
+        settings: WatchingSettings,
+        sink: Sink,
+        instances: InotifyInstances,
     ) -> tuple[Hints, str | None]:
         """Its thread is held up with what it has read."""
 
@@ -114,7 +119,7 @@ async def test_a_sync_waits_for_what_is_still_on_its_way(
             through.wait()
             sink(hints)
 
-        return open_hints(root, sync, settings, hold)
+        return open_hints(root, sync, settings, hold, instances)
 
     monkeypatch.setattr(watched_root, "open_hints", slow)
     if mutant:

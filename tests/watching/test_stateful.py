@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching import watched_root
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import PATTERNS, Operations, as_git_sees, difference
 from tests.watching.support import BACKENDS, MemoryIndex, following, git, in_sync
@@ -56,9 +57,10 @@ class Watched:
 class Machine(RuleBasedStateMachine):
     """Roots: a plain directory, a repository, and a directory inside of a repository."""
 
-    @initialize(backend=st.sampled_from(BACKENDS))
-    def begin(self, backend: str) -> None:
+    @initialize(backend=st.sampled_from(BACKENDS), instance_limit=st.sampled_from([1, 16]))
+    def begin(self, backend: str, instance_limit: int) -> None:
         self.stack, self.backend = ExitStack(), backend
+        self.instances = InotifyInstances(instance_limit)
         self.base = Path(
             self.stack.enter_context(tempfile.TemporaryDirectory(prefix="cocosearch-test-"))
         )
@@ -78,7 +80,13 @@ class Machine(RuleBasedStateMachine):
         hands.begin()
         if name == "around/inside":
             git(path.parent, "init", "-q")
-        entered = following(path, self.base / f"sync-{path.name}", backend, indexing=INDEXED)
+        entered = following(
+            path,
+            self.base / f"sync-{path.name}",
+            backend,
+            indexing=INDEXED,
+            instances=self.instances,
+        )
         live, index = self.stack.enter_context(self.portal.wrap_async_context_manager(entered))
         return Watched(path, live, index, hands)
 

@@ -35,6 +35,7 @@ from cocosearchd.watching.hints.base import (
     Sink,
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.root_status import MAX_LISTED_FAILURES
 from cocosearchd.watching.scans import scan_coordinator
@@ -821,7 +822,11 @@ def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
     """
 
     def open_lying(
-        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+        root: bytes,
+        sync: bytes,
+        settings: WatchingSettings,
+        sink: Sink,
+        instances: InotifyInstances,
     ) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
             remaining = [
@@ -831,7 +836,7 @@ def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
             rng.shuffle(repeated)
             sink(repeated)
 
-        return open_hints(root, sync, settings, lie)
+        return open_hints(root, sync, settings, lie, instances)
 
     return open_lying
 
@@ -925,7 +930,7 @@ async def test_an_overflow_loses_nothing(root: Path, tmp_path: Path, mutant: boo
         await in_sync(live)
         hints = live._hints
         assert isinstance(hints, InotifyHints)
-        with hints._lock:  # the thread of the backend cannot read
+        with hints.instance.lock:  # the thread of the backend cannot read
             for number in range(int(LIMIT.read_text()) + 100):
                 os.utime(root / ("a.py" if number % 2 else "noise.py"))
             put(root, a="2", unseen="1")

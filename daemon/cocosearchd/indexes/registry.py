@@ -58,6 +58,7 @@ from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.stored_files import StoredFiles, root_available
@@ -115,6 +116,7 @@ class IndexRegistry:
         # Separate from the threads of requests: a file system that hangs blocks its threads.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
         self._add_threads = RootThreads(self._root_threads)
+        self._instances = InotifyInstances()
         self.removals = Removals(db, self._release)
 
     async def start_all(self) -> None:
@@ -589,6 +591,7 @@ class IndexRegistry:
             self.config.loaded.settings.watching,
             self._state_dir / "sync" / record.slug,
             self._root_threads,
+            self._instances,
         )
         index = RunningIndex(
             record=record,

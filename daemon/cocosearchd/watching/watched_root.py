@@ -42,6 +42,7 @@ from cocosearchd.watching.hints.base import (
     HintsLost,
     Sink,
 )
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.hints.save_settling import SaveSettling
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_freshness import lag_reason, synced_freshness
@@ -91,17 +92,20 @@ class WatchedRoot:
         watching: WatchingSettings,
         sync_dir: Path,
         executor: Executor | None = None,
+        instances: InotifyInstances | None = None,
     ) -> None:
         """Create a root that does not run yet.
 
         `sync_dir` is a directory of this root alone, outside of every root; it is made if it is
-        missing. `executor` runs the blocking calls; None: the event loop's own.
+        missing. `executor` runs the blocking calls; None: the event loop's own. `instances` are those
+        of all roots; None: the root has its own.
         """
         self.path = root  # absolute
         self._watching = watching
         self.threads = RootThreads(executor)
         self.git_threads = RootThreads(executor, GIT_THREADS_PER_ROOT)  # of questions
         self._sync_dir = os.fsencode(sync_dir)
+        self._instances = InotifyInstances() if instances is None else instances
         self._dirty = DirtySet(watching)
         self._coordinator = ScanCoordinator(root, known_files, indexing, self._dirty, self.threads)
         self.availability = RootAvailability(root, known_files, self.threads)
@@ -185,7 +189,9 @@ class WatchedRoot:
     async def _open_hints(self, sink: Sink) -> tuple[Hints, str | None]:
         """Return a started backend. After a cancellation, close the backend once it has started."""
         opening = asyncio.ensure_future(
-            self.threads.run(open_hints, self.path, self._sync_dir, self._watching, sink)
+            self.threads.run(
+                open_hints, self.path, self._sync_dir, self._watching, sink, self._instances
+            )
         )
         try:
             return await asyncio.shield(opening)

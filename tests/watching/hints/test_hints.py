@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,56 +22,22 @@ from cocosearchd.watching.hints.base import (
     Cookie,
     DirtyHint,
     DirtyTreeHint,
-    Hint,
     Hints,
-    HintsLost,
     HintsUnavailable,
 )
-from cocosearchd.watching.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
+from cocosearchd.watching.hints.inotify import InotifyHints
+from cocosearchd.watching.hints.inotify_instances import (
+    BURST_READS,
+    GATHER_S,
+    Burst,
+    InotifyInstances,
+)
 from cocosearchd.watching.hints.mounts import file_system, inexact_below
 from cocosearchd.watching.hints.watchfiles import PROBE
+from tests.watching.hints.heard import Heard, dirty_files, watch_all
 from tests.watching.support import BACKENDS, QUICK
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify exists on Linux only")
-
-
-class Heard:
-    """Everything that a backend said. `wait` returns when it has said enough."""
-
-    def __init__(self) -> None:
-        self.hints: list[Hint] = []
-        self.batches = 0  # calls that have ended
-        self._news = threading.Condition()
-        self.stopped = threading.Event()  # while set, the thread of the backend gets no further
-        self.stopped.set()
-        self.held = threading.Event()
-
-    def __call__(self, hints: Sequence[Hint]) -> None:
-        if not self.stopped.is_set():
-            self.held.set()
-        self.stopped.wait()
-        with self._news:
-            self.hints += hints
-            self.batches += 1
-            self._news.notify_all()
-
-    def wait(self, enough: Callable[[list[Hint]], bool], timeout_s: float = 10.0) -> None:
-        with self._news:
-            assert self._news.wait_for(lambda: enough(self.hints), timeout_s), self.hints[-50:]
-
-    def covers(self, path: bytes) -> bool:
-        """Return whether a scan of the named directories would read this path."""
-        trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTreeHint)]
-        return path in _files(self.hints) or any(
-            path == t or path.startswith(t + b"/") or not t for t in trees
-        )
-
-    def losses(self) -> list[str]:
-        return [hint.reason for hint in self.hints if isinstance(hint, HintsLost)]
-
-
-def _files(hints: Sequence[Hint]) -> set[bytes]:
-    return {hint.path for hint in hints if isinstance(hint, DirtyHint)}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -102,13 +68,6 @@ def opened(root: Path, backend: str) -> Iterator[tuple[Hints, Heard]]:
         heard.stopped.set()
         hints.close()
         hints.close()
-
-
-def watch_all(hints: Hints, root: Path) -> None:
-    """Watch every directory, like a scan."""
-    for directory, _, _ in os.walk(os.fsencode(root)):
-        relative = os.path.relpath(directory, os.fsencode(root))
-        hints.watch(b"" if relative == b"." else relative)
 
 
 def drop(root: Path, name: str) -> None:
@@ -250,7 +209,7 @@ def test_names_that_are_no_text(root: Path) -> None:
         heard.wait(lambda hints: DirtyTreeHint(b"odd\xff") in hints)
         hints.watch(b"odd\xff")
         with open(os.fsencode(root) + b"/odd\xff/\xfe.py", "wb"):
-            heard.wait(lambda hints: b"odd\xff/\xfe.py" in _files(hints))
+            heard.wait(lambda hints: b"odd\xff/\xfe.py" in dirty_files(hints))
 
 
 @linux
@@ -397,11 +356,11 @@ def test_a_moved_folder_is_known_by_its_new_name(root: Path) -> None:
         heard.hints.clear()
         (root / "new" / "deep" / "x.py").write_text("1")
         (root / "new" / "kept.py").write_text("2")
-        heard.wait(lambda hints: {b"new/deep/x.py", b"new/kept.py"} <= _files(hints))
+        heard.wait(lambda hints: {b"new/deep/x.py", b"new/kept.py"} <= dirty_files(hints))
         (root / "old").mkdir()
         hints.watch(b"old")
         (root / "old" / "y.py").write_text("1")
-        heard.wait(lambda hints: b"old/y.py" in _files(hints))
+        heard.wait(lambda hints: b"old/y.py" in dirty_files(hints))
 
 
 @linux
@@ -420,8 +379,10 @@ def test_a_folder_moved_away_is_not_watched_any_more(root: Path) -> None:
 def test_directories_without_a_watch_are_named_with_the_remedy(root: Path) -> None:
     (root / "second").mkdir()
     (root.parent / "sync").mkdir()
-    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), budget=2)
+    instances = InotifyInstances()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), instances)
     hints.start(Heard())
+    instances.budget = instances.watch_count + 1  # the root has its watch already
     watch_all(hints, root)
     unwatched = hints.unwatched()
     assert len(unwatched) == 1
@@ -478,7 +439,7 @@ def test_no_more_instances(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("cocosearchd.watching.hints.inotify.INotify", refuse)
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify_instances.INotify", refuse)
     with pytest.raises(HintsUnavailable, match=r"sysctl fs\.inotify\.max_user_instances=\d+"):
         InotifyHints(os.fsencode(root), os.fsencode(root.parent)).start(Heard())
     with opened(root, "inotify") as (hints, _):
@@ -610,7 +571,7 @@ def test_events_that_are_read_together_give_one_hint_a_file(root: Path) -> None:
         (root / "top.py").write_text("x")
         (root / "other.py").write_text("x")
         heard.stopped.set()
-        heard.wait(lambda hints: b"other.py" in _files(hints))
+        heard.wait(lambda hints: b"other.py" in dirty_files(hints))
         hints = heard.hints[-2:]
     assert hints == [DirtyHint(b"top.py", "close"), DirtyHint(b"other.py", "entry")]
 
@@ -632,15 +593,15 @@ def test_questions_in_a_row_are_no_checkout() -> None:
 def test_events_gather_while_a_tree_is_rewritten_and_closing_does_not_wait_for_that(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cocosearchd.watching.hints.inotify.BURST_S", 60.0)
-    monkeypatch.setattr("cocosearchd.watching.hints.inotify.GATHER_S", 60.0)
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify_instances.BURST_S", 60.0)
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify_instances.GATHER_S", 60.0)
     with opened(root, "inotify") as (hints, heard):
         for number in range(BURST_READS + 1):
             (root / "old" / "kept.py").chmod(0o600 + number % 2)  # one event each
             heard.wait(lambda hints: len(hints) > number)  # noqa: B023 - called before the next
         (root / "top.py").unlink()
         time.sleep(0.3)
-        assert b"top.py" not in _files(heard.hints)
+        assert b"top.py" not in dirty_files(heard.hints)
         began = time.monotonic()
         hints.close()
         assert time.monotonic() - began < 30

@@ -8,17 +8,23 @@ from dataclasses import replace
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.hints.base import Hints, HintsUnavailable, Sink
 from cocosearchd.watching.hints.inotify import InotifyHints
+from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.hints.mounts import EXACT, file_system, inexact_below
 from cocosearchd.watching.hints.polling import PollingHints
 from cocosearchd.watching.hints.watchfiles import WatchfilesHints
 
 
 def open_hints(
-    root: bytes, sync_dir: bytes, settings: WatchingSettings, sink: Sink
+    root: bytes,
+    sync_dir: bytes,
+    settings: WatchingSettings,
+    sink: Sink,
+    instances: InotifyInstances | None = None,
 ) -> tuple[Hints, str | None]:
     """Return a started backend, and why it is not the preferred one, if it is not. Blocking.
 
-    `sync_dir` is made if it is missing.
+    `sync_dir` is made if it is missing. `instances` is shared by all roots; None: the root has its
+    own.
     """
     reasons = list[str]()
     try:
@@ -26,7 +32,7 @@ def open_hints(
     except OSError as error:
         reasons.append(f"the directory for syncs cannot be made: {error.strerror}")
         settings = replace(settings, backend="polling")
-    for make in _candidates(root, sync_dir, settings, reasons):
+    for make in _candidates(root, sync_dir, settings, instances, reasons):
         hints = make()
         try:
             hints.start(sink)
@@ -38,7 +44,11 @@ def open_hints(
 
 
 def _candidates(
-    root: bytes, sync_dir: bytes, settings: WatchingSettings, reasons: list[str]
+    root: bytes,
+    sync_dir: bytes,
+    settings: WatchingSettings,
+    instances: InotifyInstances | None,
+    reasons: list[str],
 ) -> Iterable[Callable[[], Hints]]:
     kind = settings.backend
     # "" where there is no table of mounts, as on macOS
@@ -46,7 +56,7 @@ def _candidates(
         reasons.append(f"{mounted} may not report changes made elsewhere")
         kind = "polling"
     if kind in ("auto", "inotify") and sys.platform == "linux":
-        yield lambda: InotifyHints(root, sync_dir, unseen=inexact_below(root))
+        yield lambda: InotifyHints(root, sync_dir, instances, unseen=inexact_below(root))
     elif kind == "inotify":
         reasons.append("inotify: exists on Linux only")
     # On Linux watchfiles is built on inotify too: where inotify fails, so does watchfiles, with a

@@ -3,19 +3,13 @@
 It never reads a directory. The scanner calls `watch` before it lists a directory, so nothing is
 created unseen between the two. A new directory is only named; the scan that follows watches it. No
 events are requested for opening and reading files: the indexer's own reads must not fill the queue.
+Roots share instances of inotify, so a root may get events that another one asked for.
 """
 
 import errno
-import fcntl
 import os
-import select
 import sys
-import termios
-import threading
-import time
-from array import array
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Sequence
 
 from cocosearchd.runtime.files.nofollow import (
     ABSENT,
@@ -34,12 +28,18 @@ from cocosearchd.watching.hints.base import (
     SavePart,
     Sink,
 )
+from cocosearchd.watching.hints.inotify_instances import (
+    InotifyInstance,
+    InotifyInstances,
+    read_limit,
+)
 from cocosearchd.watching.hints.mounts import MountWatch
 
 if sys.platform == "linux":
-    from inotify_simple import Event, INotify, flags
+    from inotify_simple import Event, flags
 
-    _DIRECTORY = flags.ONLYDIR | flags.DONT_FOLLOW | flags.EXCL_UNLINK
+    # by the path of an open directory, which is a link
+    _DIRECTORY = flags.ONLYDIR | flags.EXCL_UNLINK
     _MASK = (
         flags.CREATE
         | flags.DELETE
@@ -52,40 +52,15 @@ if sys.platform == "linux":
         | flags.MOVE_SELF
         | _DIRECTORY
     )
-    _SYNC_MASK = flags.CREATE | flags.DELETE_SELF | flags.MOVE_SELF | _DIRECTORY
-    _ROOT_MASK = _MASK & ~flags.DONT_FOLLOW  # opened without links, and watched by its descriptor
+    _SYNC_MASK = flags.CREATE | flags.DELETE_SELF | flags.MOVE_SELF | flags.DONT_FOLLOW | _DIRECTORY
     _ABOVE_MASK = flags.MOVE_SELF | flags.ONLYDIR
-    _PARENT_MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | _ABOVE_MASK
+    _ENTRY_MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
+    _PARENT_MASK = _ENTRY_MASK | _ABOVE_MASK
 
-_LIMITS = Path("/proc/sys/fs/inotify")
-# Other programs of this user need watches too, and the kernel counts per user.
-SHARE_OF_WATCHES = 0.75
-# A file that git replaces makes four events, in two or three reads if they are read at once. While
-# a program rewrites a tree, reading pauses for a moment instead. The kernel holds thousands of
-# events meanwhile, and a cookie is delayed by at most the pause.
-BURST_READS = 16
-BURST_S = 0.02
-GATHER_S = 0.005
-
-
-class Burst:
-    """Detects a program that rewrites a tree: only its events are worth gathering."""
-
-    def __init__(self) -> None:
-        self._read_at = 0.0
-        self._reads = 0
-
-    def pause(self, now: float, hints: Collection[Hint]) -> float:
-        """Return the pause in seconds after a read with these hints, in which events gather.
-
-        `now` is of a monotonic clock. Each of several questions in a row makes a cookie and waits
-        for it: cookies alone do not show that a tree is being rewritten.
-        """
-        if hints and all(isinstance(hint, Cookie) for hint in hints):
-            return 0.0
-        self._reads = self._reads + 1 if now - self._read_at < BURST_S else 0
-        self._read_at = now
-        return GATHER_S if self._reads >= BURST_READS else 0.0
+# Errors of a directory that is there and cannot be watched, for the want of something.
+_SHORTAGES = frozenset([errno.ENOSPC, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+# A question rather waits for a cookie than longer for another root of the instance.
+LOCK_S = 0.02
 
 
 class InotifyHints:
@@ -98,19 +73,21 @@ class InotifyHints:
         self,
         root: bytes,
         sync_dir: bytes,
-        budget: int | None = None,
+        instances: InotifyInstances | None = None,
         unseen: tuple[bytes, ...] = (),
     ) -> None:
         """Watch nothing yet.
 
-        `budget` bounds the number of watches; by default a share of the kernel's limit. `unseen`
-        are directories whose file system makes no events.
+        `instances` is shared by all roots; None: the root has its own. `unseen` are directories whose
+        file system makes no events.
         """
         self._unseen = unseen
         self._root = root
         self._sync_dir = sync_dir
-        self._budget = _default_budget() if budget is None else budget
-        self._lock = threading.Lock()  # guards the maps, and the calls that change the watches
+        self._instances = InotifyInstances() if instances is None else instances
+        # the lock of the instance guards the maps, and the calls that change the watches
+        self._instance: InotifyInstance | None = None
+        self._sink: Sink | None = None
         self._path_of: dict[int, bytes] = {}
         # of directories that a bind mount shows at several places: the kernel counts them as one
         self._other_paths: dict[int, set[bytes]] = {}
@@ -126,61 +103,55 @@ class InotifyHints:
         self._closed = False
         self._sent = 0  # calls of the sink
 
+    @property
+    def instance(self) -> InotifyInstance:
+        """The instance of inotify with the watches of the root, after `start`."""
+        assert self._instance is not None
+        return self._instance
+
     def start(self, sink: Sink) -> None:
-        """Start the thread. Raises `HintsUnavailable` if no inotify instances are left."""
+        """Enter an instance. Raises `HintsUnavailable` if none is left, or the root has no watch."""
+        self._sink = sink
         try:
-            self._inotify = INotify(nonblocking=True)
+            self._instance = self._instances.enter(self)
         except OSError as error:
             raise HintsUnavailable(_instance_error(error)) from error
         try:
-            self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            self._inotify.close()
-            raise HintsUnavailable(_instance_error(error)) from error
-        try:
-            self._mounts = MountWatch(self._root)
-            self._sync = self._inotify.add_watch(self._sync_dir, _SYNC_MASK)
+            with self.instance.lock:
+                self._mounts = MountWatch(self.instance.mounts, self._root)
+                self._sync = self.instance.add_watch(self, self._sync_dir, _SYNC_MASK)
             steady = self._is_root_steady()
         except OSError as error:
-            self._release()
+            self.close()
             raise HintsUnavailable(_watch_error(error)) from error
         if not steady:
-            self._sent += 1
-            sink((HintsLost("the root was replaced"),))
-        self._thread = threading.Thread(
-            target=self._drain, args=(sink,), name="inotify", daemon=True
-        )
-        self._thread.start()
+            with self.instance.lock:
+                self.count_batch()
+            self.send((HintsLost("the root was replaced"),))
 
     def watch(self, directory: bytes) -> None:
         """Add a watch, or note the new name of a watched directory."""
-        with self._lock:
-            if self._closed or self._is_unseen(directory):
-                return
-            if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
-                self._add_unwatched(directory, f"more than {self._budget} directories")
-                return
-            path = os.path.join(self._root, directory)
-            try:
-                descriptor = self._inotify.add_watch(path, _MASK)
-            except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.ENOMEM):
-                    self._add_unwatched(directory, _watch_error(error))
-                # Gone again or unreadable: the watch of its parent and the listing that follows
-                # notice it.
-                return
-            if self._path_of.get(descriptor, directory) != directory and self._through_link(
-                directory, path
-            ):
-                return
-            self._unwatched.discard(directory)
-            if not self._unwatched:
-                self.trouble = None
-            self._enter(directory, descriptor)
+        if self._closed or self._is_unseen(directory):
+            return
+        path = os.path.join(self._root, directory)
+        try:
+            # Outside of the lock: a file system that hangs must not stop other roots.
+            handle = os.open(path, LOOKUP | os.O_NOFOLLOW)
+        except OSError as error:
+            self._note_failure(directory, error)
+            return
+        try:
+            with self.instance.lock:
+                if not self._closed:
+                    self._watch_handle(directory, path, handle)
+        finally:
+            os.close(handle)
 
     def unwatched(self) -> tuple[bytes, ...]:
         """Return the directories without a watch."""
-        with self._lock:
+        if not self._unwatched:
+            return self._unseen
+        with self.instance.lock:
             return (*self._unseen, *self._unwatched)
 
     def batches_sent(self) -> int | None:
@@ -189,23 +160,74 @@ class InotifyHints:
         An event is in the kernel's queue before the call that changes a file returns. So all changes
         are reported if the queue is empty and no event that was read from it still has to be sent.
         """
-        with self._lock:
-            mounts = self._mounts
-            if self._closed or mounts is None or not mounts.is_current():
+        instance, mounts = self._instance, self._mounts
+        if instance is None or mounts is None or not instance.lock.acquire(timeout=LOCK_S):
+            return None
+        try:
+            if self._closed or not mounts.is_current() or not instance.is_drained():
                 return None
-            size = array("i", [0])
-            fcntl.ioctl(self._inotify.fileno(), termios.FIONREAD, size)
-            return None if size[0] else self._sent
+            return self._sent
+        finally:
+            instance.lock.release()
 
     def close(self) -> None:
-        """End the thread."""
-        with self._lock:
+        """End the watches."""
+        if self._instance is None:
+            return
+        with self._instance.lock:
             if self._closed:
                 return
             self._closed = True
-            os.write(self._wake_write, b"x")
-        self._thread.join()
-        self._release()
+            descriptors = [*self._path_of, *self._ancestors, self._sync]
+        self._instances.leave(self._instance, self, descriptors)
+
+    # -- for the thread of the instance
+
+    def translate(self, event: "Event") -> Sequence[Hint]:
+        """Return the hints of an event. Called with the lock of the instance."""
+        hints = list[Hint]()
+        if event.wd == self._sync:
+            hints += self._translate_sync(event)
+        elif event.wd in self._ancestors:
+            hints += self._translate_ancestor(event)
+        # A bind mount may show any of these in the root as well.
+        for directory in self._paths_of(event.wd):
+            hints += self._translate_directory(event, directory)
+        return hints
+
+    def is_mount_changed(self) -> bool:
+        """Return whether mounts in the root have changed. Called with the lock of the instance."""
+        return self._mounts is not None and self._mounts.changed()
+
+    def count_batch(self) -> None:
+        """Count a call of the sink. Called with the lock of the instance."""
+        self._sent += 1
+
+    def send(self, hints: Sequence[Hint]) -> None:
+        """Call the sink."""
+        assert self._sink is not None
+        self._sink(hints)
+
+    # -- watches
+
+    def _watch_handle(self, directory: bytes, path: bytes, handle: int) -> None:
+        """Watch an opened directory."""
+        is_new = directory not in self._descriptor_of
+        if is_new and self._instances.watch_count >= self._instances.budget:
+            self._add_unwatched(directory, f"more than {self._instances.budget} directories")
+            return
+        try:
+            descriptor = self.instance.add_watch(self, _handle_path(handle), _MASK)
+        except OSError as error:
+            self._note_failure(directory, error)
+            return
+        first_path = self._path_of.get(descriptor, directory)
+        if first_path != directory and self._through_link(directory, path):
+            return
+        self._unwatched.discard(directory)
+        if not self._unwatched:
+            self.trouble = None
+        self._enter(directory, descriptor)
 
     def _through_link(self, directory: bytes, path: bytes) -> bool:
         """Return whether a symbolic link was put into the path of a watched directory."""
@@ -215,14 +237,6 @@ class InotifyHints:
             )
         except OSError:  # more links than can be followed
             return True
-
-    def _release(self) -> None:
-        self._closed = True
-        self._inotify.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
-        if self._mounts is not None:
-            self._mounts.close()
 
     def _is_root_steady(self) -> bool:
         """Watch the root and all above it. Return whether they are the directories of its path.
@@ -245,16 +259,12 @@ class InotifyHints:
         the same before and after, but a scan in between would find no files. Raises `OSError` if the
         root cannot be watched, or if a directory above it is missing.
         """
-        descriptors = [self._watch_opened(self._root, _ROOT_MASK)]
-        self._path_of[descriptors[0]] = b""
+        descriptors = [self._watch_opened(self._root, _MASK)]
         directory = self._root
         while (above := os.path.dirname(directory)) != directory:
             try:
-                nearest = directory == self._root
-                descriptor = self._watch_opened(above, _PARENT_MASK if nearest else _ABOVE_MASK)
-                self._ancestors.add(descriptor)
-                self._parent = descriptor if nearest else self._parent
-                descriptors.append(descriptor)
+                mask = _PARENT_MASK if directory == self._root else _ABOVE_MASK
+                descriptors.append(self._watch_opened(above, mask))
             except OSError as error:
                 # The directory may be back in a moment, but without a watch: the next move of it
                 # would go unnoticed.
@@ -266,12 +276,29 @@ class InotifyHints:
         return descriptors
 
     def _watch_opened(self, directory: bytes, mask: int) -> int:
-        """Watch the directory at an absolute path without links. Raises `OSError`."""
+        """Watch the root or a directory above it, without links in its path. Raises `OSError`."""
         handle = open_absolute(directory, LOOKUP)
         try:
-            return int(self._inotify.add_watch(b"/proc/self/fd/%d" % handle, mask))
+            with self.instance.lock:
+                descriptor = self.instance.add_watch(self, _handle_path(handle), mask)
+                if directory == self._root:
+                    self._path_of[descriptor] = b""
+                else:
+                    self._ancestors.add(descriptor)
+                    if mask == _PARENT_MASK:
+                        self._parent = descriptor
+                return descriptor
         finally:
             os.close(handle)
+
+    def _note_failure(self, directory: bytes, error: OSError) -> None:
+        """Note a directory that cannot be watched.
+
+        One that is gone again or unreadable needs no note: the watch of its parent and the listing
+        that follows notice it.
+        """
+        if error.errno in _SHORTAGES:
+            self._add_unwatched(directory, _watch_error(error))
 
     def _add_unwatched(self, directory: bytes, reason: str) -> None:
         self._unwatched.add(directory)
@@ -315,78 +342,40 @@ class InotifyHints:
             self._other_paths[descriptor] = set(paths[1:])
         return False
 
-    def _drain(self, sink: Sink) -> None:
-        poller = select.poll()
-        poller.register(self._inotify.fileno(), select.POLLIN)
-        poller.register(self._wake_read, select.POLLIN)
-        mounts = self._mounts
-        assert mounts is not None
-        poller.register(mounts.fileno(), select.POLLPRI)
-        closing = select.poll()
-        burst = Burst()
-        closing.register(self._wake_read, select.POLLIN)
-        while True:
-            ready = poller.poll()
-            hints = dict[Hint, None]()  # a set that keeps the order
-            with self._lock:
-                if self._closed:
-                    return
-                try:
-                    for event in self._inotify.read(timeout=0):
-                        self._translate(event, hints)
-                except OSError as error:
-                    hints[HintsLost(f"inotify cannot be read: {error.strerror}")] = None
-                if mounts.changed(any(handle == mounts.fileno() for handle, _ in ready)):
-                    hints[HintsLost("a file system was mounted or unmounted")] = None
-                self._sent += bool(hints)
-            if hints:
-                sink(tuple(hints))
-            if pause := burst.pause(time.monotonic(), hints):
-                closing.poll(pause * 1000)
-
-    def _translate(self, event: "Event", hints: dict[Hint, None]) -> None:
-        if event.mask & flags.Q_OVERFLOW:
-            hints[HintsLost("the kernel's queue of events overflowed")] = None
-        elif event.wd == self._sync:
-            self._translate_sync(event, hints)
-        elif event.wd in self._ancestors:
-            self._translate_ancestor(event, hints)
-        # A bind mount may show any of these in the root as well.
-        for directory in self._paths_of(event.wd):
-            self._translate_directory(event, directory, hints)
-
-    def _translate_ancestor(self, event: "Event", hints: dict[Hint, None]) -> None:
+    def _translate_ancestor(self, event: "Event") -> Sequence[Hint]:
         if event.mask & flags.MOVE_SELF:
-            hints[HintsLost("a directory above the root was moved")] = None
-        elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(self._root):
-            hints[HintsLost("the root was replaced")] = None
+            return (HintsLost("a directory above the root was moved"),)
+        is_parent = event.wd == self._parent and event.mask & _ENTRY_MASK
+        if is_parent and os.fsencode(event.name) == os.path.basename(self._root):
+            return (HintsLost("the root was replaced"),)
+        return ()
 
-    def _translate_sync(self, event: "Event", hints: dict[Hint, None]) -> None:
+    def _translate_sync(self, event: "Event") -> Sequence[Hint]:
         if event.mask & flags.CREATE:
-            hints[Cookie(os.fsencode(event.name))] = None
-        elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
-            hints[HintsLost("the sync directory was removed")] = None
+            return (Cookie(os.fsencode(event.name)),)
+        if event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
+            return (HintsLost("the sync directory was removed"),)
+        return ()
 
     def _is_unseen(self, directory: bytes) -> bool:
         return any(
             directory == unseen or directory.startswith(unseen + b"/") for unseen in self._unseen
         )
 
-    def _translate_directory(
-        self, event: "Event", directory: bytes, hints: dict[Hint, None]
-    ) -> None:
+    def _translate_directory(self, event: "Event", directory: bytes) -> Sequence[Hint]:
         if event.mask & flags.UNMOUNT:
-            hints[HintsLost("a file system was unmounted")] = None
-        elif event.mask & flags.IGNORED:
+            return (HintsLost("a file system was unmounted"),)
+        if event.mask & flags.IGNORED:
             self._drop_watch(event.wd, directory)
         elif event.name:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
-            _add_hint(self._translate_entry(event, path), hints)
+            return (self._translate_entry(event, path),)
         elif event.mask & flags.ATTRIB:  # the parent of a mount point gets no such event
-            hints[DirtyTreeHint(directory)] = None
+            return (DirtyTreeHint(directory),)
         elif not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
-            hints[HintsLost("the root was moved or removed")] = None
+            return (HintsLost("the root was moved or removed"),)
+        return ()
 
     def _translate_entry(self, event: "Event", path: bytes) -> Hint:
         if not event.mask & flags.ISDIR:
@@ -419,20 +408,10 @@ class InotifyHints:
                 descriptor is not None
                 and directory in self._paths_of(descriptor)
                 and self._forget_path(descriptor, directory)
+                and descriptor != self._sync
+                and descriptor not in self._ancestors
             ):
-                try:
-                    self._inotify.rm_watch(descriptor)
-                except OSError:
-                    continue  # the kernel has removed the watch already
-
-
-def _add_hint(hint: Hint, hints: dict[Hint, None]) -> None:
-    """Add a hint; of one file, only the part of a save that says most about its end."""
-    if isinstance(hint, DirtyHint) and hint.part != "entry":
-        if DirtyHint(hint.path) in hints:
-            return
-        hints.pop(DirtyHint(hint.path, "close" if hint.part == "write" else "write"), None)
-    hints[hint] = None
+                self.instance.remove_watch(self, descriptor)
 
 
 def _save_part(event: "Event") -> SavePart:
@@ -442,11 +421,9 @@ def _save_part(event: "Event") -> SavePart:
     return "write" if event.mask & (flags.MODIFY | flags.ATTRIB) else "entry"
 
 
-def _default_budget() -> int:
-    try:
-        return int(int((_LIMITS / "max_user_watches").read_text()) * SHARE_OF_WATCHES)
-    except (OSError, ValueError):
-        return 1 << 16
+def _handle_path(handle: int) -> bytes:
+    """Return a path of an open directory that no link can change."""
+    return b"/proc/self/fd/%d" % handle
 
 
 def _instance_error(error: OSError) -> str:
@@ -465,12 +442,11 @@ def _instance_error(error: OSError) -> str:
 def _watch_error(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return "the kernel has no more inotify watches for this user"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "no file handles are left"
     return f"the root cannot be watched: {error.strerror}"
 
 
 def _raise_limit(name: str) -> str:
-    try:
-        doubled = 2 * int((_LIMITS / name).read_text())
-    except (OSError, ValueError):
-        doubled = 1 << 20
+    doubled = 2 * (read_limit(name) or 1 << 19)
     return f"raise the limit with: sysctl fs.inotify.{name}={doubled}"

@@ -74,51 +74,69 @@ KERNEL = frozenset(
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
-class MountWatch:
-    """Notices mounts and unmounts at and below a root: they make no event in a directory."""
+class MountTable:
+    """The table of mounts (Linux), read again after each change. Not safe for threads."""
 
-    def __init__(self, root: bytes) -> None:
-        """Open the table of mounts. Raises `OSError` where there is none."""
-        self._root = root
+    def __init__(self) -> None:
+        """Open the table. Raises `OSError` where there is none."""
         self._file = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
-        self._poller = select.poll()
-        self._poller.register(self._file, select.POLLPRI)
-        # the kernel reports a change once by each descriptor: that of `fileno` is for another thread
+        # the kernel reports a change once by each descriptor: that of `fileno` is for a thread
         self._own_file = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
-        self._own_poller = select.poll()
-        self._own_poller.register(self._own_file, select.POLLPRI)
-        self._is_doubtful = False
-        self._lines = self._lines_below()
+        self._poller = select.poll()
+        self._poller.register(self._own_file, select.POLLPRI)
+        self.version = 0  # changes of the table
+        self._lines = self._read_lines()
 
     def fileno(self) -> int:
         """Return a descriptor to poll for `POLLPRI`, which reports each change of a mount once."""
         return self._file
 
-    def changed(self, polled: bool) -> bool:
-        """Return whether a mount below the root has changed; `polled`: a poll has just reported."""
-        if not self._poller.poll(0) and not polled:
-            return False
-        old = self._lines
-        self._lines = self._lines_below()
-        return old != self._lines
+    def update(self) -> int:
+        """Read the table again if it has changed, and return its version."""
+        if self._poller.poll(0):
+            self._lines = self._read_lines()
+            self.version += 1
+        return self.version
 
-    def is_current(self) -> bool:
-        """Return whether `changed` has reported every change. Reads the table only after a change."""
-        self._is_doubtful |= bool(self._own_poller.poll(0))
-        if self._is_doubtful:
-            self._is_doubtful = self._lines_below() != self._lines
-        return not self._is_doubtful
+    def lines_below(self, root: bytes) -> tuple[bytes, ...]:
+        """Return the lines of the table about mounts at and below a root."""
+        prefix = root.rstrip(b"/") + b"/"
+        return tuple(line for point, line in self._lines if point.startswith(prefix))
 
     def close(self) -> None:
         """End the watch."""
         os.close(self._file)
         os.close(self._own_file)
 
-    def _lines_below(self) -> tuple[bytes, ...]:
-        prefix = self._root.rstrip(b"/") + b"/"
+    @staticmethod
+    def _read_lines() -> list[tuple[bytes, bytes]]:
+        """Return mount points, each with a slash at its end, and their lines."""
         # the same table; a descriptor that is polled need not be read
-        lines = _MOUNTS.read_bytes().splitlines()
-        return tuple(line for line in lines if (_mount_point(line) + b"/").startswith(prefix))
+        return [(_mount_point(line) + b"/", line) for line in _MOUNTS.read_bytes().splitlines()]
+
+
+class MountWatch:
+    """Notices mounts and unmounts at and below a root: they make no event in a directory."""
+
+    def __init__(self, table: MountTable, root: bytes) -> None:
+        self._table = table
+        self._root = root
+        self._version = table.update()
+        self._lines = table.lines_below(root)
+
+    def changed(self) -> bool:
+        """Return whether a mount below the root has changed since the last call, by the table as read."""
+        previous = self._lines
+        self._version = self._table.version
+        self._lines = self._table.lines_below(self._root)
+        return previous != self._lines
+
+    def is_current(self) -> bool:
+        """Return whether `changed` has reported every change. Reads the table only after a change."""
+        version = self._table.update()
+        if version != self._version and self._table.lines_below(self._root) == self._lines:
+            self._version = version
+        return version == self._version
 
 
 def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
