@@ -314,6 +314,25 @@ GOOD_PRONOUNS = {
     "cocosearch_ipc.mcp.root_policy": {"own"},
     "cocosearch_ipc.workspace_protocol": {"place"},
 }
+# Names that say neither what a function does nor what it returns.
+HALF_NAMES = {
+    *(
+        "above",
+        "agreed",
+        "alone",
+        "also",
+        "asked",
+        "at",
+        "below",
+        "by",
+        "coming",
+        "either",
+        "found",
+    ),
+    *("from", "given", "gone", "held", "here", "how", "in", "inside", "known", "made", "missing"),
+    *("near", "never", "nowhere", "one", "others", "outside", "same", "told", "unknown", "with"),
+    *("within", "without"),
+}
 # Code that tests parse and index.
 SAMPLES = (ROOT / "tests" / "languages" / "cases", ROOT / "tests" / "quality" / "corpus")
 TEST_SOURCES = sorted(
@@ -464,6 +483,17 @@ def test_variables_say_what_they_hold(path: Path) -> None:
     me, tree = parsed(path)
     pronouns = variables(tree) & PRONOUNS - GOOD_PRONOUNS.get(me, set())
     assert not pronouns, f"{me} has variables without a meaning: {sorted(pronouns)}"
+
+
+@every_module
+def test_functions_say_what_they_do(path: Path) -> None:
+    me, tree = parsed(path)
+    names = {
+        node.name.strip("_")
+        for node in nodes(tree)
+        if isinstance(node, FUNCTIONS) and not node.name.endswith("__") and not _is_property(node)
+    }
+    assert not names & HALF_NAMES, f"{me}: {sorted(names & HALF_NAMES)}"
 
 
 def test_variables_of_tests_say_what_they_hold() -> None:

@@ -69,7 +69,7 @@ BOUNDED = {
     ("content_keys.py", "_sources"): "walks the installed package, which is ours",
     ("symbols.py", "_clean_name"): "a name has at most 400 bytes, and each call takes 8 of them",
     ("repository.py", "GitRules.tracks"): "calls itself once, without the slash at the end",
-    ("git_config.py", "_RepositoryConfig._included"): "goes at most MAX_INCLUDE_DEPTH deep",
+    ("git_config.py", "_RepositoryConfig._read_included"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("git_config.py", "_RepositoryConfig.lines"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("masking.py", "_parts"): "calls itself once, with a scheme before the address",
     ("settings.py", "_convert"): "goes as deep as the annotations of settings",

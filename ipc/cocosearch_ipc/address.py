@@ -39,7 +39,7 @@ def state_dir(env: Mapping[str, str]) -> str:
         return _absolute(configured)
     if base := xdg(env, "XDG_STATE_HOME"):
         return os.path.join(base, "cocosearch")
-    if system := _of_system("/var/lib"):
+    if system := _system_service_dir("/var/lib"):
         return system
     # not below /root: PostgreSQL drops root's rights and must still reach its data
     if os.geteuid() == 0:
@@ -60,7 +60,7 @@ def runtime_dir(env: Mapping[str, str]) -> str:
     base = xdg(env, "XDG_RUNTIME_DIR")
     if base and base != usual:
         return os.path.join(base, "cocosearch")
-    if system := _of_system("/run"):
+    if system := _system_service_dir("/run"):
         return system
     if base or _is_own_dir(usual, uid):  # shells of cron, sudo and su lack the variable
         return f"{usual}/cocosearch"
@@ -128,7 +128,7 @@ def home(env: Mapping[str, str]) -> str:
     return path if path.startswith("/") else "/nonexistent"
 
 
-def _of_system(base: str) -> str:
+def _system_service_dir(base: str) -> str:
     """Return the directory that the system service cocosearchd@UID created for this user, or ""."""
     uid = os.geteuid()
     path = f"{base}/cocosearch/{uid}"

@@ -67,16 +67,16 @@ def call(
     `on_other_version` receives the daemon's version if it differs from this client's. `on_silence` is called every
     two seconds without data; an exception from it ends the call.
     """
-    with _connected(path, timeout_s) as s:
+    with _open_connection(path, timeout_s) as s:
         try:
             _send(s, method, params or {}, timeout_s, b"application/json")
             if on_silence is not None:
                 _wait_for_data(s, timeout_s, on_silence)
-            head, _, payload = b"".join(_chunks(_received(s, 1 << 18))).partition(b"\r\n\r\n")
+            head, _, payload = b"".join(_chunks(_receive(s, 1 << 18))).partition(b"\r\n\r\n")
         except TimeoutError:
             raise _timed_out(method, timeout_s) from None
         except OSError as error:
-            raise _gone(error) from None
+            raise _closed_error(error) from None
     if on_other_version is not None and (version := _header(head, b"x-cocosearch-version")) not in (
         "",
         VERSION,
@@ -92,10 +92,10 @@ def stream(
 
     Closing the iterator closes the connection, which cancels the call.
     """
-    with _connected(path, idle_s) as s:
+    with _open_connection(path, idle_s) as s:
         try:
             _send(s, method, params or {}, None, b"application/x-ndjson")
-            lines = _lines(_received(s, 1 << 16))
+            lines = _lines(_receive(s, 1 << 16))
             head = b"".join(iter(lambda: next(lines, b"").rstrip(b"\r\n") + b"\n", b"\n"))
             if b"application/x-ndjson" not in head:
                 yield _result(head, b"".join(lines))
@@ -114,7 +114,7 @@ def stream(
         except TimeoutError:
             raise _timed_out(method, idle_s) from None
         except OSError as error:
-            raise _gone(error) from None
+            raise _closed_error(error) from None
     raise CallFailed(
         "cocosearchd stopped during the answer",
         "see `cocosearchctl logs`",
@@ -125,7 +125,7 @@ def stream(
 def reachable(path: str) -> bool:
     """Return True if a daemon of this user accepts connections at `path`."""
     try:
-        _connected(path, 1.0).close()
+        _open_connection(path, 1.0).close()
     except CallFailed:
         return False
     return True
@@ -141,14 +141,14 @@ class _ClientConnection(_socket.socket):
         self.close()
 
 
-def _connected(path: str, timeout_s: float) -> _ClientConnection:
+def _open_connection(path: str, timeout_s: float) -> _ClientConnection:
     s = _ClientConnection(_socket.AF_UNIX, _socket.SOCK_STREAM)
     s.settimeout(timeout_s)
     try:
         s.connect(path)
     except OSError as error:
         s.close()
-        raise _unreachable(path, error) from None
+        raise _unreachable_error(path, error) from None
     require_own_peer(s, path)
     return s
 
@@ -184,7 +184,7 @@ def peer_pid(s: _socket.socket) -> int:
     return int(struct.unpack("i", s.getsockopt(0, 2, 4))[0])
 
 
-def _unreachable(path: str, error: OSError) -> CallFailed:
+def _unreachable_error(path: str, error: OSError) -> CallFailed:
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
         return CallFailed(
             "cocosearchd is not running",
@@ -201,7 +201,7 @@ def _unreachable(path: str, error: OSError) -> CallFailed:
     return CallFailed(message, "run `cocosearchctl doctor`", reason=REFUSED_SOCKET)
 
 
-def _gone(error: OSError) -> CallFailed:
+def _closed_error(error: OSError) -> CallFailed:
     message = f"cocosearchd closed the connection ({error.strerror or error})"
     return CallFailed(message, "see `cocosearchctl logs`", reason=NOT_RUNNING)
 
@@ -260,7 +260,7 @@ def _wait_for_data(s: _socket.socket, timeout_s: float, on_silence: Callable[[],
     s.settimeout(timeout_s)
 
 
-def _received(s: _socket.socket, max_bytes: int) -> Iterator[bytes]:
+def _receive(s: _socket.socket, max_bytes: int) -> Iterator[bytes]:
     """Yield data until the end of the stream.
 
     A reset after data counts as the end: it follows the answer to a request that the daemon has not

@@ -323,7 +323,7 @@ def test_the_bridge_speaks_to_no_socket_of_another_user(tmp_path: Path) -> None:
             "import sys; from cocosearch_ipc import client\n"
             "from cocosearch_ipc.cli.running.bridge import SessionRelay\n"
             "relay = SessionRelay({'COCOSEARCH_RUNTIME_DIR': sys.argv[1]}, {'cwd': '/secret'}, None, None)\n"
-            "try: relay._connected(start=False)\n"
+            "try: relay._get_connection(start=False)\n"
             "except client.CallFailed as failed: print(failed.message)\n"
         )
         done = subprocess.run(

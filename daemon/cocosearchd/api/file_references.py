@@ -20,7 +20,7 @@ async def resolve_file(
 
     Links in its directory are followed. The last part is not followed, and may be missing.
     """
-    parent, base = os.path.split(_normal(path))
+    parent, base = os.path.split(_normalise_path(path))
     parent = await indexes.resolve_links(parent)
     index = indexes.containing(parent) if name is None else indexes.get(name)
     if index is None or not base:
@@ -40,7 +40,7 @@ async def resolve_directory(
     if not path.startswith("/") and cwd is None:
         return None
     absolute = path if path.startswith("/") else f"{cwd}/{path}"
-    resolved = await indexes.resolve_links(_normal(absolute))
+    resolved = await indexes.resolve_links(_normalise_path(absolute))
     index = indexes.containing(resolved) if name is None else indexes.get(name)
     if index is None:
         return None
@@ -50,7 +50,7 @@ async def resolve_directory(
     return index, path_text(resolved[len(root) :])
 
 
-def _normal(path: str) -> bytes:
+def _normalise_path(path: str) -> bytes:
     """Return an absolute path without `.` and `..`, with one slash at its front.
 
     A path relative to the `cwd` `/` begins with two slashes.
@@ -111,7 +111,7 @@ async def _candidates(
     candidates: list[tuple[Indexes, str]] = []
     if not path.startswith("/"):
         relative = path_from_client(path.removeprefix("./"))
-        candidates.append((await _selected(indexes, name, cwd, topic), relative))
+        candidates.append((await _select_indexes(indexes, name, cwd, topic), relative))
     if path.startswith("/") or cwd is not None:
         reference = await resolve_file(
             indexes, path if path.startswith("/") else f"{cwd}/{path}", name
@@ -121,7 +121,7 @@ async def _candidates(
     return candidates
 
 
-async def _selected(
+async def _select_indexes(
     indexes: IndexLookup, name: str | None, cwd: str | None, topic: str | None
 ) -> Indexes:
     if topic is not None:

@@ -48,7 +48,7 @@ class SavedQuery:
 
         Raises as `new` does.
         """
-        results = await self._unknown(index)
+        results = await self._find_new_results(index)
         self._remember(results)
         return _in_paths(results, changed)
 
@@ -58,14 +58,14 @@ class SavedQuery:
         Raises other errors of searches.
         """
         try:
-            results = _in_paths(await self._unknown(index), changed)
+            results = _in_paths(await self._find_new_results(index), changed)
         except NotFound:
             return ()
         # Matches in other files are reported, as new ones, with the commits of those files.
         self._remember(results)
         return results
 
-    async def _unknown(self, index: str) -> tuple[SearchResult, ...]:
+    async def _find_new_results(self, index: str) -> tuple[SearchResult, ...]:
         reply = await self._search(replace(self._request, index=index))
         return tuple(result for result in reply.results if _digest(result) not in self._digests)
 

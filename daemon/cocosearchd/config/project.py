@@ -116,9 +116,12 @@ def _free_variables(
 
 def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:
     try:
-        return tuple(_short(entry, directory) for entry in read_yaml(directory / name, links=False))
+        return tuple(
+            _shorten_location(entry, directory)
+            for entry in read_yaml(directory / name, links=False)
+        )
     except BadSettings as error:
-        raise BadSettings(_relative(error.message, directory), error.hint) from None
+        raise BadSettings(_make_relative(error.message, directory), error.hint) from None
 
 
 def _env(directory: Path, warnings: list[str]) -> tuple[SettingEntry, ...]:
@@ -128,18 +131,19 @@ def _env(directory: Path, warnings: list[str]) -> tuple[SettingEntry, ...]:
     """
     try:
         return tuple(
-            _short(entry, directory) for entry in read_env(directory / ".env", links=False)
+            _shorten_location(entry, directory)
+            for entry in read_env(directory / ".env", links=False)
         )
     except BadSettings as error:
-        warnings.append(f"{_relative(error.message, directory)}; nothing of it is used")
+        warnings.append(f"{_make_relative(error.message, directory)}; nothing of it is used")
         return ()
 
 
-def _short(entry: SettingEntry, directory: Path) -> SettingEntry:
-    return SettingEntry(entry.key, entry.value, _relative(entry.location, directory))
+def _shorten_location(entry: SettingEntry, directory: Path) -> SettingEntry:
+    return SettingEntry(entry.key, entry.value, _make_relative(entry.location, directory))
 
 
-def _relative(text: str, directory: Path) -> str:
+def _make_relative(text: str, directory: Path) -> str:
     """Replace absolute paths of the project in a text by relative ones."""
     return text.replace(f"{directory}{os.sep}", "")
 

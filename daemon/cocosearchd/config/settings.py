@@ -280,7 +280,9 @@ def parse_value(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
     converted = _convert(typing.get_type_hints(kind)[name], value, where)
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
     if within and converted is not None and not within[0] <= converted <= within[1]:
-        raise BadSettings(f"{where} is {_shown(converted)}", f"use {within[0]} to {within[1]}")
+        raise BadSettings(
+            f"{where} is {_shorten_value(converted)}", f"use {within[0]} to {within[1]}"
+        )
     return LayerValue(full_key, converted, origin)
 
 
@@ -408,7 +410,7 @@ def _convert(annotation: Any, value: Any, where: str) -> Any:
     if origin is Literal:
         if value not in arguments:
             choices = ", ".join(map(str, arguments))
-            raise BadSettings(f"{where} is {_shown(value)}", f"use one of {choices}")
+            raise BadSettings(f"{where} is {_shorten_value(value)}", f"use one of {choices}")
         return value
     return _texts(value, where) if origin is tuple else _scalar(annotation, value, where)
 
@@ -426,7 +428,7 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
     text = str(value).strip()
     if kind is bool:
         if text.lower() not in _TRUE | _FALSE:
-            raise BadSettings(f"{where} is {_shown(value)}", "use true or false")
+            raise BadSettings(f"{where} is {_shorten_value(value)}", "use true or false")
         return text.lower() in _TRUE
     if kind is str:
         if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -436,11 +438,11 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
         return kind(text)
     except ValueError:
         raise BadSettings(
-            f"{where} is {_shown(value)}", f"use a number ({kind.__name__})"
+            f"{where} is {_shorten_value(value)}", f"use a number ({kind.__name__})"
         ) from None
 
 
-def _shown(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     """Return the beginning of a value for an error: assistants read what a stranger may have written."""
     text = repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

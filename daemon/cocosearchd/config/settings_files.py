@@ -169,7 +169,7 @@ class _EntryReader:
         loader = yaml.SafeLoader("")
         try:
             values = [
-                _storable(loader.construct_object(item))
+                _check_storable(loader.construct_object(item))
                 if isinstance(item, yaml.ScalarNode)
                 else {}
                 for item in items
@@ -179,7 +179,7 @@ class _EntryReader:
         return values if isinstance(node, yaml.SequenceNode) else values[0]
 
 
-def _storable(value: Any) -> Any:
+def _check_storable(value: Any) -> Any:
     """Return a value that paths, PostgreSQL and UTF-8 can hold, and that Python can write as a text.
 
     Escapes can write any character, and hexadecimal digits a number of any length. Raises

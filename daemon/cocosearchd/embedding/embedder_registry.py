@@ -60,7 +60,8 @@ class EmbedderRegistry:
             return self.configured
         if pairs not in self._previous:
             self._previous[pairs] = LazyEmbedder(
-                partial(self._opened, pairs), query_timeout_s(settings_for(self._settings, pairs))
+                partial(self._open_pairs, pairs),
+                query_timeout_s(settings_for(self._settings, pairs)),
             )
         return self._previous[pairs]
 
@@ -88,7 +89,7 @@ class EmbedderRegistry:
         for embedder in (self.configured, *self._previous.values()):
             await embedder.aclose()
 
-    async def _opened(self, pairs: Pairs) -> Embedder:
+    async def _open_pairs(self, pairs: Pairs) -> Embedder:
         values = dict(pairs)
         label = f"{values['provider']}/{values['model']} of the index"
         if values["provider"] not in PROVIDERS:

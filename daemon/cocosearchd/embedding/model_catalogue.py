@@ -106,7 +106,7 @@ async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
 
 async def _onnx(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del api_key
-    if not _installed("onnxruntime", "tokenizers"):
+    if not _are_installed("onnxruntime", "tokenizers"):
         return [CatalogueEntry("onnx", "", "not installed", "pip install 'cocosearchd[onnx]'")]
     if settings.provider != "onnx":
         return [
@@ -128,7 +128,7 @@ def _directory(path: str) -> CatalogueEntry:
 
 async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del api_key
-    if not _installed("sentence_transformers"):
+    if not _are_installed("sentence_transformers"):
         hint = "pip install 'cocosearchd[sentence-transformers]'"
         return [CatalogueEntry("sentence-transformers", "", "not installed", hint)]
     if settings.provider != "sentence-transformers":
@@ -168,7 +168,7 @@ async def _fetch_json(url: str, headers: dict[str, str]) -> tuple[dict[str, Any]
     return (body, "") if isinstance(body, dict) else ({}, "the answer is no object")
 
 
-def _installed(*modules: str) -> bool:
+def _are_installed(*modules: str) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in modules)
 
 

@@ -29,16 +29,16 @@ class OfflineEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
-        return await (await self._opened()).embed_documents(texts)
+        return await (await self._open_checked()).embed_documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
         """See `Embedder`."""
-        return await (await self._opened()).embed_query(text)
+        return await (await self._open_checked()).embed_query(text)
 
     async def aclose(self) -> None:
         """Do nothing: the embedder is closed by its opener."""
 
-    async def _opened(self) -> Embedder:
+    async def _open_checked(self) -> Embedder:
         embedder = await self._open_embedder()
         if embedder.fingerprint != self.fingerprint:
             raise EmbedderUnavailable(

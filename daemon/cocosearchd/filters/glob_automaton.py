@@ -79,17 +79,17 @@ class GlobAutomaton:
 
     def matches(self, text: str) -> bool:
         """Return True if the glob matches a text."""
-        states = self._closed(1)
+        states = self._epsilon_closure(1)
         for character in text:
             if states & self._final and character == self._continuation:
                 return True
             advance, loop = self._transition(character)
-            states = self._closed((states & advance) << 1 | states & loop)
+            states = self._epsilon_closure((states & advance) << 1 | states & loop)
             if not states:
                 return False
         return self._may_end and bool(states & self._final)
 
-    def _closed(self, states: int) -> int:
+    def _epsilon_closure(self, states: int) -> int:
         """Add the states that the given states reach without a character."""
         while (
             more := states | (states & self._skip) << 1 | (states & self._skip_two) << 2

@@ -262,10 +262,12 @@ def _member(match: re.Match[str]) -> str:
         raise InvalidInput(
             f"a pattern of this filter has the range {match[0]!r}", "ranges ascend, as in [a-z]"
         )
-    return "-".join(map(_escaped, match.groups())) if match[2] else _escaped(match[0])
+    return (
+        "-".join(map(_escape_in_class, match.groups())) if match[2] else _escape_in_class(match[0])
+    )
 
 
-def _escaped(character: str) -> str:
+def _escape_in_class(character: str) -> str:
     # Python warns of two characters of `-&~|` in a row, since a future version may read them as set
     # operations.
     return "\\" + character if character in "\\[]-&~|" else character

@@ -41,11 +41,13 @@ class EarlierFiles:
 
     def files_defining(self, name: str) -> Sequence[str]:
         """See `CodeFiles`."""
-        return self._with(self._files.files_defining(name), name in self._earlier.defined_names)
+        return self._correct_paths(
+            self._files.files_defining(name), name in self._earlier.defined_names
+        )
 
     def files_using(self, name: str) -> Sequence[str]:
         """See `CodeFiles`."""
-        return self._with(self._files.files_using(name), name in self._earlier.used_names)
+        return self._correct_paths(self._files.files_using(name), name in self._earlier.used_names)
 
     def has_path(self, path: str) -> bool:
         """See `CodeFiles`."""
@@ -54,22 +56,22 @@ class EarlierFiles:
     def paths_ending(self, suffix: str) -> Sequence[str]:
         """See `CodeFiles`."""
         has_end = f"/{self._path}".endswith(f"/{suffix}")
-        return self._with(self._files.paths_ending(suffix), has_end)
+        return self._correct_paths(self._files.paths_ending(suffix), has_end)
 
     def paths_in(self, directory: str) -> Sequence[str]:
         """See `CodeFiles`."""
         is_inside = self._path.rpartition("/")[0] == directory
-        return self._with(self._files.paths_in(directory), is_inside)
+        return self._correct_paths(self._files.paths_in(directory), is_inside)
 
     def paths(self) -> Sequence[str]:
         """See `CodeFiles`."""
-        return self._with(self._files.paths(), has_path=True)
+        return self._correct_paths(self._files.paths(), has_path=True)
 
     def name_graph(self) -> NameGraph:
         """See `CodeFiles`. The result is for the present files."""
         return self._files.name_graph()
 
-    def _with(self, paths: Sequence[str], has_path: bool) -> Sequence[str]:
+    def _correct_paths(self, paths: Sequence[str], has_path: bool) -> Sequence[str]:
         """Return sorted paths with or without the path of the earlier version."""
         if has_path == (self._path in paths):
             return paths

@@ -51,7 +51,7 @@ class NameTable:
 
         The paths of `files` must be among `paths`, or not be in the table.
         """
-        views = list(_without(self._views, paths))
+        views = list(_remove_files(self._views, paths))
         views += [_all_live(build_name_block(part)) for part in split_files(files)]
         return NameTable(tuple(_merge(views)))
 
@@ -136,7 +136,7 @@ def _all_live(block: NameBlock) -> NameView:
     return NameView(block, np.ones(len(block.paths), np.bool_))
 
 
-def _without(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameView]:
+def _remove_files(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameView]:
     """Yield the views without the files at `paths`."""
     removed = set(paths)
     for view in views:

@@ -203,7 +203,7 @@ class ConfigSync:
         `record` has the rules that made the rows. `always` stores the rules even if they are equal:
         the registry may have others.
         """
-        if not always and not _differs(record, rules):
+        if not always and not _do_rules_differ(record, rules):
             return record, 0
         identity, settings = _target(record, rules)
         async with self._invalidation:
@@ -222,7 +222,7 @@ def _target(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict
     return identity, collect_shaping_settings(rules.indexing, rules.queries)
 
 
-def _differs(record: IndexRecord, rules: IndexRules) -> bool:
+def _do_rules_differ(record: IndexRecord, rules: IndexRules) -> bool:
     return _target(record, rules) != (record.identity, dict(record.shaping_settings))
 
 
@@ -232,7 +232,7 @@ def _needs_rules(index: RunningIndex, rules: IndexRules) -> bool:
     Settings that were never read are no rules of the updater yet, even if the rows fit them.
     """
     never_read = index.settings.error == NOT_READ
-    return never_read or index.rules_in_doubt or _differs(index.record, rules)
+    return never_read or index.rules_in_doubt or _do_rules_differ(index.record, rules)
 
 
 def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:

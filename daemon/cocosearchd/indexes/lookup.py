@@ -151,7 +151,7 @@ class IndexLookup:
         """
         name_groups = [group for group in names if group]
         topic_groups = [group for group in topics if group]
-        selections = [self._named(group) for group in name_groups]
+        selections = [self._get_all(group) for group in name_groups]
         selections += [self.with_topics(group) for group in topic_groups]
         first, *further = selections or [self.all()]
         allowed = first
@@ -162,7 +162,7 @@ class IndexLookup:
             raise _no_index_left(name_groups, topic_groups)
         return allowed
 
-    def _named(self, names: Collection[str]) -> tuple[RunningIndex, ...]:
+    def _get_all(self, names: Collection[str]) -> tuple[RunningIndex, ...]:
         return tuple(self.get(name) for name in dict.fromkeys(names))
 
     def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:

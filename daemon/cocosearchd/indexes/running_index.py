@@ -156,7 +156,7 @@ class RunningIndex:
     def warnings(self) -> tuple[str, ...]:
         """Warnings and notices about this index."""
         recent = self.notice and anyio.current_time() - self.notice_at < NOTICE_S
-        filling = (self._filling(self.replacement),) if self.replacement else ()
+        filling = (self._describe_filling(self.replacement),) if self.replacement else ()
         words = (FILLING_WORDS,) if self.is_filling_words else ()
         return (
             *self.settings.warnings,
@@ -167,7 +167,7 @@ class RunningIndex:
             *self.lexical.journal.warnings,
         )
 
-    def _filling(self, replacement: "RunningIndex") -> str:
+    def _describe_filling(self, replacement: "RunningIndex") -> str:
         old = self.record.identity.model
         new = replacement.record.identity.model
         status = replacement.root.status()

@@ -81,7 +81,7 @@ class DiskCache:
         values = {
             key: value for key in keys if (value := self._fresh.get(key) or self._flushing.get(key))
         }
-        return values | self._stored([key for key in keys if key not in values])
+        return values | self._read_stored([key for key in keys if key not in values])
 
     def put(self, values: Iterable[tuple[bytes, bytes]]) -> None:
         """Add values, none of them empty."""
@@ -147,7 +147,7 @@ class DiskCache:
             log.warning("cache_not_written", extra={"path": str(self._path), "error": str(error)})
         self._soon = asyncio.create_task(self._flush_soon()) if self._fresh else None
 
-    def _stored(self, keys: list[bytes]) -> dict[bytes, bytes]:
+    def _read_stored(self, keys: list[bytes]) -> dict[bytes, bytes]:
         values: dict[bytes, bytes] = {}
         outdated: set[bytes] = set()
         today = _today()

@@ -131,7 +131,7 @@ class WorkerPool:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         while (waiter := self._next_waiter()) is not None:
-            waiter.set_exception(self._unavailable("the daemon stops"))
+            waiter.set_exception(self._unavailable_error("the daemon stops"))
         for process in self._lifetimes:
             process.stop()
         while self._lifetimes or self._starting:
@@ -209,7 +209,7 @@ class WorkerPool:
             return False
         self._launching += 1
         self._starting.add(task := asyncio.create_task(self._start()))
-        task.add_done_callback(self._started)
+        task.add_done_callback(self._on_started)
         return True
 
     def _add_spare(self) -> None:
@@ -235,7 +235,7 @@ class WorkerPool:
             del self._idle[process]
             process.stop()
 
-    def _started(self, task: asyncio.Task[None]) -> None:
+    def _on_started(self, task: asyncio.Task[None]) -> None:
         self._starting.discard(task)
         error = task.exception()
         if error is None or self._closed:
@@ -255,14 +255,14 @@ class WorkerPool:
         try:
             process = await WorkerProcess.start(self._command, self._code, self._limits)
         except OSError as error:
-            raise self._unavailable(str(error)) from error
+            raise self._unavailable_error(str(error)) from error
         finally:
             self._launching -= 1
         self._lifetimes[process] = life = asyncio.create_task(self._live(process))
         if self._closed:
             process.stop()
         if not await process.wait_ready():
-            raise self._unavailable(await life or "it was stopped")
+            raise self._unavailable_error(await life or "it was stopped")
         self._release(process)
 
     async def _live(self, process: WorkerProcess) -> str | None:
@@ -278,6 +278,6 @@ class WorkerPool:
             log.warning("worker_process_ended", extra={"worker": self._name, "how": reason})
         return reason
 
-    def _unavailable(self, reason: str) -> WorkerUnavailable:
+    def _unavailable_error(self, reason: str) -> WorkerUnavailable:
         hint = "free memory, processes or open files; the daemon tries again by itself"
         return WorkerUnavailable(f"the {self._name} process cannot be started: {reason}", hint)

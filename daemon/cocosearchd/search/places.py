@@ -68,17 +68,17 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
     is a result.
     """
     if plan.listing:
-        return tuple(map(ScoredResult, _relevant(plan, scored)[: plan.limit]))
+        return tuple(map(ScoredResult, _select_relevant(plan, scored)[: plan.limit]))
     if plan.all_chunks:
         ordered = sorted(
-            _relevant(plan, scored), key=lambda entry: (-entry.relevance, -entry.place_score)
+            _select_relevant(plan, scored), key=lambda entry: (-entry.relevance, -entry.place_score)
         )
         return tuple(map(ScoredResult, ordered[: plan.limit]))
     files = choose_files(plan, scored)
     return make_results(plan, scored, files, files)
 
 
-def _relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
+def _select_relevant(plan: Plan, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
     if not (plan.min_relevance or plan.min_evidence):
         return list(scored)
     return [
@@ -100,7 +100,7 @@ def is_relevant(plan: Plan, relevance: float, *, every_word: bool, cosine: float
 def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenFile, ...]:
     """Choose the files of at most `plan.limit` results, one per group of alike files."""
     best_by_path = dict[str, ScoredCandidate]()
-    for entry in _relevant(plan, scored):
+    for entry in _select_relevant(plan, scored):
         best_by_path.setdefault(entry.candidate.path, entry)
     best = list(best_by_path.values())
     if not plan.collapse:
@@ -132,7 +132,7 @@ def make_results(
     of 40 % (benchmarks/README.md).
     """
     places_by_file = {file.best.candidate.path: list[ScoredCandidate]() for file in files}
-    for entry in _relevant(plan, scored):
+    for entry in _select_relevant(plan, scored):
         if entry.candidate.path in places_by_file:
             places_by_file[entry.candidate.path].append(entry)
     threshold = _threshold(places_by_file.values(), plan.limit)

@@ -151,7 +151,7 @@ class QueryCache:
 
     def exact(self, index: IndexKey, state: State, plan: Plan) -> RankedHits | None:
         """Return the cached answer to an equal plan in this state."""
-        hits = self._valid((index, self._plan_keys(plan).digest), state)
+        hits = self._valid_hits((index, self._plan_keys(plan).digest), state)
         self._exact += hits is not None
         return hits
 
@@ -162,8 +162,8 @@ class QueryCache:
         group = self._groups.get((index, state, self._plan_keys(plan).group))
         hits = None
         while group is not None and hits is None and (nearest := group.nearest(vector)) is not None:
-            # `_valid` returns None if the entry had expired, and drops it
-            hits = self._valid((index, nearest), state)
+            # `_valid_hits` returns None if the entry had expired, and drops it
+            hits = self._valid_hits((index, nearest), state)
         self._semantic += hits is not None
         return hits
 
@@ -270,7 +270,7 @@ class QueryCache:
                 self._keys.popitem(last=False)
         return keys
 
-    def _valid(self, key: tuple[IndexKey, bytes], state: State) -> RankedHits | None:
+    def _valid_hits(self, key: tuple[IndexKey, bytes], state: State) -> RankedHits | None:
         entry = self._entries.get(key)
         if entry is None or entry.hits.state != state:
             return None  # an entry of another state stays, for use while PostgreSQL is unavailable

@@ -46,9 +46,9 @@ def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
     except PermissionError as error:
         # The user's file in a home directory that the daemon may not enter counts as missing.
         closed = not os.access(os.path.dirname(file), os.X_OK, effective_ids=True)
-        return IgnoreText() if follow_links and closed else _unread(file, error)
+        return IgnoreText() if follow_links and closed else _translate_error(file, error)
     except OSError as error:
-        return _unread(file, error)
+        return _translate_error(file, error)
     if len(content) <= MAX_IGNORE_BYTES:
         return IgnoreText(content, status)
     # Half of a pattern may match more than the whole pattern.
@@ -68,10 +68,10 @@ def read_ignore_file_inside(file: bytes, directories: Iterable[bytes]) -> Ignore
     try:
         return read_ignore_file(resolve_inside(file, directories), follow_links=False)
     except OSError as error:
-        return _unread(file, error)
+        return _translate_error(file, error)
 
 
-def _unread(file: bytes, error: OSError) -> IgnoreText:
+def _translate_error(file: bytes, error: OSError) -> IgnoreText:
     if is_temporary_error(error):
         raise error
     if isinstance(error, FileNotFoundError | NotADirectoryError):

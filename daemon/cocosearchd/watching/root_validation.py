@@ -41,7 +41,7 @@ def check_root(path: bytes, state_dir: Path, follow_links: bool = True) -> bytes
     _check_directory(root, label)
     _check_kind(root, label)
     state = os.path.realpath(os.fsencode(state_dir))
-    if _holds(root, state) or _inside(root, state):
+    if _holds(root, state) or _is_inside(root, state):
         raise Refused(
             f"{label} holds the daemon's own files or is among them",
             "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
@@ -72,7 +72,7 @@ def _check_kind(root: bytes, label: str) -> None:
             f"{label} is a bare repository: it has no files",
             "give a directory that it is checked out in",
         )
-    if _same(root, b"/"):
+    if _is_same_directory(root, b"/"):
         raise Refused(
             "the whole file system cannot be an index", "add the directories of your projects"
         )
@@ -81,7 +81,7 @@ def _check_kind(root: bytes, label: str) -> None:
             f"{label} is of the kernel ({kind}), and holds no files",
             "add the directories of your projects",
         )
-    if _same(root, os.path.realpath(os.path.expanduser(b"~"))):
+    if _is_same_directory(root, os.path.realpath(os.path.expanduser(b"~"))):
         raise Refused(
             "the home directory cannot be an index", "add the directories of your projects in it"
         )
@@ -161,7 +161,7 @@ def _name_part(part: str) -> str:
     return _REPLACED.sub("_", printable).lstrip("-_").rstrip("_") or "_"
 
 
-def _same(path: bytes, second: bytes) -> bool:
+def _is_same_directory(path: bytes, second: bytes) -> bool:
     """Return whether two paths are one directory: names may differ by case, or by a bind mount."""
     try:
         return os.path.samefile(path, second)
@@ -171,12 +171,12 @@ def _same(path: bytes, second: bytes) -> bool:
 
 def _holds(root: bytes, path: bytes) -> bool:
     """Return whether a root is the directory `path` or above it, by whatever name."""
-    while not _same(root, path):
+    while not _is_same_directory(root, path):
         if path == os.path.dirname(path):
             return False
         path = os.path.dirname(path)
     return True
 
 
-def _inside(path: bytes, directory: bytes) -> bool:
+def _is_inside(path: bytes, directory: bytes) -> bool:
     return path == directory or path.startswith(directory.rstrip(b"/") + b"/")

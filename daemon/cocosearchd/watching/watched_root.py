@@ -317,7 +317,9 @@ class WatchedRoot:
             quiet = (
                 self.local
                 and self._state == "live"
-                and not (self._dirty.failures.has_retries() or self._coordinator.unknown)
+                and not (
+                    self._dirty.failures.has_retries() or self._coordinator.unknown_directories
+                )
             )
             await self._schedule.wait_tick(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
             self._dirty.retry_due(time.monotonic())
@@ -528,7 +530,7 @@ class WatchedRoot:
             self.clock(),
             failures.listed(time.monotonic(), MAX_PENDING),
             len(failures),
-            self._coordinator.unknown,
+            self._coordinator.unknown_directories,
             self._coordinator.unknown_reason(),
         )
 

@@ -56,13 +56,13 @@ def _report(error: OSError, *, as_json: bool) -> None:
     message = f"{error.filename}: " if error.filename else ""
     message += error.strerror or str(error)
     hint = "cocosearchctl doctor"
-    if not error.filename and _nowhere():
+    if not error.filename and _is_cwd_removed():
         message = "the current directory no longer exists"
         hint = "change to a directory that exists"
     output.error(message, hint, as_json=as_json)
 
 
-def _nowhere() -> bool:
+def _is_cwd_removed() -> bool:
     """Return True if the current directory has been removed."""
     try:
         os.getcwd()

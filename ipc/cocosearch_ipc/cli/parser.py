@@ -218,7 +218,7 @@ def _repl(p: argparse.ArgumentParser) -> None:
     search_options.INDEX_OPTION.add_to(p)
 
 
-def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
+def _index_argument(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
     def add(p: argparse.ArgumentParser) -> None:
         p.add_argument(
             "name",
@@ -235,7 +235,7 @@ def _list(p: argparse.ArgumentParser) -> None:
 
 
 def _stats(p: argparse.ArgumentParser) -> None:
-    _named("the index")(p)
+    _index_argument("the index")(p)
     p.add_argument(
         "--failures",
         action="store_true",
@@ -245,7 +245,7 @@ def _stats(p: argparse.ArgumentParser) -> None:
 
 
 def _sync(p: argparse.ArgumentParser) -> None:
-    _named("the index")(p)
+    _index_argument("the index")(p)
     p.add_argument("--index", **NAMED, dest="named", help="the index, written as for `query`")
     p.add_argument(
         "--timeout",
@@ -257,7 +257,7 @@ def _sync(p: argparse.ArgumentParser) -> None:
 
 
 def _reindex(p: argparse.ArgumentParser) -> None:
-    _named("the index")(p)
+    _index_argument("the index")(p)
     p.add_argument("--no-wait", action="store_true", help="return at once; indexing continues")
 
 

@@ -119,7 +119,7 @@ class FrontEnd:
                 "/messages": self._mcp.sse,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", self._health),
-                site.PREFIX: _either(
+                site.PREFIX: _route_path(
                     site.RPC, _handler("POST", partial(self._rpc, self._page_rpc)), page
                 ),
             }
@@ -315,7 +315,7 @@ def _handler(method: str, handle: Handler) -> App:
     return run
 
 
-def _either(path: str, match: App, fallback: App) -> App:
+def _route_path(path: str, match: App, fallback: App) -> App:
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
         await (match if scope["path"] == path else fallback)(scope, receive, send)
 

@@ -33,7 +33,7 @@ class Slot:
 
 def choose_victim(slots: Sequence[Slot], newest: int) -> int:
     """Return the position of the slot to close to make room for `newest`; it may be `newest`."""
-    earlier = _earlier(slots, newest)
+    earlier = _earlier_slots(slots, newest)
     strangers = [n for n in earlier if slots[n].is_idle and not slots[n].has_token]
     if strangers:
         return _oldest(slots, strangers)
@@ -45,7 +45,7 @@ def choose_by_share(slots: Sequence[Slot], newest: int) -> int:
 
     Tokens do not count.
     """
-    earlier = _earlier(slots, newest)
+    earlier = _earlier_slots(slots, newest)
     counts = Counter(slot.peer for slot in slots)
     largest = max(counts.values())
     of_largest = [n for n in earlier if counts[slots[n].peer] == largest]
@@ -55,7 +55,7 @@ def choose_by_share(slots: Sequence[Slot], newest: int) -> int:
     return _choose_of_largest(slots, idle or of_largest)
 
 
-def _earlier(slots: Sequence[Slot], newest: int) -> list[int]:
+def _earlier_slots(slots: Sequence[Slot], newest: int) -> list[int]:
     return [n for n in range(len(slots)) if n != newest]
 
 

@@ -119,7 +119,7 @@ class LimitedBody:
                 "split the batch, or raise server.max_body_bytes",
             )
             return
-        await self.app(scope, _replayed(body, receive), send)
+        await self.app(scope, _replay_body(body, receive), send)
 
     async def _read(self, receive: Receive) -> bytes | None:
         parts = list[bytes]()
@@ -135,7 +135,7 @@ class LimitedBody:
         return b"".join(parts)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     first = True
 
     async def replay() -> Message:
@@ -164,11 +164,11 @@ class Drainable:
         for scope in tuple(self._streams):
             scope.cancel()
         with anyio.move_on_after(DRAIN_S):
-            await self._quiet()
+            await self._await_calls()
         for scope in tuple(self._calls | self._streams):
             scope.cancel()
 
-    async def _quiet(self) -> None:
+    async def _await_calls(self) -> None:
         while self._calls:
             await self._ended.wait()
             self._ended = anyio.Event()

@@ -123,7 +123,7 @@ def _metric(
     yield f"# TYPE cocosearch_{name} {kind}"
     for labels, value in samples:
         if isinstance(value, int | float):
-            text_labels = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            text_labels = ",".join(f'{key}="{_escape_label(text)}"' for key, text in labels.items())
             yield (
                 f"cocosearch_{name}{{{text_labels}}} {value}"
                 if text_labels
@@ -131,6 +131,6 @@ def _metric(
             )
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     clean = text.encode("utf-8", "replace").decode()
     return clean.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

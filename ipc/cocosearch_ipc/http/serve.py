@@ -185,9 +185,9 @@ class _Listening:
                         log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
                         await anyio.sleep(ACCEPT_RETRY_S)
                     else:
-                        self._group.start_soon(self._one, stream)
+                        self._group.start_soon(self._serve_bridge, stream)
 
-    async def _one(self, stream: anyio.abc.SocketStream) -> None:
+    async def _serve_bridge(self, stream: anyio.abc.SocketStream) -> None:
         try:
             await self._bridge(stream)
         except Exception:
@@ -195,7 +195,7 @@ class _Listening:
 
     async def _bridge(self, stream: anyio.abc.SocketStream) -> None:
         raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
-        session = _BridgeSession(peer_pid(getattr(raw, "_sock", raw))) if _trusted(raw) else None
+        session = _BridgeSession(peer_pid(getattr(raw, "_sock", raw))) if _is_trusted(raw) else None
         if session is None or not self._has_room(session.peer):
             log.warning("bridge_refused", extra={"bridges": len(self._sessions)})
             await _turn_away(stream, says_why=session is not None)
@@ -245,7 +245,7 @@ async def _turn_away(stream: anyio.abc.SocketStream, *, says_why: bool) -> None:
                     await stream.receive()
 
 
-def _trusted(s: Any) -> bool:
+def _is_trusted(s: Any) -> bool:
     return peer_uid(getattr(s, "_sock", s)) in (os.geteuid(), 0)
 
 
@@ -337,7 +337,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         s = transport.get_extra_info("socket")
-        if s.family == socket.AF_UNIX and not _trusted(s):
+        if s.family == socket.AF_UNIX and not _is_trusted(s):
             self._refused = True
             log.warning("peer_refused", extra={"uid": peer_uid(getattr(s, "_sock", s))})
             transport.abort()

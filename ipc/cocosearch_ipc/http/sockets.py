@@ -265,7 +265,7 @@ def _unix(path: Path) -> socket.socket:
 def _tcp(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return _listening(family, host, port)
+        return _open_listening_socket(family, host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE and port != 0:
             message = f"port {port} of {host} is held by {describe_holder(host, port)}"
@@ -280,7 +280,7 @@ def _tcp(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+def _open_listening_socket(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
     s = socket.socket(family, socket.SOCK_STREAM)
     try:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

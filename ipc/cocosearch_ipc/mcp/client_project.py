@@ -57,7 +57,7 @@ async def detect(ctx: Context) -> Asked:
     roots = await _roots(ctx)
     if isinstance(roots, mcp_types.InputRequiredResult):
         return roots
-    local_roots = tuple(path for uri in roots if (path := _local(uri)))
+    local_roots = tuple(path for uri in roots if (path := _local_path(uri)))
     bridge = BRIDGE.get()
     return Project(
         (*local_roots, bridge.directory) if bridge.directory else local_roots,
@@ -81,10 +81,10 @@ async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
             if isinstance(reply, mcp_types.ListRootsResult)
             else []
         )
-    return await _listed(session)
+    return await _list_roots(session)
 
 
-async def _listed(session: ServerSession) -> list[str]:
+async def _list_roots(session: ServerSession) -> list[str]:
     """Return the roots of a client that can be asked.
 
     They are cached until the client announces a change, if it announces changes.
@@ -139,7 +139,7 @@ def bridge(preamble: object) -> Bridge | None:
     )
 
 
-def _local(uri: str) -> str | None:
+def _local_path(uri: str) -> str | None:
     """Return the path of a file: URI on this machine, or None."""
     parts = urllib.parse.urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):

@@ -165,7 +165,7 @@ def _explanation(reply: SearchReply) -> Iterator[str]:
     for index, stages in by_index.items():
         prefix = f"{index} " if index else ""
         for stage, details in sorted(stages.items(), key=lambda entry: entry[0] != "why_not"):
-            yield from _stage(f"{prefix}{stage}", _significant(details))
+            yield from _stage(f"{prefix}{stage}", _round_numbers(details))
 
 
 def _stage(name: str, details: Any) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _stage(name: str, details: Any) -> Iterator[str]:
             yield f"{name} {key} {number}: {json_text(row)}"
 
 
-def _significant(value: Any) -> Any:
+def _round_numbers(value: Any) -> Any:
     """Round numbers to four significant digits, and leave out values that are 0 or empty."""
     return json.loads(
         json.dumps(value, default=str),
@@ -381,7 +381,9 @@ def _hit(result: SearchResult, *, has_index_names: bool) -> str:
         for entry in result.also
         if entry.content
     )
-    return "\n".join(filter(None, (heading, block, *places, _also(result), _similar(result))))
+    return "\n".join(
+        filter(None, (heading, block, *places, _other_places(result), _similar(result)))
+    )
 
 
 def _place_heading(result: SearchResult, entry: Place) -> str:
@@ -407,7 +409,7 @@ def _heading(result: SearchResult, *, has_index_names: bool) -> str:
     return head
 
 
-def _also(result: SearchResult) -> str:
+def _other_places(result: SearchResult) -> str:
     """Format the lines of a file's other places without code, with their symbols, on one line."""
     places = ", ".join(
         f"{entry.start_line}-{entry.end_line} {visible_name(entry.symbol_name or '')}".rstrip()

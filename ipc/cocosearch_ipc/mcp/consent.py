@@ -41,8 +41,8 @@ async def require_consent(
             requests: mcp_types.InputRequests = {KEY: mcp_types.ElicitRequest(params=params)}
             return mcp_types.InputRequiredResult(input_requests=requests, request_state=state)
     else:
-        answer = await _asked(ctx, params)
-    if not _agreed(answer):
+        answer = await _ask(ctx, params)
+    if not _has_agreed(answer):
         raise ToolError(
             f"The user did not agree: {visible(question, keep='')}", log_level=logging.DEBUG
         )
@@ -59,7 +59,7 @@ def _can_ask(ctx: Context) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-async def _asked(
+async def _ask(
     ctx: Context, params: mcp_types.ElicitRequestFormParams
 ) -> mcp_types.ElicitResult | None:
     with anyio.move_on_after(ANSWER_S):
@@ -80,7 +80,7 @@ def _schema(button: str) -> dict[str, Any]:
     }
 
 
-def _agreed(answer: object) -> bool:
+def _has_agreed(answer: object) -> bool:
     if not isinstance(answer, mcp_types.ElicitResult) or answer.action != "accept":
         return False
     return (answer.content or {}).get(FIELD) is True

@@ -83,21 +83,23 @@ class RootPolicy:
         too. This reads the disk, which may hang.
         """
         real = real_path(path)
-        reason = self._never(real)
+        reason = self._reason_never_allowed(real)
         if reason is None and not self._is_near(real, near):
-            reason = self._not_allowed(real)
+            reason = self._reason_not_allowed(real)
         if reason is None:
             return real
         hint = "ask the user to run `cocosearchctl up DIRECTORY`, or to extend server.allowed_roots"
         raise Failure(f"an assistant may not index {path}: {reason}", hint, code=REFUSED)
 
     def _is_near(self, directory: str, near: Iterable[str]) -> bool:
-        near_roots = (root for root in map(real_path, near) if self._never(root) is None)
+        near_roots = (
+            root for root in map(real_path, near) if self._reason_never_allowed(root) is None
+        )
         return any(_is_within(directory, root) for root in near_roots)
 
-    def _not_allowed(self, directory: str) -> str | None:
+    def _reason_not_allowed(self, directory: str) -> str | None:
         """Return the reason why no setting allows a directory, or None."""
-        allowed_roots = [real_path(self._expanded(root)) for root in self.allowed]
+        allowed_roots = [real_path(self._expand_home(root)) for root in self.allowed]
         around = [root for root in allowed_roots if _is_within(directory, root)]
         if not around:
             limits = ", ".join(self.allowed) or "no directory"
@@ -106,7 +108,7 @@ class RootPolicy:
             return "it is or lies in a hidden directory, where programs keep secrets"
         return None
 
-    def _never(self, directory: str) -> str | None:
+    def _reason_never_allowed(self, directory: str) -> str | None:
         """Return the reason why a directory is never allowed, or None."""
         if any(_is_within(directory, system) for system in SYSTEM):
             return "it is a system directory"
@@ -118,7 +120,7 @@ class RootPolicy:
                 return f"it contains or lies in {secret}"
         return None
 
-    def _expanded(self, root: str) -> str:
+    def _expand_home(self, root: str) -> str:
         return self.home + root[1:] if root == "~" or root.startswith("~/") else root
 
 

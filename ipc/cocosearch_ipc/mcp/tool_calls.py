@@ -121,14 +121,12 @@ async def await_result(
     text = as_text(reply)
     if directory:
         # Begin with the warning that the results belong to another project.
-        head = (
-            f"{visible_name(directory)} is in no index: these results are from {_searched(reply)}."
-        )
+        head = f"{visible_name(directory)} is in no index: these results are from {_searched_names(reply)}."
         text = f"{head} {offer(directory)}\n\n{text}"
     return result(reply, text)
 
 
-def _searched(reply: object) -> str:
+def _searched_names(reply: object) -> str:
     """Return the names of the searched indexes. A list of files has none: there is only one index."""
     names = getattr(reply, "indexes", None) or filter(None, [getattr(reply, "index", None)])
     return ", ".join(names) or "the only index"

@@ -213,7 +213,7 @@ def _head(
     path = output.printable(hit["path"], keep="")
     at = style.paint(path, output.BOLD, output.BLUE) + style.paint(f":{line}", output.GREEN)
     if root := roots.get(hit["index"]):
-        at = style.link(at, "file://" + _quoted(os.path.join(root, on_disk(hit["path"]))))
+        at = style.link(at, "file://" + _quote_path(os.path.join(root, on_disk(hit["path"]))))
     symbol = ""
     if hit["symbol_name"]:
         symbol = f"  {hit['symbol_type'] or ''} " + style.paint(
@@ -272,7 +272,7 @@ def format_frames(lines: Sequence[int]) -> str:
     return f"in the stack trace: {', '.join(map(str, lines))}"
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     """Quote `path` for a URI (RFC 3986). Importing urllib.parse would cost the hot path 3 ms."""
     return "".join(chr(b) if chr(b) in _UNRESERVED else f"%{b:02X}" for b in os.fsencode(path))
 
@@ -299,7 +299,7 @@ def _snippet(
     width = len(numbers[-1])
     pieces = lex("\n".join(rows), hit.get("language") or "") if style.colour else []
     line_row = min(line - hit["start_line"], len(content) - 1)
-    numbers_shown, hidden = _chosen(lines_before, content, len(rows), line_row, max_rows)
+    numbers_shown, hidden = _choose_rows(lines_before, content, len(rows), line_row, max_rows)
     previous = -1
     for row in numbers_shown:
         if row > previous + 1:
@@ -307,14 +307,14 @@ def _snippet(
             yield f"    {style.paint(skipped, output.DIM)}"
         number = style.paint(f"{numbers[row]:>{width}}", output.DIM)
         room = style.columns - width - 6
-        text = _fitted(rows[row], pieces[row] if pieces else (), room, words, style)
+        text = _paint_fitted(rows[row], pieces[row] if pieces else (), room, words, style)
         yield f"    {number}  {text}".rstrip()
         previous = row
     if hidden:
         yield f"    {style.paint(f'… {hidden} more lines', output.DIM)}"
 
 
-def _fitted(
+def _paint_fitted(
     line: str,
     pieces: Sequence[tuple[str, str]],
     columns: int,
@@ -323,7 +323,7 @@ def _fitted(
 ) -> str:
     """Return a line of code, painted from its `pieces`, and cut if it is too long."""
     length = len(line) if len(line) <= columns else columns - 1
-    text = _painted(pieces, length, words, style) if style.colour else line[:length]
+    text = _paint_pieces(pieces, length, words, style) if style.colour else line[:length]
     return text if length == len(line) else f"{text}…"
 
 
@@ -339,7 +339,7 @@ def _numbers(context_before: Sequence[str], count: int, start_line: int) -> list
     return [str(first + row) if row > far else "" for row in range(count)]
 
 
-def _chosen(
+def _choose_rows(
     context_before: Sequence[str],
     content: Sequence[str],
     count: int,
@@ -354,7 +354,7 @@ def _chosen(
     return (rows if not rows or rows[0] == 0 else [0, *rows]), len(content) - last
 
 
-def _painted(
+def _paint_pieces(
     pieces: Sequence[tuple[str, str]],
     count: int,
     words: re.Pattern[str] | None,

@@ -30,7 +30,7 @@ def outline(value: object, depth: int, style: output.Style) -> Iterator[str]:
     pad = "  " * depth
     for name, inner in _pairs(value):
         label = style.paint(output.printable(f"{name}:", keep=""), output.CYAN)
-        flat = _flat(inner)
+        flat = _format_flat(inner)
         if flat is not None and (len(flat) <= WIDE or not isinstance(inner, dict | list)):
             yield f"{pad}{label} {output.printable(flat, keep='')}"
             continue
@@ -92,19 +92,19 @@ def _field_names(objects: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    return output.printable(_flat(value) or "", keep="")
+    return output.printable(_format_flat(value) or "", keep="")
 
 
-def _flat(value: object) -> str | None:
+def _format_flat(value: object) -> str | None:
     """Format scalars and collections of scalars on one line; None for deeper values."""
     if isinstance(value, dict):
-        return _joined(value.values(), [f"{name} " for name in value])
+        return _join_labelled(value.values(), [f"{name} " for name in value])
     if isinstance(value, list):
-        return _joined(value, [""] * len(value))
+        return _join_labelled(value, [""] * len(value))
     return _scalar(value)
 
 
-def _joined(values: Iterable[object], labels: Iterable[str]) -> str | None:
+def _join_labelled(values: Iterable[object], labels: Iterable[str]) -> str | None:
     """Join labelled scalars; None if a value is a collection that is not empty."""
     parts = []
     for value, label in zip(values, labels, strict=True):

@@ -98,7 +98,7 @@ def term_pattern(query: str) -> re.Pattern[str] | None:
 
     A word matches where a word, or a part of a camelCase name, begins.
     """
-    words = sorted(set(_LONGER_WORD.findall(_asked(query))), key=len, reverse=True)
+    words = sorted(set(_LONGER_WORD.findall(_remove_filters(query))), key=len, reverse=True)
     forms = [
         form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)
     ]
@@ -107,7 +107,7 @@ def term_pattern(query: str) -> re.Pattern[str] | None:
 
 def name_pattern(query: str) -> re.Pattern[str] | None:
     """Compile a pattern for the names in `query`: its only word, else words that look like names."""
-    words = _WORD.findall(_asked(query))
+    words = _WORD.findall(_remove_filters(query))
     names = (
         words
         if len(words) == 1
@@ -116,7 +116,7 @@ def name_pattern(query: str) -> re.Pattern[str] | None:
     return re.compile(rf"(?i)\b(?:{'|'.join(map(re.escape, names))})\b") if names else None
 
 
-def _asked(query: str) -> str:
+def _remove_filters(query: str) -> str:
     """Remove the filters from `query`."""
     parts = (
         part

@@ -40,14 +40,14 @@ def parse_location(text: str) -> tuple[str, int | None, int | None]:
 
 def on_disk(path: str) -> str:
     r"""Return a result's path as on disk, where `\xff` is a byte and `\\` is one backslash."""
-    return os.fsdecode(_unescaped(path))
+    return os.fsdecode(_unescape(path))
 
 
 def in_results(path: str) -> str:
     """Convert a path from `visible_name` to the notation of results, which escapes fewer bytes."""
-    return _unescaped(path).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    return _unescape(path).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
-def _unescaped(path: str) -> bytes:
+def _unescape(path: str) -> bytes:
     raw = path.encode("utf-8", "surrogateescape")
     return _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]), raw)

@@ -166,9 +166,9 @@ def status(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     rss = reply["rss_bytes"]
     yield f"cocosearchd {reply['version']}, pid {reply['pid']}, up {duration(reply['uptime_s'])}"
     yield f"memory    {size(rss.get('total', 0))} ({', '.join(memory_parts(rss))})"
-    yield f"store     {_flat(reply['store'], _OF_STORE)}"
-    yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
-    yield f"indexer   {_flat(reply['worker'])}"
+    yield f"store     {_join_pairs(reply['store'], _OF_STORE)}"
+    yield f"embedder  {_join_pairs(reply['embedder'], _OF_EMBEDDER)}"
+    yield f"indexer   {_join_pairs(reply['worker'])}"
     yield f"mcp       {reply['mcp'].get('url') or 'off'}"
     for warning in reply.get("warnings") or ():
         yield style.paint(f"warning: {_line(warning)}", output.YELLOW)
@@ -183,9 +183,9 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
         f"{reply['files']:,} files, {reply['chunks']:,} chunks, {reply['symbols']:,} symbols, "
         f"{size(reply['size_bytes'])}, last change {reply['last_change'] or 'never'}"
     )
-    yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
+    yield f"embedder  {_join_pairs(reply['embedder'], _OF_EMBEDDER)}"
     if reply["skipped"]:
-        yield f"skipped   {_flat(reply['skipped'])}"
+        yield f"skipped   {_join_pairs(reply['skipped'])}"
     if not reply["fresh"]:
         yield style.paint(f"not fresh {_line(reply['stale_reason'])}", output.YELLOW)
     for note in reply.get("notes") or ():
@@ -234,7 +234,7 @@ def _bar(count: int, largest: int) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:
+def _join_pairs(value: dict[str, Any], only: Sequence[str] = ()) -> str:
     value = {key: value[key] for key in only if key in value} if only else value
     pairs = (
         f"{key} {_line(str(item))}" for key, item in value.items() if item not in (None, "", {}, [])

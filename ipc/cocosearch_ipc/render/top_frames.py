@@ -34,7 +34,9 @@ class FrameState:
     def next(self, status: Status) -> None:
         """Store `status` as the previous one."""
         if (elapsed := self.elapsed_s(status)) > 0 and self.previous is not None:
-            self.queries_s.append(max(0, _answered(status) - _answered(self.previous)) / elapsed)
+            self.queries_s.append(
+                max(0, _answer_count(status) - _answer_count(self.previous)) / elapsed
+            )
         self.previous = status
 
 
@@ -126,7 +128,7 @@ def _store(store: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
     return f"PostgreSQL {server}, {store.get('state', '-')}{total}"
 
 
-def _answered(status: Status) -> int:
+def _answer_count(status: Status) -> int:
     return int((status.get("queries") or {}).get("count", 0))
 
 

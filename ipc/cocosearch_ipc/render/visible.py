@@ -59,7 +59,7 @@ def visible(text: str, *, keep: str = "\n\t") -> str:
     """
     if "\n" in keep:
         text = text.replace("\r\n", "\n")
-    return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
+    return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def visible_name(text: str) -> str:
@@ -78,7 +78,7 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
     text = visible(text, keep=keep)
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
 
 
 def fenced(code: str, language: str = "") -> str:
@@ -92,7 +92,7 @@ def fenced(code: str, language: str = "") -> str:
     return f"{fence}{_NO_LANGUAGE.sub('', language)}\n{code.rstrip()}\n{fence}"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     if code <= 0xFF:
         return f"\\x{code:02x}"

@@ -24,7 +24,7 @@ class KnownNames:
     def listed(self, kind: Literal["indexes", "topics", "languages"]) -> tuple[str, ...]:
         """Return the names of all indexes, of all topics, or of all supported languages."""
         fetch = {"indexes": self._indexes, "topics": self._topics, "languages": self._languages}
-        return self._fresh(kind, fetch[kind])
+        return self._get_cached(kind, fetch[kind])
 
     def _indexes(self) -> list[str]:
         return [index["name"] for index in self._session.indexes()]
@@ -35,7 +35,7 @@ class KnownNames:
     def _languages(self) -> list[str]:
         return [entry["name"] for entry in self._session.call("languages")["languages"]]
 
-    def _fresh(self, what: str, ask: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+    def _get_cached(self, what: str, ask: Callable[[], Sequence[str]]) -> tuple[str, ...]:
         until, names = self._known.get(what, (0.0, ()))
         if time.monotonic() > until:
             try:
@@ -66,9 +66,9 @@ class WordCompleter(Completer):
         key, colon, value = word.partition(":")
         if colon:
             last = value.rpartition(",")[2]
-            yield from _matching(last, self._values(key))
+            yield from _complete_word(last, self._values(key))
         elif word:
-            yield from _matching(word, INLINE_FILTERS)
+            yield from _complete_word(word, INLINE_FILTERS)
 
     def _command(self, text: str, word: str) -> Iterable[Completion]:
         name, blank, _ = text.partition(" ")
@@ -80,7 +80,7 @@ class WordCompleter(Completer):
                         command + takes, -len(name), display=command, display_meta=meaning
                     )
             return
-        yield from _matching(word.rpartition(",")[2], self._values(name))
+        yield from _complete_word(word.rpartition(",")[2], self._values(name))
 
     def _values(self, key: str) -> Sequence[str]:
         option = COMPLETED_OPTIONS.get(key)
@@ -89,7 +89,7 @@ class WordCompleter(Completer):
         return self._names.listed(option.names) if option.names else option.suggestions
 
 
-def _matching(word: str, candidates: Iterable[str]) -> Iterable[Completion]:
+def _complete_word(word: str, candidates: Iterable[str]) -> Iterable[Completion]:
     low = word.lower()
     for candidate in candidates:
         if candidate.lower().startswith(low) and candidate != word:

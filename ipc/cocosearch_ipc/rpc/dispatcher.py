@@ -81,7 +81,7 @@ class Dispatcher:
         except Failure as unreadable:
             return shapes.to_json(_error(None, unreadable))
         if not isinstance(message, list):
-            return await self._one(message, deadline_s)
+            return await self._answer_call(message, deadline_s)
         if not 1 <= len(message) <= MAX_BATCH:
             failure = Failure(
                 f"a batch has 1 to {MAX_BATCH} calls", "split it", code=INVALID_REQUEST
@@ -91,7 +91,7 @@ class Dispatcher:
         room = _ReplyRoom()
 
         async def run(position: int) -> None:
-            replies[position] = await self._one(message[position], deadline_s, room)
+            replies[position] = await self._answer_call(message[position], deadline_s, room)
 
         async with anyio.create_task_group() as group:
             for position in range(len(message)):
@@ -115,7 +115,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - becomes an error reply, see _failure
             yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"
 
-    async def _one(
+    async def _answer_call(
         self, message: Any, deadline_s: float, room: "_ReplyRoom | None" = None
     ) -> bytes | None:
         """Return the reply to a call; None for a notification. A batch has `room` for replies."""
@@ -126,7 +126,7 @@ class Dispatcher:
             if room is not None:  # else a call is carried out whose reply is a refusal
                 room.check()
             with anyio.fail_after(deadline_s), spans.span(f"rpc {call.label}", **attributes):
-                result = await self._last(call)
+                result = await self._last_value(call)
             if room is not None:
                 room.check()
             reply = _result(call, result)
@@ -138,7 +138,7 @@ class Dispatcher:
             )
         return reply if call is None or call.wants_reply else None
 
-    async def _last(self, call: Call) -> Any:
+    async def _last_value(self, call: Call) -> Any:
         last: Any = None
         async with aclosing(self._values(call)) as values:
             async for value in values:

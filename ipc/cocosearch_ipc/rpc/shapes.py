@@ -36,33 +36,33 @@ def decode(kind: type[T], params: object) -> T:
     """
     hashable: Any = kind  # the caches need a hashable type
     names = [field.name for field in _fields(hashable)]
-    values = _named(params, names)
+    values = _name_parameters(params, names)
     for name in values:
         if name not in names:
-            raise _unknown(name, names)
+            raise _unknown_parameter_error(name, names)
     for name in _required(hashable):
         if name not in values:
-            raise _invalid(f"parameter {name!r} is missing", "")
+            raise _invalid_error(f"parameter {name!r} is missing", "")
     annotations = _annotations(hashable)
     return kind(**{name: _value(annotations[name], value, name) for name, value in values.items()})
 
 
-def _named(params: object, names: list[str]) -> Mapping[str, object]:
+def _name_parameters(params: object, names: list[str]) -> Mapping[str, object]:
     """Return parameters by name; those of a list have the order of `names`."""
     if isinstance(params, list):
         if len(params) > len(names):
             message = f"{len(params)} parameters are too many"
-            raise _invalid(message, f"valid parameters: {_listed(names)}")
+            raise _invalid_error(message, f"valid parameters: {_join_names(names)}")
         return dict(zip(names, params, strict=False))
     if not isinstance(params, Mapping):
-        raise _invalid("params is neither an object nor a list", 'write {"name": value}')
+        raise _invalid_error("params is neither an object nor a list", 'write {"name": value}')
     return params
 
 
-def _unknown(name: str, names: list[str]) -> Failure:
+def _unknown_parameter_error(name: str, names: list[str]) -> Failure:
     near = find_nearest(name, names)
-    hint = f"did you mean {near!r}?" if near else f"valid parameters: {_listed(names)}"
-    return _invalid(f"unknown parameter {quote_name(name)}", hint)
+    hint = f"did you mean {near!r}?" if near else f"valid parameters: {_join_names(names)}"
+    return _invalid_error(f"unknown parameter {quote_name(name)}", hint)
 
 
 def to_json(value: object) -> bytes:
@@ -154,32 +154,34 @@ def _value(annotation: Any, value: object, name: str) -> Any:
 def _choice(choices: tuple[Any, ...], value: object, name: str) -> object:
     if value not in choices:
         value_text = quote_name(value) if isinstance(value, str) else _short(value)
-        raise _invalid(f"{name} is {value_text}", f"use one of {', '.join(map(repr, choices))}")
+        raise _invalid_error(
+            f"{name} is {value_text}", f"use one of {', '.join(map(repr, choices))}"
+        )
     return value
 
 
 def _list(value: object, name: str) -> list[Any]:
     if not isinstance(value, list):
-        raise _invalid(f"{name} is not a list", 'write ["a", "b"]')
+        raise _invalid_error(f"{name} is not a list", 'write ["a", "b"]')
     if len(value) > MAX_ITEMS:
-        raise _invalid(f"{name} has {len(value):,} items", f"send at most {MAX_ITEMS:,}")
+        raise _invalid_error(f"{name} has {len(value):,} items", f"send at most {MAX_ITEMS:,}")
     return value
 
 
 def _object(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _invalid(f"{name} is not an object", "")
+        raise _invalid_error(f"{name} is not an object", "")
     return value
 
 
 def _scalar(annotation: Any, value: object, name: str) -> Any:
     if (isinstance(value, int) and abs(value) > MAX_WHOLE) or value in (math.inf, -math.inf):
-        raise _invalid(f"{name} is out of range", f"the largest number is {MAX_WHOLE}")
+        raise _invalid_error(f"{name} is out of range", f"the largest number is {MAX_WHOLE}")
     if annotation is float and type(value) is int:
         return float(value)
     if annotation not in _JSON_NAMES or type(value) is not annotation:
         expected = _JSON_NAMES.get(annotation, "something else")
-        raise _invalid(f"{name} must be {expected}, not {_short(value)}", "")
+        raise _invalid_error(f"{name} must be {expected}, not {_short(value)}", "")
     if isinstance(value, str):
         _check_text(value, name)
     return value
@@ -187,12 +189,12 @@ def _scalar(annotation: Any, value: object, name: str) -> Any:
 
 def _check_text(value: str, name: str) -> None:
     if "\0" in value:
-        raise _invalid(f"{name} contains a NUL character", "remove it")
+        raise _invalid_error(f"{name} contains a NUL character", "remove it")
     if not value.isascii():
         try:
             value.encode("utf-8", "surrogateescape" if name in _FILE_NAMES else "strict")
         except UnicodeEncodeError:
-            raise _invalid(
+            raise _invalid_error(
                 f"{name} is not valid Unicode (a lone surrogate)", "send UTF-8"
             ) from None
 
@@ -205,9 +207,9 @@ def _short(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _listed(names: typing.Iterable[str]) -> str:
+def _join_names(names: typing.Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _invalid(message: str, hint: str) -> Failure:
+def _invalid_error(message: str, hint: str) -> Failure:
     return Failure(message, hint, code=INVALID_PARAMS)

@@ -176,8 +176,8 @@ def test_a_last_line_needs_no_line_break(tmp_path: Path) -> None:
 class SlowRelay(SessionRelay):
     """It sends a message only after the daemon has ended the session."""
 
-    def _connected(self, *, start: bool = True) -> socket.socket:
-        connection = super()._connected(start=start)
+    def _get_connection(self, *, start: bool = True) -> socket.socket:
+        connection = super()._get_connection(start=start)
         assert self._down is not None
         self._down.join(10)
         return connection

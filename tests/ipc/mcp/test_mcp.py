@@ -582,7 +582,7 @@ def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPat
         relay._socket = gone = Gone()
         return gone
 
-    monkeypatch.setattr(bridge.SessionRelay, "_connected", connected)
+    monkeypatch.setattr(bridge.SessionRelay, "_get_connection", connected)
     long = b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": {"y": "%s"}}\n' % (
         b"z" * p.MAX_LINE_BYTES
     )

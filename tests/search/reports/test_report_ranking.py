@@ -123,20 +123,20 @@ def test_addresses_are_no_words_of_a_question() -> None:
 def test_dotted_names_lead_to_modules_and_packages() -> None:
     names = MentionedFiles(tuple(FILES))
     paths = list(FILES)
-    assert [paths[n] for n in names.of_dotted(("shop", "basket", "Basket", "add"))] == [
+    assert [paths[n] for n in names.find_by_module(("shop", "basket", "Basket", "add"))] == [
         "src/shop/basket.py"
     ]
-    assert [paths[n] for n in names.of_dotted(("src", "shop"))] == ["src/shop/__init__.py"]
-    assert names.of_dotted(("numpy", "linalg")) == []
+    assert [paths[n] for n in names.find_by_module(("src", "shop"))] == ["src/shop/__init__.py"]
+    assert names.find_by_module(("numpy", "linalg")) == []
 
 
 def test_paths_are_found_by_their_longest_end() -> None:
     paths = ("a/models.py", "b/models.py", "b/views.py")
     names = MentionedFiles(paths)
-    assert names.of_path("/srv/x/b/models.py") == [1]
-    assert names.of_path("models.py") == [0, 1]
-    assert names.of_path("other/models.py") == []  # one end of two: it says nothing
-    assert names.of_path("other/views.py") == [2]  # the only file of that name
+    assert names.find_by_path("/srv/x/b/models.py") == [1]
+    assert names.find_by_path("models.py") == [0, 1]
+    assert names.find_by_path("other/models.py") == []  # one end of two: it says nothing
+    assert names.find_by_path("other/views.py") == [2]  # the only file of that name
 
 
 def test_a_function_is_found_in_the_file_of_its_owner() -> None:
@@ -145,7 +145,7 @@ def test_a_function_is_found_in_the_file_of_its_owner() -> None:
     names = MentionedFiles(paths, find_defining=lambda name: defining.get(name, ()))
 
     def path_of(frame: Frame) -> str | None:
-        number = names.of_frame(frame)
+        number = names.find_by_frame(frame)
         return None if number is None else paths[number]
 
     assert path_of(Frame("", 0, "Write", "DBImpl")) == "db/db_impl.cc"  # not its header
@@ -171,12 +171,12 @@ def test_names_are_found_in_an_index_as_in_all_of_its_paths() -> None:
     by_index = MentionedFiles(corpus.live.paths, corpus.find_stem)
     assert len(corpus.live.paths) == len(files) - 2
     for name in (*names, "MODELS", "missing", ""):
-        assert by_index.of_stem(name) == every_path.of_stem(name)
+        assert by_index.find_by_stem(name) == every_path.find_by_stem(name)
         for path in (f"{name}.py", f"shop/{name}.py", f"/srv/lib/shop/{name}.py", f"x/{name}"):
-            assert by_index.of_path(path) == every_path.of_path(path)
+            assert by_index.find_by_path(path) == every_path.find_by_path(path)
         for parts in (("shop", name), ("shop", "basket", name), ("lib", "shop", name, "x")):
-            assert by_index.of_dotted(parts) == every_path.of_dotted(parts)
-    assert by_index.of_dotted(("shop", "basket")), "a package has a file"
+            assert by_index.find_by_module(parts) == every_path.find_by_module(parts)
+    assert by_index.find_by_module(("shop", "basket")), "a package has a file"
 
 
 def test_signals_are_those_that_weights_may_have() -> None:
@@ -250,7 +250,7 @@ def test_a_path_is_that_of_all_files_with_the_longest_common_end() -> None:
         shared = [_count_common(path, second) for second in paths]
         best = [number for number, count in enumerate(shared) if count == max(shared)]
         is_found = max(shared) > 1 or len(best) == 1
-        assert names.of_path(path) == (best if is_found else []), path
+        assert names.find_by_path(path) == (best if is_found else []), path
 
 
 def _count_common(first: str, second: str) -> int:
@@ -260,23 +260,23 @@ def _count_common(first: str, second: str) -> int:
 
 def test_mentions_of_a_common_file_name_cost_little() -> None:
     names = MentionedFiles([f"p{number}/src/index.ts" for number in range(20_000)])
-    names.of_path("src/index.ts")
+    names.find_by_path("src/index.ts")
     began = process_time()
     for number in range(500):
-        assert names.of_path(f"/srv/p{number}/src/index.ts") == [number]
-        assert names.of_dotted((f"p{number}", "lib", "index")) == []
+        assert names.find_by_path(f"/srv/p{number}/src/index.ts") == [number]
+        assert names.find_by_module((f"p{number}", "lib", "index")) == []
     assert process_time() - began < 1.0
 
 
 def test_mentions_of_a_common_path_end_cost_little() -> None:
     paths = [f"p{number}/src/index.ts" for number in range(50_000)]
     names = MentionedFiles(paths, find_defining=lambda name: [7] if name == "load" else ())
-    names.of_path("src/index.ts")
+    names.find_by_path("src/index.ts")
     began = process_time()
     for number in range(500):
-        assert names.of_path(f"/srv/q{number}/lib/index.ts") == []
-        assert names.of_frame(Frame(f"/srv/q{number}/src/index.ts", 3)) is None
-        assert names.of_frame(Frame(f"/srv/q{number}/src/index.ts", 3, "load")) == 7
-        assert names.of_frame(Frame("", 0, "load", "Index")) == 7
-        assert len(names.of_dotted(("src", "index"))) == 50_000
+        assert names.find_by_path(f"/srv/q{number}/lib/index.ts") == []
+        assert names.find_by_frame(Frame(f"/srv/q{number}/src/index.ts", 3)) is None
+        assert names.find_by_frame(Frame(f"/srv/q{number}/src/index.ts", 3, "load")) == 7
+        assert names.find_by_frame(Frame("", 0, "load", "Index")) == 7
+        assert len(names.find_by_module(("src", "index"))) == 50_000
     assert process_time() - began < 1.0

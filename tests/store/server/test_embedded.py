@@ -454,10 +454,10 @@ def test_runs_as_an_ordinary_user(servers: Servers) -> None:
 def test_copied_programs_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that the account cannot reach are copied once."""
     server = servers()
-    reachable = EmbeddedPostgres._reachable
+    reachable = EmbeddedPostgres._is_reachable
     monkeypatch.setattr(
         EmbeddedPostgres,
-        "_reachable",
+        "_is_reachable",
         lambda self, path: path.name != "postgres" and reachable(self, path),
     )
     assert answers(server.ensure())

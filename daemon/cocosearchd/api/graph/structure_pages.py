@@ -13,12 +13,14 @@ from cocosearchd.languages.detect import detect
 def find_directory(files: CodeFiles, target: Target) -> str | None:
     """Return the directory that a target names, "" for the root; None if no file is below it."""
     paths = files.paths()
-    return next((path for path in _directories(target) if not path or _below(paths, path)), None)
+    return next(
+        (path for path in _directories(target) if not path or _paths_below(paths, path)), None
+    )
 
 
 def paths_below(files: CodeFiles, directory: str) -> Sequence[str]:
     """Return the paths of the files below a directory, sorted."""
-    return _below(files.paths(), directory)
+    return _paths_below(files.paths(), directory)
 
 
 def is_selected(path: str, target: Target) -> bool:
@@ -42,7 +44,7 @@ def _directories(target: Target) -> list[str]:
     return ["" if path == "." else path for path in normal]
 
 
-def _below(paths: Sequence[str], directory: str) -> Sequence[str]:
+def _paths_below(paths: Sequence[str], directory: str) -> Sequence[str]:
     if not directory:
         return paths
     # "0" follows "/" in ASCII: paths that begin with the directory and "/" lie between these two

@@ -45,7 +45,7 @@ class FileVerbs:
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         """Return indexed files, page by page, after every change made before the request."""
         deadline = self._sync.deadline(request.sync_timeout_ms)
-        indexes = await self._selected(request)
+        indexes = await self._select_indexes(request)
         page, freshness = await self._page(
             request, indexes, path_from_client(request.under), deadline
         )
@@ -68,7 +68,7 @@ class FileVerbs:
             total=page.total,
         )
 
-    async def _selected(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
+    async def _select_indexes(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
         """Return indexes of the requested topic, narrowed by the index of the request."""
         lookup = self._indexes.lookup
         if request.topic is None:

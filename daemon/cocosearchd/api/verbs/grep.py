@@ -214,7 +214,7 @@ def _reply(
         notes=limit_sentences(
             [
                 *(note for answer in answers for note in _notes(answer)),
-                *_unmatched(request, answers),
+                *_name_unmatched_indexes(request, answers),
             ]
         ),
         timings_ms=timings,
@@ -287,7 +287,7 @@ def _line_tokens(line: w.GrepLine) -> int:
     return sum(map(estimate_tokens, (match, *context)))
 
 
-def _unmatched(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[str]:
+def _name_unmatched_indexes(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[str]:
     """Name the indexes in which no file passes the filters."""
     if not (request.under or request.paths or request.languages):
         return []

@@ -156,7 +156,7 @@ async def _digest(
             "is it Ollama?",
         ) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
-        raise _unreachable(url, error) from None
+        raise _unreachable_error(url, error) from None
     except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
             f"what answers at {display_url(url)} is not Ollama: {redact(str(error), url)}",
@@ -165,7 +165,7 @@ async def _digest(
     for entry in listed.models:
         if entry.model == full_name:
             return entry.digest or ""
-    raise _missing(model)
+    raise _missing_model_error(model)
 
 
 async def _request_vectors(
@@ -187,9 +187,9 @@ async def _request_vectors(
                 options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
             )
     except ollama.ResponseError as error:
-        raise _refused(model, url, error) from None
+        raise _refusal_error(model, url, error) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
-        raise _unreachable(url, error) from None
+        raise _unreachable_error(url, error) from None
     except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
             f"Ollama's answer cannot be read: {redact(str(error), url)}", "is it Ollama?"
@@ -207,23 +207,23 @@ def _vectors(rows: Sequence[Sequence[float]], count: int) -> Vectors:
     return np.asarray(rows, dtype=np.float32)
 
 
-def _refused(
+def _refusal_error(
     model: str, url: str, error: ollama.ResponseError
 ) -> BatchRefused | EmbedderUnavailable:
     """Make the error by the status code: the texts of errors differ between versions."""
     if error.status_code == httpx.codes.NOT_FOUND:
-        return _missing(model)
+        return _missing_model_error(model)
     reason = redact(str(error), url)
     if error.status_code in INPUT_STATUS:
         return BatchRefused(reason)
     return EmbedderUnavailable(f"Ollama answers {reason}", "it may be busy: this is tried again")
 
 
-def _missing(model: str) -> EmbedderUnavailable:
+def _missing_model_error(model: str) -> EmbedderUnavailable:
     return EmbedderUnavailable(f"Ollama has no model {model}", f"ollama pull {model}")
 
 
-def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
+def _unreachable_error(url: str, error: Exception) -> EmbedderUnavailable:
     if isinstance(error, ConnectionError):
         message = f"{display_url(url)} does not answer"
     else:

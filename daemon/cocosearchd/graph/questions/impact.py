@@ -139,7 +139,7 @@ def _expand(
             members = {WHOLE_FILE, *range(len(file.symbols))}
         else:
             owners = (constructed_class(file, position) for position in starts)
-            members = _inside(file, starts) | {owner for owner in owners if owner is not None}
+            members = _add_members(file, starts) | {owner for owner in owners if owner is not None}
         yield from ((DefinitionKey(path, position), _name(file, position)) for position in members)
 
 
@@ -148,7 +148,7 @@ def _name(file: CodeFile, position: int) -> str:
     return file.path if position == WHOLE_FILE else file.symbols[position].qualified_name
 
 
-def _inside(file: CodeFile, starts: set[int]) -> set[int]:
+def _add_members(file: CodeFile, starts: set[int]) -> set[int]:
     """Return the positions `starts`, and of all definitions inside these."""
     end = -1
     members = set[int]()

@@ -103,7 +103,7 @@ def _split_paths(
     paths = files.files_defining(name)
     if not qualifiers or len(paths) <= _FEW_FILES:
         return paths, ()
-    owner = _plain(qualifiers[-1])
+    owner = _strip_underscores(qualifiers[-1])
     mentions = _mentioning_paths(files, owner)
     near_paths = [path for path in paths if path in mentions or owner in _plain_parts(path)]
     near = frozenset(near_paths)
@@ -121,7 +121,7 @@ def _mentioning_paths(files: CodeFiles, name: str) -> set[str]:
 
 
 def _plain_parts(path: str) -> list[str]:
-    return [_plain(part) for part in (*path.split("/"), _stem(path))]
+    return [_strip_underscores(part) for part in (*path.split("/"), _stem(path))]
 
 
 def _find_symbols(
@@ -139,10 +139,10 @@ def _compare(file: CodeFile, symbol: Symbol, qualifiers: Sequence[str]) -> tuple
     """Return whether a symbol has all qualifiers of a name, and whether it has them without gaps."""
     if not qualifiers:
         return True, True
-    written = [_plain(part) for part in qualifiers]
-    enclosing = [_plain(part) for part in split_name(symbol.qualified_name)[:-1]]
+    written = [_strip_underscores(part) for part in qualifiers]
+    enclosing = [_strip_underscores(part) for part in split_name(symbol.qualified_name)[:-1]]
     homes = (_module_parts(file.path), split_name(file.facts.package))
-    complete_names = [[*map(_plain, home), *enclosing] for home in homes]
+    complete_names = [[*map(_strip_underscores, home), *enclosing] for home in homes]
     is_direct = any(parts[-len(written) :] == written for parts in complete_names)
     return is_direct or any(_is_subsequence(written, parts) for parts in complete_names), is_direct
 
@@ -152,7 +152,7 @@ def _is_subsequence(written: Sequence[str], parts: Iterable[str]) -> bool:
     return all(part in remaining for part in written)
 
 
-def _plain(part: str) -> str:
+def _strip_underscores(part: str) -> str:
     return part.lstrip("_") or part
 
 

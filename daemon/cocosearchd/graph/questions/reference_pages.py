@@ -201,7 +201,7 @@ class _PageSearch:
         """Yield the references in a file, in order, without repeats."""
         references = dict[ReferenceLocation, FoundReference]()
         for key in firsts:
-            for reference in self._of_definition(key, file):
+            for reference in self._references_to_definition(key, file):
                 if self._passes(reference):
                     references.setdefault(reference.location, reference)
         after = self._query.after
@@ -211,7 +211,9 @@ class _PageSearch:
                 self.page.append(references[position])
             yield references[position]
 
-    def _of_definition(self, key: DefinitionKey, file: CodeFile) -> Iterator[FoundReference]:
+    def _references_to_definition(
+        self, key: DefinitionKey, file: CodeFile
+    ) -> Iterator[FoundReference]:
         kinds = self._query.kinds
         if kinds != {IMPORT}:
             yield from map(_use_reference, self._resolver.uses_in(key, file))

@@ -89,7 +89,7 @@ def find_by_name(files: CodeFiles, target: Target) -> TargetDefinitions:
         match for match in definitions.matches if not is_test(match.path)
     ] or definitions.matches
     if len(code) > 1 or not definitions.complete:
-        raise _ambiguous(target, definitions.matches, is_complete=definitions.complete)
+        raise _ambiguous_error(target, definitions.matches, is_complete=definitions.complete)
     note: tuple[str, ...] = ()
     if len(definitions.matches) > 1:
         rest = ", ".join(match.location for match in definitions.matches[1 : 1 + _NEAR])
@@ -219,7 +219,7 @@ def _describe_keys(files: CodeFiles, keys: Iterable[DefinitionKey]) -> list[str]
     return [describe_key(loaded[key.path], key) for key in listed if key.path in loaded]
 
 
-def _ambiguous(
+def _ambiguous_error(
     target: Target, matches: Sequence[NamedDefinition], *, is_complete: bool
 ) -> InvalidInput:
     count = f"{len(matches):,}" if is_complete else f"more than {len(matches):,}"

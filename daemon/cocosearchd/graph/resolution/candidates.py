@@ -96,12 +96,14 @@ class NameCandidates:
     def _find_possible(self, family: str, use: Use) -> _PossibleKeys:
         look_up = family, use.name, use.kind, bool(use.receiver)
         if look_up not in self._possible:
-            keys = [key for key in self._all(family, use.name) if self._is_possible(key, use)]
-            meanings = {(key.path, self._qualified(key)) for key in keys}
+            keys = [
+                key for key in self._keys_of_name(family, use.name) if self._is_possible(key, use)
+            ]
+            meanings = {(key.path, self._qualified_name(key)) for key in keys}
             self._possible[look_up] = _PossibleKeys(keys, is_one=len(meanings) == 1)
         return self._possible[look_up]
 
-    def _all(self, family: str, name: str) -> tuple[DefinitionKey, ...]:
+    def _keys_of_name(self, family: str, name: str) -> tuple[DefinitionKey, ...]:
         if (family, name) not in self._keys:
             self._keys[family, name] = tuple(self._search(family, name))
         return self._keys[family, name]
@@ -129,7 +131,7 @@ class NameCandidates:
         # an unknown receiver is an object, so the definition must be a member
         return not use.receiver or symbol.parent is not None
 
-    def _qualified(self, key: DefinitionKey) -> str:
+    def _qualified_name(self, key: DefinitionKey) -> str:
         names = self._names.file_names(key.path)
         return "" if names is None else names.file.symbols[key.position].qualified_name
 

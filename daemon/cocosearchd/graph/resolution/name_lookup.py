@@ -308,7 +308,7 @@ class NameLookup:
                 continue
             paths = self.find_module(names.file, item.module)
             if len(paths) > _MAX_MODULE_FILES:
-                paths = tuple(self._defining(paths, export.name))
+                paths = tuple(self._select_defining(paths, export.name))
             name = export.name if is_wildcard else item.name
             yield from (_Export(path, name, export.reason) for path in paths)
 
@@ -328,7 +328,7 @@ class NameLookup:
         If a file has none, its definitions in namespaces count as top-level.
         """
         keys: list[DefinitionKey] = []
-        defining = self._defining(paths, name)
+        defining = self._select_defining(paths, name)
         self.load(defining)
         for path in defining:
             names = self.file_names(path)
@@ -337,7 +337,7 @@ class NameLookup:
                 keys += [DefinitionKey(path, position) for position in positions]
         return Value("definition", tuple(keys), "package") if keys else UNKNOWN
 
-    def _defining(self, paths: Sequence[str], name: str) -> list[str]:
+    def _select_defining(self, paths: Sequence[str], name: str) -> list[str]:
         if not paths:
             return []
         members = set(paths)

@@ -144,7 +144,7 @@ class UseSearch:
     def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
         """Yield the imports that mean a definition, by path."""
         target = self._make_target(definition)
-        for file in self._mentioning(target.names) if target.is_imported else ():
+        for file in self._load_mentioning_files(target.names) if target.is_imported else ():
             yield from self.imports_in(definition, file)
 
     def _uses_of(self, names: frozenset[str]) -> NameUses:
@@ -272,7 +272,7 @@ class UseSearch:
             return imports
         imports = [
             ResolvedImport(file, item, self._resolver.definitions_of_import(file, item))
-            for file in self._mentioning([name])
+            for file in self._load_mentioning_files([name])
             for item in mentions_of(file).find({name})
         ]
         if self._remembered < MAX_REMEMBERED:
@@ -280,7 +280,7 @@ class UseSearch:
             self._remembered += _IMPORT_BYTES * len(imports)
         return imports
 
-    def _mentioning(self, names: Iterable[str]) -> Iterator[CodeFile]:
+    def _load_mentioning_files(self, names: Iterable[str]) -> Iterator[CodeFile]:
         """Yield the files that use, import or export one of the names, by path."""
         for batch in _batches(self._mentioning_paths(names)):
             code_files = self._files.load(batch)

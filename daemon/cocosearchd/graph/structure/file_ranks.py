@@ -55,7 +55,7 @@ class NameLinks:
         self._definition_counts = np.diff(graph.definitions.starts)[definition_rows]
         self.defining_names, self.defining_files = _pairs(graph.definitions, definition_rows)
         using_names, using_files = _pairs(graph.uses, use_rows)
-        outside = _outside(
+        outside = _mark_outside_uses(
             using_names, using_files, self.defining_names, self.defining_files, len(self.paths)
         )
         self.using_names, self.using_files = using_names[outside], using_files[outside]
@@ -145,7 +145,7 @@ def _pairs(postings: NameFiles, rows: Positions) -> tuple[Positions, Positions]:
     return names, postings.files[np.repeat(starts, counts) + offsets].astype(np.int64)
 
 
-def _outside(
+def _mark_outside_uses(
     using_names: Positions,
     using_files: Positions,
     defining_names: Positions,

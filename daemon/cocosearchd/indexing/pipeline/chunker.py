@@ -151,8 +151,8 @@ class _ChunkDescriber:
     def chunk(self, start: int, end: int) -> Chunk:
         parsed = self.parsed
         data = parsed.data
-        at = self._at(start)
-        inside = parsed.symbols[at : self._at(end)]
+        at = self._first_position(start)
+        inside = parsed.symbols[at : self._first_position(end)]
         around = self._enclosing_symbols(start, at - 1)
         outer, blocks = self._blocks(start, end)
         block = _block_of(blocks, outer, start, end)
@@ -179,7 +179,7 @@ class _ChunkDescriber:
             symbols=inside,
         )
 
-    def _at(self, byte: int) -> int:
+    def _first_position(self, byte: int) -> int:
         """Return the index of the first symbol that starts at a byte or after it."""
         return bisect_right(self.starts, byte - 1)
 

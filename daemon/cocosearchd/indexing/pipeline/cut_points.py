@@ -141,7 +141,7 @@ def _plan_with_definitions(
         while open_spans and open_spans[-1][1] < end:
             floor = max(floor, open_spans.pop()[1])
         lowest = max(floor, open_spans[-1][0] + 1) if open_spans else floor
-        first = _attached(data, starts, blanks, line, lowest)
+        first = _find_attached(data, starts, blanks, line, lowest)
         depths[first + 1] += 1
         depths[end] -= 1
         _mark_boundaries(costs, blanks, first, end, span.rank)
@@ -173,7 +173,9 @@ def _mark_boundaries(
         costs[after] = min(costs[after], boundary + 1)
 
 
-def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, lowest: int) -> int:
+def _find_attached(
+    data: bytes, starts: list[int], blanks: list[bool], line: int, lowest: int
+) -> int:
     """Return the first line of the comments and attributes directly above a line."""
     while line > lowest and not blanks[line - 1] and _ATTACHED.match(data, starts[line - 1]):
         line -= 1
@@ -197,7 +199,7 @@ def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -
     parts = _parts(plan, sizes, first, last, rounds)
     if rank is CONTAINER and rounds <= _MAX_ROUNDS:
         parts[0] = (*parts[0][:2], True)
-    packed = _packed(plan, sizes, parts)
+    packed = _join_pieces(plan, sizes, parts)
     return packed if rank is None else [(lo, hi, True) for lo, hi, _ in packed]
 
 
@@ -238,7 +240,7 @@ def _filling_rank(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> Sp
     return rank if plan.definition_counts[last] == plan.definition_counts[end] else None
 
 
-def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_Piece]:
+def _join_pieces(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_Piece]:
     """Join neighbours: statements up to the target, small rests with the next or previous piece.
 
     Two definitions are never joined.

@@ -135,7 +135,7 @@ class BoxedParser:
 
     async def _parse_alone(self, task: ParseTask, *, rehearse: bool) -> ParseResult:
         if len(task.file.data) > LARGEST_BYTES:
-            return self._plain(task, f"it is larger than {LARGEST_BYTES >> 20} MiB")
+            return self._plain_result(task, f"it is larger than {LARGEST_BYTES >> 20} MiB")
         try:
             result = await self._request_patiently(task.file, rehearse=rehearse)
         except WorkerLost as error:
@@ -143,7 +143,7 @@ class BoxedParser:
             log.error("file_quarantined", extra={"path": task.file.path, "how": error.reason})
             await asyncio.to_thread(self._quarantine.add, task.key, error.reason)
             await self._pool.wait_refilled(REFILL_S)
-            return self._plain(task, error.reason)
+            return self._plain_result(task, error.reason)
         return result
 
     async def _request_patiently(self, file: ParseFile, *, rehearse: bool) -> ParseResult:
@@ -182,7 +182,7 @@ class BoxedParser:
         self._answered_at = time.monotonic()
         return results
 
-    def _plain(self, task: ParseTask, reason: str) -> ParseResult:
+    def _plain_result(self, task: ParseTask, reason: str) -> ParseResult:
         return ParseResult(
             plain_parsed_file(task.file.data, self.limits, NOT_PARSED + reason), cacheable=False
         )

@@ -84,7 +84,7 @@ class SpanFinder:
             if match.lastindex is None:
                 span: TextSpan | None = TextSpan(match.start(), match.end(), None)
             else:
-                span = _closed(text, match, usable[match.lastindex - 1])
+                span = _find_enclosure(text, match, usable[match.lastindex - 1])
             if span is None:
                 usable = tuple(
                     enclosure
@@ -98,7 +98,7 @@ class SpanFinder:
         return spans
 
 
-def _closed(text: str, opening: re.Match[str], enclosure: Enclosure) -> TextSpan | None:
+def _find_enclosure(text: str, opening: re.Match[str], enclosure: Enclosure) -> TextSpan | None:
     """Return the span of an enclosure from its opening mark on; None if nothing closes it."""
     closing = text.find(enclosure.closer, opening.end())
     return (

@@ -176,7 +176,9 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
 
     def call(folder: int, path: bytes, flags: int) -> int:
         while True:
-            descriptor = syscall(_OPENAT2, folder, path, _how(flags), ctypes.sizeof(_OpenHow))
+            descriptor = syscall(
+                _OPENAT2, folder, path, _make_open_how(flags), ctypes.sizeof(_OpenHow)
+            )
             if descriptor >= 0:
                 return int(descriptor)
             error = ctypes.get_errno()
@@ -193,6 +195,6 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
 
 
 @cache
-def _how(flags: int) -> "ctypes._CArgObject":
+def _make_open_how(flags: int) -> "ctypes._CArgObject":
     """Return `struct open_how` for some flags; the kernel only reads it."""
     return ctypes.byref(_OpenHow(flags, 0, _RESOLVE_NO_SYMLINKS))

@@ -54,7 +54,7 @@ def open_in_tree(path: bytes, *, limit: int = _ANY_SIZE) -> int:
             reason = "it is a symbolic link" if is_link else "it is behind a symbolic link"
             raise IrregularFile(reason, path) from None
         raise
-    return _checked(handle, path, limit)
+    return _check_or_close(handle, path, limit)
 
 
 def open_regular(path: Path, *, limit: int, follow_links: bool = False) -> int:
@@ -64,7 +64,9 @@ def open_regular(path: Path, *, limit: int, follow_links: bool = False) -> int:
     the system.
     """
     _check(_status(path, follow_links=follow_links), path, limit)
-    return _checked(os.open(path, _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW), path, limit)
+    return _check_or_close(
+        os.open(path, _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW), path, limit
+    )
 
 
 def read_regular(path: Path, *, limit: int, follow_links: bool = False) -> bytes:
@@ -126,7 +128,7 @@ def _start(handle: int, limit: int) -> tuple[bytes, os.stat_result]:
         return file.read(limit), os.fstat(handle)
 
 
-def _checked(handle: int, path: Path, limit: int) -> int:
+def _check_or_close(handle: int, path: Path, limit: int) -> int:
     """Check the open file; close the descriptor on an error."""
     try:
         _check(os.fstat(handle), path, limit)

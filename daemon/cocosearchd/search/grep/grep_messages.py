@@ -115,9 +115,13 @@ def unpack_response(body: bytes, count: int) -> tuple[str, GrepResult]:
         files = tuple(_searched_file(row, count) for row in rows)
     except (ValueError, TypeError) as failure:
         raise InvalidFrame(f"no response of grep: {failure}") from failure
-    if not 0 <= _checked(more_files, int) <= min(count - len(files), _checked(more_lines, int)):
+    if (
+        not 0
+        <= _check_type(more_files, int)
+        <= min(count - len(files), _check_type(more_lines, int))
+    ):
         raise InvalidFrame("a response of grep that counts other files than those of its task")
-    return _checked(error, str), GrepResult(files, more_files, more_lines)
+    return _check_type(error, str), GrepResult(files, more_files, more_lines)
 
 
 def _file_values(file: SearchedFile) -> tuple[object, ...]:
@@ -134,35 +138,35 @@ def _file_values(file: SearchedFile) -> tuple[object, ...]:
 
 
 def _searched_file(row: object, count: int) -> SearchedFile:
-    number, (matching, lines), content_hash, bloom, problem = _checked(row, tuple)
-    size = len(_checked(bloom, bytes))
-    if not 0 <= _checked(number, int) < count or size & (size - 1):
+    number, (matching, lines), content_hash, bloom, problem = _check_type(row, tuple)
+    size = len(_check_type(bloom, bytes))
+    if not 0 <= _check_type(number, int) < count or size & (size - 1):
         raise InvalidFrame("a response of grep that points beyond its files")
     return SearchedFile(
         number,
-        LineMatches(_checked(matching, int), tuple(_matching_line(line) for line in lines)),
-        _checked(content_hash, bytes),
+        LineMatches(_check_type(matching, int), tuple(_matching_line(line) for line in lines)),
+        _check_type(content_hash, bytes),
         bloom,
-        _checked(problem, str),
+        _check_type(problem, str),
     )
 
 
 def _matching_line(row: tuple[object, ...]) -> MatchingLine:
     number, column, text, lines_before, lines_after = row
     return MatchingLine(
-        _checked(number, int),
-        _checked(column, int),
-        _checked(text, str),
+        _check_type(number, int),
+        _check_type(column, int),
+        _check_type(text, str),
         _checked_texts(lines_before),
         _checked_texts(lines_after),
     )
 
 
 def _checked_texts(values: object) -> tuple[str, ...]:
-    return tuple(_checked(value, str) for value in _checked(values, tuple))
+    return tuple(_check_type(value, str) for value in _check_type(values, tuple))
 
 
-def _checked(value: object, kind: type[T]) -> T:
+def _check_type(value: object, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise InvalidFrame(f"a response of grep with a {type(value).__name__}")
     return value

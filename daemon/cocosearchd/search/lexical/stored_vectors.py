@@ -101,9 +101,9 @@ class _VectorFiller:
         """
         segment = replace(
             self._view.segment,
-            vectors=_frozen(self._vectors),
-            binary_vectors=_frozen(quantise_to_bits(self._vectors)),
-            digests=_frozen(np.where(self._is_filled, self._view.segment.digests, 0)),
+            vectors=_freeze(self._vectors),
+            binary_vectors=_freeze(quantise_to_bits(self._vectors)),
+            digests=_freeze(np.where(self._is_filled, self._view.segment.digests, 0)),
         )
         unfilled_files = np.flatnonzero(self._alive & ~self._is_filled).tolist()
         view = replace(self._view, segment=segment)
@@ -139,6 +139,6 @@ async def _read_vectors(
         yield await file_vectors(db, record, paths)
 
 
-def _frozen(array: NDArray[Number]) -> NDArray[Number]:
+def _freeze(array: NDArray[Number]) -> NDArray[Number]:
     array.flags.writeable = False
     return array

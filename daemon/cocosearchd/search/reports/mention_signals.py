@@ -121,14 +121,14 @@ class MentionedFiles:
         self._by_stem = dict[str, _StemFiles]()
         self._by_definition = dict[str, frozenset[int]]()
 
-    def of_frame(self, frame: Frame) -> int | None:
+    def find_by_frame(self, frame: Frame) -> int | None:
         """Return the file of a frame: by its path, else by its function; None if it is uncertain.
 
         The function chooses between files with the same path end. For a frame without a path, the
         owner of the function must be known as well, since other programs have functions of the same
         name.
         """
-        files: Sequence[int] = self.of_path(frame.path) if frame.path else ()
+        files: Sequence[int] = self.find_by_path(frame.path) if frame.path else ()
         if len(files) != 1 and frame.function:
             files = self._choose_by_function(frame, files)
         return files[0] if len(files) == 1 else None
@@ -154,13 +154,13 @@ class MentionedFiles:
             self._by_definition[name] = frozenset(islice(files, MAX_DEFINING_FRAME))
         return self._by_definition[name]
 
-    def of_path(self, path: str) -> Sequence[int]:
+    def find_by_path(self, path: str) -> Sequence[int]:
         """Return the files with the longest common path end with `path`."""
         parts = _reversed_parts(_LEADING_DOTS.sub("", path))
         best, shared = self._with_stem(file_stem(parts[0])).nearest(parts)
         return best if shared == len(parts) or shared > 1 or len(best) == 1 else []
 
-    def of_dotted(self, parts: Sequence[str]) -> Sequence[int]:
+    def find_by_module(self, parts: Sequence[str]) -> Sequence[int]:
         """Return the files of the module at the start of a dotted name; its end may be a symbol."""
         for length in range(len(parts), 1, -1):
             directory, name = parts[length - 2], parts[length - 1]
@@ -170,7 +170,7 @@ class MentionedFiles:
                 return [*modules, *packages] if packages else modules
         return []
 
-    def of_stem(self, name: str) -> list[int]:
+    def find_by_stem(self, name: str) -> list[int]:
         """Return the files with this stem, with or without a leading underscore."""
         if name in HUB_STEMS:
             return []
@@ -240,13 +240,13 @@ def _mention_signals_of_paths(
     for group in GROUPS.values():
         signals[f"path_{group}"] = _share_signal(
             (
-                *(names.of_path(path) for path in mentions.paths[group]),
-                *(names.of_dotted(parts) for parts in mentions.dotted[group]),
+                *(names.find_by_path(path) for path in mentions.paths[group]),
+                *(names.find_by_module(parts) for parts in mentions.dotted[group]),
             ),
             count,
         )
         signals[f"stem_{group}"] = _share_signal(
-            (names.of_stem(name) for name in names_by_group[group]), count
+            (names.find_by_stem(name) for name in names_by_group[group]), count
         )
     signals["frame"] = _frame_signal(mentions.frames, names, count)
     return signals
@@ -300,7 +300,7 @@ def _frame_signal(frames: Sequence[Frame], names: MentionedFiles, count: int) ->
 def resolve_frames(frames: Sequence[Frame], names: MentionedFiles) -> Iterator[tuple[int, Frame]]:
     """Yield the frames with exactly one matching file, in their order, with the file's number."""
     for frame in frames:
-        file = names.of_frame(frame)
+        file = names.find_by_frame(frame)
         if file is not None:
             yield file, frame
 

@@ -57,7 +57,7 @@ async def has_distributed_tables(connection: MonitoredConnection, record: IndexR
 
 
 async def _is_distributed(connection: MonitoredConnection, schema: str) -> bool:
-    (answer,) = await _first(connection, statement("is_distributed"), {"schema": schema})
+    (answer,) = await _fetch_first_row(connection, statement("is_distributed"), {"schema": schema})
     return bool(answer)
 
 
@@ -81,7 +81,7 @@ async def read_catalogs(
     query = AsyncClientCursor(connection).mogrify(text, escaped)
     relation = compose(f"{{{table}}}", record)
     run = statement("run_on_node", relation=relation)
-    succeeded, result = await _first(connection, run, {"query": query})
+    succeeded, result = await _fetch_first_row(connection, run, {"query": query})
     if not succeeded:
         raise StoreUnavailable(
             f"the node of the schema cannot be asked: {result}",
@@ -142,10 +142,10 @@ async def _check_tables(connection: MonitoredConnection) -> None:
 
 
 async def _row(connection: MonitoredConnection, name: str) -> tuple[Any, ...]:
-    return await _first(connection, statement(name), {})
+    return await _fetch_first_row(connection, statement(name), {})
 
 
-async def _first(
+async def _fetch_first_row(
     connection: MonitoredConnection, query: sql.Composed | bytes, values: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     row = await (await connection.execute(query, values)).fetchone()

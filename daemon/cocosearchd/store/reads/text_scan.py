@@ -86,7 +86,7 @@ async def resolve_filter(
         return filter_sql(where)
     condition = narrow_by_trigrams(where, filter_sql(without_phrases))
     if paths is not None:
-        condition = _of_files(record, condition, paths)
+        condition = _restrict_to_files(record, condition, paths)
     if has_words:
         condition = _narrow_by_words(record, where, condition)
     chosen = list[RawRow]()
@@ -127,7 +127,9 @@ async def _start_clock(connection: Connection) -> Callable[[], None]:
     return check_time
 
 
-def _of_files(record: IndexRecord, condition: Condition, paths: Sequence[str]) -> Condition:
+def _restrict_to_files(
+    record: IndexRecord, condition: Condition, paths: Sequence[str]
+) -> Condition:
     """Restrict a condition to the chunks of some files."""
     grouped = compose(named_statements()["filter_group"], record, filter=condition[0])
     return grouped, condition[1] | {"group": list(paths)}
@@ -185,7 +187,7 @@ async def _pages(
     if not is_restricted and await has_distributed_tables(connection, record):
         async with aclosing(file_groups(connection, record, TEXTS_AT_ONCE)) as groups:
             async for group in groups:
-                yield await _fetch(connection, record, _of_files(record, condition, group))
+                yield await _fetch(connection, record, _restrict_to_files(record, condition, group))
         return
     query = statement("chunk_texts", record, filter=composable)
     async with connection.cursor("chunk_texts", binary=True) as cursor:

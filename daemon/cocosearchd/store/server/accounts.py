@@ -92,7 +92,7 @@ def private_uid(seed: bytes) -> int:
     """
     digest = int.from_bytes(hashlib.sha256(seed).digest()[:8])
     used = uids_in_use()
-    maps = [_mapped(path) for path in MAP_FILES]
+    maps = [_read_id_ranges(path) for path in MAP_FILES]
     subordinates = list(_subordinates())
     for numbers in PRIVATE_UIDS:
         for attempt in range(TRIES):
@@ -121,7 +121,7 @@ def _is_unused(number: int, used: Collection[int], subordinates: Sequence[range]
     return False
 
 
-def _mapped(path: Path) -> list[range]:
+def _read_id_ranges(path: Path) -> list[range]:
     """Read the numbers that exist in this user namespace.
 
     The lines are those of user_namespaces(7): `inside outside count`.

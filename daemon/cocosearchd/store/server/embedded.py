@@ -209,10 +209,12 @@ class EmbeddedPostgres:
 
     def _check_reach(self) -> None:
         """Raise `StoreUnavailable` if the account may not enter `home`."""
-        if self.account is None or self._reachable(self.home):
+        if self.account is None or self._is_reachable(self.home):
             return
         blocked = next(
-            path for path in (*reversed(self.home.parents), self.home) if not self._reachable(path)
+            path
+            for path in (*reversed(self.home.parents), self.home)
+            if not self._is_reachable(path)
         )
         raise StoreUnavailable(
             f"PostgreSQL does not run as root, and {self.account.label} cannot reach {self.home}",
@@ -267,7 +269,7 @@ class EmbeddedPostgres:
                 "an index is derived data"
             )
             raise StoreUnavailable(error.message, hint) from None
-        if self._reachable(install.bin / "postgres"):
+        if self._is_reachable(install.bin / "postgres"):
             return install
         return copy_install(install, self.home / "install")
 
@@ -296,14 +298,14 @@ class EmbeddedPostgres:
             "UTF8",
             f"--wal-segsize={WAL_SEGMENT_MB}",
         )
-        with self._lent(part) as account:
+        with self._lend_account(part) as account:
             result = self._call(*command, *locale, *options, account=account)
         if result.returncode:
             raise _does_not_start("initdb failed", result.stdout, self.home)
         part.rename(self.data)
 
     @contextmanager
-    def _lent(self, part: Path) -> Iterator[Account | None]:
+    def _lend_account(self, part: Path) -> Iterator[Account | None]:
         """Lend the account that `initdb` runs as.
 
         Afterwards everything in `part` belongs to the server's account.
@@ -459,7 +461,7 @@ class EmbeddedPostgres:
             self.data / "postmaster.pid"
         )
 
-    def _reachable(self, path: Path) -> bool:
+    def _is_reachable(self, path: Path) -> bool:
         return (
             self.account is None
             or self._call("/bin/sh", "-c", 'test -x "$0"', path).returncode == 0

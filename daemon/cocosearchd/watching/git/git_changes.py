@@ -220,11 +220,11 @@ class _Reader:
         later = self._hunks((head,), list(kinds)[:MAX_COMPARED]) if head is not None else {}
         tracked = tracked_paths(self.repository.git_dir, self.object_format)
         files = tuple(
-            GitFileChange(_below(path, prefix), kind, hunks.get(path), later.get(path, ()))
+            GitFileChange(_relative_path(path, prefix), kind, hunks.get(path), later.get(path, ()))
             for path, kind in sorted(kinds.items())
         )
         tracked_below = frozenset(
-            _below(path, prefix) for path in tracked if path.startswith(prefix)
+            _relative_path(path, prefix) for path in tracked if path.startswith(prefix)
         )
         return GitChanges(base, head, files, tracked_below)
 
@@ -244,7 +244,11 @@ class _Reader:
             memory=self.call.memory + 2 * MAX_TEXT_BYTES,
         )
         texts = dict(_split_objects(run_git(call)))
-        return {_below(path, prefix): texts[blob] for path, blob in blobs.items() if blob in texts}
+        return {
+            _relative_path(path, prefix): texts[blob]
+            for path, blob in blobs.items()
+            if blob in texts
+        }
 
     def _blobs(self, commit: str, paths: Sequence[bytes]) -> Iterator[tuple[bytes, str]]:
         """Yield the paths of files that are not too large, each with its object id."""
@@ -409,7 +413,7 @@ def _prefix(root: bytes) -> bytes:
     return b"" if root == b"." else root + b"/"
 
 
-def _below(path: bytes, prefix: bytes) -> str:
+def _relative_path(path: bytes, prefix: bytes) -> str:
     return path_text(path.removeprefix(prefix))
 
 

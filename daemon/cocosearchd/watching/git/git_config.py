@@ -116,10 +116,10 @@ def read_git_config(
     except GitRefused as error:
         reader.warnings.append(f"what you include by conditions is not used: {error}")
     own_lines = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
-    if _last(own_lines, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
+    if _last_value(own_lines, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
         own_lines += reader.lines(os.path.join(git_dir, b"config.worktree"))
     excludes_file, excludes_inside = _find_excludes(top, lines, own_lines)
-    object_format = _last(own_lines, b"extensions.objectformat", b"sha1").lower()
+    object_format = _last_value(own_lines, b"extensions.objectformat", b"sha1").lower()
     head = os.path.join(git_dir, b"HEAD")
     files = {
         StampedFile(os.path.normpath(file), is_own=file == head)
@@ -129,7 +129,8 @@ def read_git_config(
     return GitConfig(
         excludes_file=excludes_file,
         excludes_inside=excludes_inside,
-        ignore_case=_last([*lines, *own_lines], b"core.ignorecase", b"false").lower() in _TRUE,
+        ignore_case=_last_value([*lines, *own_lines], b"core.ignorecase", b"false").lower()
+        in _TRUE,
         object_format="sha256" if object_format == b"sha256" else "sha1",
         files=tuple(sorted(files.union(*map(reader.stamped, reader.files)))),
         warnings=tuple(reader.warnings),
@@ -167,13 +168,13 @@ class _RepositoryConfig:
             line = ConfigLine(key, value, file)
             yield line
             if key == b"include.path" and value:
-                yield from self._included(line, depth)
+                yield from self._read_included(line, depth)
             elif key.startswith(_CONDITION):
                 self.warnings.append(
                     f"{path_text(file)}: a repository's conditional includes are not followed"
                 )
 
-    def _included(self, line: ConfigLine, depth: int) -> Iterator[ConfigLine]:
+    def _read_included(self, line: ConfigLine, depth: int) -> Iterator[ConfigLine]:
         if depth >= MAX_INCLUDE_DEPTH or len(self.files) > MAX_INCLUDED:
             self.warnings.append(
                 f"{path_text(line.origin)} includes too many files: the rest is not read"
@@ -306,7 +307,7 @@ def _find_excludes(
     return absolute, settings[-1] in own_lines or (bool(value) and absolute != expanded)
 
 
-def _last(lines: Sequence[ConfigLine], key: bytes, default: bytes) -> bytes:
+def _last_value(lines: Sequence[ConfigLine], key: bytes, default: bytes) -> bytes:
     return next((line.value for line in reversed(lines) if line.key == key), default)
 
 

@@ -283,7 +283,7 @@ def read_rules(
     """
     last_failure = last.failure if last is not None else None
     try:
-        rules, refusal = _configured(repository, read_user, last)
+        rules, refusal = _read_configured_rules(repository, read_user, last)
     except GitUnresponsive as error:
         files = (_info_exclude(repository),)
         unknown = GitRules(
@@ -365,7 +365,7 @@ def _info_exclude(repository: Repository) -> bytes:
     return os.path.join(repository.common_dir, b"info", b"exclude")
 
 
-def _configured(
+def _read_configured_rules(
     repository: Repository, read_user: Callable[[], UserConfig], last: GitRules | None
 ) -> tuple[GitRules, GitRefused | None]:
     """Return the rules without tracked paths, and why git must not be asked for those.

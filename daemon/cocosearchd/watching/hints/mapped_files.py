@@ -48,10 +48,10 @@ def mapped_files(roots: Iterable[bytes], proc: Path = _PROC) -> Mapping[bytes, t
     Only processes with readable maps count: those of the same user, and for root all. Blocking.
     """
     paths = set(_mapped_paths(proc))
-    return {root: _below(root, paths) for root in roots}
+    return {root: _paths_below(root, paths) for root in roots}
 
 
-def _below(root: bytes, paths: Iterable[bytes]) -> tuple[str, ...]:
+def _paths_below(root: bytes, paths: Iterable[bytes]) -> tuple[str, ...]:
     prefix = root.rstrip(b"/") + b"/"
     inside = sorted(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
     return tuple(path_text(path) for path in inside[:MAX_MAPPED])

@@ -156,7 +156,7 @@ def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
 
 def inexact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     """Return mount points inside of a root that may change without an event, relative to it."""
-    return _below(root, lambda kind: kind not in EXACT and kind not in KERNEL, mounts)
+    return _mount_points_below(root, lambda kind: kind not in EXACT and kind not in KERNEL, mounts)
 
 
 def exact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
@@ -165,16 +165,18 @@ def exact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     Mount points below one of `inexact_below` do not count.
     """
     inexact = tuple(point + b"/" for point in inexact_below(root, mounts))
-    points = _below(root, EXACT.__contains__, mounts)
+    points = _mount_points_below(root, EXACT.__contains__, mounts)
     return tuple(point for point in points if not point.startswith(inexact))
 
 
 def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     """Return mount points of the kernel's file systems inside of a root, relative to it."""
-    return _below(root, KERNEL.__contains__, mounts)
+    return _mount_points_below(root, KERNEL.__contains__, mounts)
 
 
-def _below(root: bytes, is_wanted: Callable[[str], bool], mounts: Path) -> tuple[bytes, ...]:
+def _mount_points_below(
+    root: bytes, is_wanted: Callable[[str], bool], mounts: Path
+) -> tuple[bytes, ...]:
     prefix = root.rstrip(b"/") + b"/"
     # the later of two mounts on one point is on top
     kinds = {point: kind for point, kind in _read_mounts(mounts) if point.startswith(prefix)}

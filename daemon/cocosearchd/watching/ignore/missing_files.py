@@ -90,7 +90,7 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
 
 
 def _by_rules(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
-    for directory in _above(path):
+    for directory in _directories_above(path):
         if (rule := deciding_rule(scope, settings, directory + b"/")) is not None:
             name = _with_line(scope.root, directory + b"/", rule).name
             return f"its directory {path_text(directory)}/ is left out by {name}"
@@ -116,7 +116,7 @@ def deciding_rule(scope: RootScope, settings: IndexingSettings, entry: bytes) ->
     return None if is_supported(path_text(name)) else Rule("type")
 
 
-def _above(path: bytes) -> Iterator[bytes]:
+def _directories_above(path: bytes) -> Iterator[bytes]:
     """Yield the directories that a path is in, the outermost first."""
     parts = path.split(b"/")[:-1]
     return (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))

@@ -31,10 +31,10 @@ class MountedPath:
 
 def find_mounted(root: bytes) -> list[MountedPath]:
     """Return the mounted paths below a root, without those that only scans know. Blocking."""
-    return [_stamped(root, path) for path in exact_below(root)]
+    return [_stamp_path(root, path) for path in exact_below(root)]
 
 
-def _stamped(root: bytes, path: bytes) -> MountedPath:
+def _stamp_path(root: bytes, path: bytes) -> MountedPath:
     try:
         status = status_of(os.path.join(root, path))
     except OSError as error:  # for example in an unreadable directory, which may become readable
@@ -63,7 +63,7 @@ class MountedPaths:
     def changed(self) -> list[MountedPath]:
         """Return the paths that may have changed, with their present stamps. Blocking."""
         entries = [
-            (old, _stamped(self._root, path_bytes(old.path)))
+            (old, _stamp_path(self._root, path_bytes(old.path)))
             for old in list(self._mounted.values())
         ]
         return [new for old, new in entries if _may_differ(old, new)]

@@ -367,10 +367,10 @@ class UnreadDirectories:
 
     def record_scan(self, trees: Sequence[DirtyTree], result: ScanResult) -> None:
         """Replace the entries of the scanned trees by those of the scan."""
-        self._unread = _outside(self._unread, trees) | {
+        self._unread = _select_outside(self._unread, trees) | {
             path_text(path): unread for path, unread in result.unreadable.items()
         }
-        self._too_long = _outside(self._too_long, trees) | {
+        self._too_long = _select_outside(self._too_long, trees) | {
             path_text(path): count for path, count in result.too_long.items()
         }
         self._summarize()
@@ -417,7 +417,9 @@ class UnreadDirectories:
         )
 
 
-def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyTree]) -> dict[str, Item]:
+def _select_outside(
+    by_directory: Mapping[str, Item], trees: Sequence[DirtyTree]
+) -> dict[str, Item]:
     """Return the items of directories that are in none of the trees."""
     scanned = TreeFilter((tree.path for tree in trees), "/")
     return {path: item for path, item in by_directory.items() if not scanned.covers(path)}

@@ -103,7 +103,7 @@ class ScanCoordinator:
     # -- reasons
 
     @property
-    def unknown(self) -> tuple[str, ...]:
+    def unknown_directories(self) -> tuple[str, ...]:
         """Directories with unknown contents, or with unknown ignore rules of git."""
         uncertain = uncertain_directories(self.scope.git_failures()) if self.scope else ()
         return tuple({**self.unread.failed, **dict.fromkeys(map(path_text, uncertain))})
@@ -409,7 +409,7 @@ class ScanCoordinator:
         force = full and self.force
         await self._find_mounted(full=full)
         damaged = await self._damaged_files(full=full)
-        stored = {record.path: record for record in await self._stored(trees)}
+        stored = {record.path: record for record in await self._read_stored_files(trees)}
         scan = Scan(scope, stored, watch, force=force, racy_files=self._racy_files)
         result = await self._threads.run(scan.run, [path_bytes(tree.path) for tree in trees])
         if not await self._threads.run(same_root):
@@ -445,7 +445,7 @@ class ScanCoordinator:
         for path in paths:
             self._dirty.mark(path, urgent=False, force=True, may_be_stored=True, since=since)
 
-    async def _stored(self, trees: tuple[DirtyTree, ...]) -> Sequence[FileRecord]:
+    async def _read_stored_files(self, trees: tuple[DirtyTree, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):
             return await self._known_files.file_records()
         if len(trees) > MANY_TREES:

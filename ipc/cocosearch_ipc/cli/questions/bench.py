@@ -130,7 +130,7 @@ def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Pat
         *_, last = client.stream(path, "follow", {"index": root.name}, 300.0)
         took = time.perf_counter() - began
         if not last["chunks"]:
-            raise _broken(f"no file of {root} was indexed ({last['failed']} files failed)")
+            raise _bench_error(f"no file of {root} was indexed ({last['failed']} files failed)")
         yield (
             root,
             [
@@ -168,19 +168,19 @@ def _saves(path: str, root: Path, progress: "_Progress") -> Iterator[Figure]:
         name = f"saved_just_now_{number}"
         (root / "saved.py").write_text(f"def {name}():\n    return {number}\n", "utf-8")
         began = time.perf_counter()
-        while not _found(path, name, root.name):
+        while not _is_found(path, name, root.name):
             if time.perf_counter() - began > PATIENCE_S:
-                raise _broken(f"a saved file was not found within {PATIENCE_S:g} s")
+                raise _bench_error(f"a saved file was not found within {PATIENCE_S:g} s")
         times.append((time.perf_counter() - began) * 1000)
     yield _figure("save to answer", "ms", times)
 
 
-def _found(path: str, name: str, index: str) -> bool:
+def _is_found(path: str, name: str, index: str) -> bool:
     reply = client.call(path, "search", {"query": name, "index": index, "limit": 1})
     return bool(reply["results"]) and name in reply["results"][0]["content"]
 
 
-def _broken(message: str) -> client.CallFailed:
+def _bench_error(message: str) -> client.CallFailed:
     return client.CallFailed(message, "cocosearchctl doctor", code=0)
 
 

@@ -23,7 +23,7 @@ def files(args: argparse.Namespace, env: Env) -> int:
     params |= {
         name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
     }
-    reply = _listed(
+    reply = _fetch_pages(
         params | search_options.parameters(args, search_options.SYNC_OPTIONS), env, args.limit
     )
     if args.json:
@@ -47,7 +47,7 @@ def files(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
-def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
+def _fetch_pages(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
     """Return the pages of a list as one reply.
 
     The clock is that of the first page. The reply is fresh only if all pages are.

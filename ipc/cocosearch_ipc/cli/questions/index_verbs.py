@@ -98,14 +98,14 @@ def sync(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document(reply)
     else:
-        _say_synced(reply)
+        _print_freshness(reply)
     return exits.OK if reply["fresh"] else exits.FAILED
 
 
 def _sync_until_fresh(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return the first fresh reply, or the last one; show progress on a terminal."""
     end = time.monotonic() + timeout_s
-    reply = _synced(env, params, min(timeout_s, SHORT_S))
+    reply = _sync_once(env, params, min(timeout_s, SHORT_S))
     progress = Progress()
     while (
         not reply["fresh"]
@@ -118,14 +118,14 @@ def _sync_until_fresh(env: Env, params: dict[str, Any], timeout_s: float) -> dic
             progress.show(
                 next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]}))
             )
-        reply = _synced(
+        reply = _sync_once(
             env, params, min(end - time.monotonic(), SHORT_S if progress.live else LONG_S)
         )
     progress.close()
     return reply
 
 
-def _say_synced(reply: dict[str, Any]) -> None:
+def _print_freshness(reply: dict[str, Any]) -> None:
     names = reply["fresh"] and reply.get("indexes")
     refused = reply.get("refused") or {}
     if reply["index"] not in refused:
@@ -134,7 +134,7 @@ def _say_synced(reply: dict[str, Any]) -> None:
         output.line(f"{name}: not fresh: {output.printable(reason, keep='')}")
 
 
-def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def _sync_once(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     timeout_s = max(0.0, timeout_s)
     request = params | {"timeout_ms": int(timeout_s * 1000)}
     reply: dict[str, Any] = client.call(address.rpc_socket(env), "sync", request, timeout_s + 30.0)

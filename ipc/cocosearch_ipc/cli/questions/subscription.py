@@ -29,7 +29,7 @@ def events(
             for event in client.stream(path, "watch", params, QUIET_S):
                 gone = False
                 yield event
-                params = _from_here(params, event["as_of"])
+                params = _params_to_resume(params, event["as_of"])
         except client.CallFailed as failed:
             if not running or not _passes(failed, gone=gone):
                 raise
@@ -37,10 +37,10 @@ def events(
                 say(GONE)
             gone = True
             new_daemon.await_socket(path)
-        params = _from_here(params, params.get("since", NO_CLOCK))
+        params = _params_to_resume(params, params.get("since", NO_CLOCK))
 
 
-def _from_here(params: dict[str, Any], clock: dict[str, Any]) -> dict[str, Any]:
+def _params_to_resume(params: dict[str, Any], clock: dict[str, Any]) -> dict[str, Any]:
     """Drop the directory and set the clock.
 
     At the start, the clock belongs to the index of that directory; now all indexes are followed.

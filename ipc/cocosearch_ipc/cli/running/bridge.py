@@ -148,7 +148,7 @@ class SessionRelay:
         `request` maps the JSON text of the message's id to the id; it is empty for a notification.
         Raises `client.CallFailed`.
         """
-        connection = self._connected()
+        connection = self._get_connection()
         with self._lock:
             if connection is not self._socket:  # the other thread has noticed the end
                 return False
@@ -204,7 +204,7 @@ class SessionRelay:
         if method == "resources/unsubscribe":
             self._subscribed.pop(uri, None)
 
-    def _connected(self, *, start: bool = True) -> socket.socket:
+    def _get_connection(self, *, start: bool = True) -> socket.socket:
         """Return the connection, or open one; with `start`, start a daemon if none runs.
 
         Raises `client.CallFailed`.
@@ -313,7 +313,7 @@ class SessionRelay:
         while True:
             new_daemon.await_socket(address.bridge_socket(self._env))
             with contextlib.suppress(client.CallFailed):
-                self._connected(start=False)
+                self._get_connection(start=False)
                 return
 
     def _report_gap(self) -> None:

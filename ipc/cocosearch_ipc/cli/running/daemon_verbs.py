@@ -73,20 +73,22 @@ def logs(args: argparse.Namespace, env: Env) -> int:
         )
         return exits.FAILED
     style = output.Style.of(sys.stdout, env)
-    for line in _of_journal(journal) if journal else _of_file(path, args.lines, follow=args.follow):
+    for line in (
+        _journal_lines(journal) if journal else _file_lines(path, args.lines, follow=args.follow)
+    ):
         output.line(line if args.json else readable(line, style))
         output.flush()
     return exits.OK
 
 
-def _of_journal(command: Sequence[str]) -> Iterator[str]:
+def _journal_lines(command: Sequence[str]) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield line.rstrip("\n")
 
 
-def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
+def _file_lines(path: Path, count: int, *, follow: bool) -> Iterator[str]:
     """Yield the last `count` lines, of at most a megabyte; with `follow`, also new lines.
 
     It continues with the new file after a log rotation.
@@ -94,13 +96,13 @@ def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
     with path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - (1 << 20)))
         yield from _text(stream.read()).splitlines()[-count:] if count > 0 else ()
-        yield from _coming(path, stream) if follow else ()
+        yield from _new_lines(path, stream) if follow else ()
     while follow:
         with path.open("rb") as stream:
-            yield from _coming(path, stream)
+            yield from _new_lines(path, stream)
 
 
-def _coming(path: Path, stream: BinaryIO) -> Iterator[str]:
+def _new_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
     """Yield new lines of the log until another file has its name.
 
     It starts again at the top after the daemon has truncated the file.

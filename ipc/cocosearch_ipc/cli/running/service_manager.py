@@ -257,7 +257,7 @@ def _systemd(
 ) -> ServiceManager:
     command = program.command(env)
     files = {
-        target / name: unit_files.add_mark(_filled((source / name).read_text("utf-8"), command))
+        target / name: unit_files.add_mark(_fill_unit((source / name).read_text("utf-8"), command))
         for name in names
     }
     reload = (*ctl, "daemon-reload")
@@ -277,7 +277,7 @@ def _systemd(
     )
 
 
-def _filled(unit: str, command: Sequence[str]) -> bytes:
+def _fill_unit(unit: str, command: Sequence[str]) -> bytes:
     line = " ".join(f'"{word}"' if " " in word else word for word in command).replace("%", "%%")
     for placeholder in PLACEHOLDERS:
         unit = unit.replace(f"ExecStart={placeholder}", f"ExecStart={line}")

@@ -72,7 +72,9 @@ def force_stop(pid: int, env: Env, say: Callable[[str], object]) -> None:
     say(f"cocosearchd (pid {pid}) does not answer; killing it ...")
     cancel_restart(env)
     service_manager.announce_stop(env)
-    if not _ended(pid, signal.SIGTERM, TERM_S) and not _ended(pid, signal.SIGKILL, KILL_S):
+    if not _signal_and_wait(pid, signal.SIGTERM, TERM_S) and not _signal_and_wait(
+        pid, signal.SIGKILL, KILL_S
+    ):
         message = f"cocosearchd (pid {pid}) does not end, not even after SIGKILL"
         hint = "it waits for a disk or a file server: repair that, or restart the machine"
         raise client.CallFailed(message, hint, code=0)
@@ -91,7 +93,7 @@ def forbid_restart(env: Env) -> None:
 def cancel_restart(env: Env) -> bool:
     """Kill the watchdog of a frozen or dead daemon before it starts another; True if one ran."""
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
-    return pid is not None and _ended(pid, signal.SIGKILL, KILL_S)
+    return pid is not None and _signal_and_wait(pid, signal.SIGKILL, KILL_S)
 
 
 def _stop_postgres(data: Path) -> None:
@@ -102,7 +104,7 @@ def _stop_postgres(data: Path) -> None:
         (signal.SIGQUIT, IMMEDIATE_S),
         (signal.SIGKILL, IMMEDIATE_S),
     ):
-        if pid is None or _ended(pid, number, wait_s):
+        if pid is None or _signal_and_wait(pid, number, wait_s):
             return
 
 
@@ -153,7 +155,7 @@ def _user_and_command(pid: int) -> tuple[int, str]:
     return (int(uid), command) if uid.isdecimal() else (-1, "")
 
 
-def _ended(pid: int, number: int, within_s: float) -> bool:
+def _signal_and_wait(pid: int, number: int, within_s: float) -> bool:
     """Send a signal; return True if the process ends in time."""
     try:
         os.kill(pid, number)

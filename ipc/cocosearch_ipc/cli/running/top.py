@@ -65,7 +65,7 @@ def _draw(path: str, style: output.Style, interval_s: float) -> None:
         lines.append(style.paint("press q to quit", output.DIM))
         sys.stdout.write(HOME + "".join(f"{line}\x1b[K\n" for line in lines[: rows - 1]) + "\x1b[J")
         sys.stdout.flush()
-        if _pressed(interval_s) in ("q", "Q", "\x1b"):
+        if _read_key(interval_s) in ("q", "Q", "\x1b"):
             return
 
 
@@ -96,7 +96,7 @@ def _single_keys() -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, attributes)
 
 
-def _pressed(wait_s: float) -> str:
+def _read_key(wait_s: float) -> str:
     """Return the key pressed within `wait_s`, or ""."""
     if not sys.stdin.isatty():
         time.sleep(wait_s)

@@ -117,7 +117,7 @@ def write_environment(drop_in: Path, variables: Mapping[str, str]) -> bool:
     )
     file = environment_file(drop_in)
     text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
-    values = {**_moved(old_drop_in), **_values(text), **variables}
+    values = {**_read_older_variables(old_drop_in), **_values(text), **variables}
     line = f"EnvironmentFile={str(file).replace('%', '%%')}"
     other_lines = [
         text_line
@@ -156,13 +156,13 @@ def _write_private(path: Path, text: str) -> None:
     part.replace(path)
 
 
-def _moved(drop_in: str) -> dict[str, str]:
+def _read_older_variables(drop_in: str) -> dict[str, str]:
     """Return the variables in the drop-in of an older version."""
     matches = filter(None, map(_VARIABLE.fullmatch, drop_in.splitlines()))
-    return {line[1]: _ESCAPED.sub(_unescaped, line[2]).replace("%%", "%") for line in matches}
+    return {line[1]: _ESCAPED.sub(_unescape, line[2]).replace("%%", "%") for line in matches}
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     return "\n" if escape[1] == "n" else escape[1]
 
 

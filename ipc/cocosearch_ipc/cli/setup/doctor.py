@@ -164,7 +164,7 @@ def _disk(state: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(existing).free
     low = free < LOW_DISK_BYTES
     fix = f"free some space on {existing}" if low else ""
-    usage = f", which holds {tables.size(_held(state))}" if existing == state else ""
+    usage = f", which holds {tables.size(_disk_usage(state))}" if existing == state else ""
     yield Finding(
         "disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{usage}", fix
     )
@@ -181,7 +181,7 @@ def _disk(state: Path) -> Iterator[Finding]:
         )
 
 
-def _held(folder: Path) -> int:
+def _disk_usage(folder: Path) -> int:
     """Return the disk usage of a directory in bytes; unreadable and deleted files count as 0."""
     used = 0
     for directory, _, names in os.walk(folder):

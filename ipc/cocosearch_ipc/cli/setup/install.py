@@ -42,15 +42,15 @@ class Assistant:
     entry: Callable[[str], dict[str, Any]]
 
 
-def _plain(ctl: str) -> dict[str, Any]:
+def _plain_entry(ctl: str) -> dict[str, Any]:
     return {"command": ctl, "args": ["mcp"]}
 
 
-def _typed(ctl: str) -> dict[str, Any]:
-    return {"type": "stdio"} | _plain(ctl)
+def _typed_entry(ctl: str) -> dict[str, Any]:
+    return {"type": "stdio"} | _plain_entry(ctl)
 
 
-def _local(ctl: str) -> dict[str, Any]:
+def _local_entry(ctl: str) -> dict[str, Any]:
     return {"type": "local", "command": [ctl, "mcp"], "enabled": True}
 
 
@@ -70,32 +70,38 @@ def _config(*parts: str) -> Callable[[Env], Path]:
 
 
 ASSISTANTS = {
-    "claude": Assistant("Claude Code", _home(".claude.json"), ".mcp.json", "mcpServers", _typed),
+    "claude": Assistant(
+        "Claude Code", _home(".claude.json"), ".mcp.json", "mcpServers", _typed_entry
+    ),
     "claude-desktop": Assistant(
         "Claude Desktop",
         _application("Claude", "claude_desktop_config.json"),
         None,
         "mcpServers",
-        _plain,
+        _plain_entry,
     ),
     "cursor": Assistant(
-        "Cursor", _home(".cursor", "mcp.json"), ".cursor/mcp.json", "mcpServers", _plain
+        "Cursor", _home(".cursor", "mcp.json"), ".cursor/mcp.json", "mcpServers", _plain_entry
     ),
     "vscode": Assistant(
-        "VS Code", _application("Code", "User", "mcp.json"), ".vscode/mcp.json", "servers", _typed
+        "VS Code",
+        _application("Code", "User", "mcp.json"),
+        ".vscode/mcp.json",
+        "servers",
+        _typed_entry,
     ),
     "codex": Assistant(
-        "Codex", _home(".codex", "config.toml"), ".codex/config.toml", "mcp_servers", _plain
+        "Codex", _home(".codex", "config.toml"), ".codex/config.toml", "mcp_servers", _plain_entry
     ),
     "opencode": Assistant(
-        "opencode", _config("opencode", "opencode.json"), "opencode.json", "mcp", _local
+        "opencode", _config("opencode", "opencode.json"), "opencode.json", "mcp", _local_entry
     ),
     "gemini": Assistant(
         "Gemini CLI",
         _home(".gemini", "settings.json"),
         ".gemini/settings.json",
         "mcpServers",
-        _plain,
+        _plain_entry,
     ),
 }
 
@@ -250,14 +256,16 @@ def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
         after = (rest + "\n\n" if rest else "") + f"[{keys}.{NAME}]\n{lines}"
     # Otherwise the server is not written as a separate table, or a string only looks like one.
-    if _server_in(after, keys) != entry or _others(after, keys) != _others(text, keys):
+    if _server_in(after, keys) != entry or _other_servers(after, keys) != _other_servers(
+        text, keys
+    ):
         raise client.CallFailed(
             f"{path} has {NAME!r} in an unknown form", "change it by hand", code=0
         )
     return after
 
 
-def _others(text: str, keys: str) -> str:
+def _other_servers(text: str, keys: str) -> str:
     """Return everything but our own server as text, because `nan` does not equal itself."""
     try:
         tree = tomllib.loads(text)

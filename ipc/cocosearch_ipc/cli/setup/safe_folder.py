@@ -41,7 +41,7 @@ class SafeFolder:
         try:
             for name in below:
                 path = path / name
-                descriptor = _entered(path, name, descriptor)
+                descriptor = _open_or_create(path, name, descriptor)
             yield cls(path, descriptor)
         finally:
             os.close(descriptor)
@@ -57,17 +57,17 @@ class SafeFolder:
             return None
         except OSError as error:
             if error.errno in LINKED:
-                raise _refused(self.path / name, "is a symbolic link") from None
+                raise _refusal_error(self.path / name, "is a symbolic link") from None
             raise
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise _refused(self.path / name, "is not a regular file")
+                raise _refusal_error(self.path / name, "is not a regular file")
             data = _content(descriptor, max_bytes + 1)
         finally:
             os.close(descriptor)
         if len(data) > max_bytes:
-            raise _refused(self.path / name, f"is larger than {max_bytes >> 20} MiB")
+            raise _refusal_error(self.path / name, f"is larger than {max_bytes >> 20} MiB")
         return data, status.st_mode & 0o777
 
     def create(self, name: str, data: bytes, mode: int) -> bool:
@@ -96,7 +96,7 @@ class SafeFolder:
             raise
 
 
-def _entered(path: Path, name: str, parent: int) -> int:
+def _open_or_create(path: Path, name: str, parent: int) -> int:
     """Open the directory `name`, creating it if necessary, and close its parent."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
@@ -104,7 +104,7 @@ def _entered(path: Path, name: str, parent: int) -> int:
         descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
         if error.errno in LINKED:
-            raise _refused(path, "is a symbolic link, or not a directory") from None
+            raise _refusal_error(path, "is a symbolic link, or not a directory") from None
         raise
     os.close(parent)
     return descriptor
@@ -120,7 +120,7 @@ def _content(descriptor: int, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _refused(path: Path, reason: str) -> client.CallFailed:
+def _refusal_error(path: Path, reason: str) -> client.CallFailed:
     return client.CallFailed(
         f"{path} {reason}: it is not changed", f"inspect it; {BY_HAND}", code=0
     )

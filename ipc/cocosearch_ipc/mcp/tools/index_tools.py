@@ -83,7 +83,7 @@ def _index_codebase(registry: ToolRegistry, engine: p.Engine, roots: RootPolicy)
         wait: Annotated[bool, Field(description="Return when it is searchable.")] = True,
     ) -> Any:
         """Make a directory searchable from now on. Needed once; the user may be asked first."""
-        permitted = await _permitted(
+        permitted = await _check_permission(
             ctx,
             engine,
             roots,
@@ -120,7 +120,7 @@ def _clear_index(registry: ToolRegistry, engine: p.Engine) -> None:
         return await tool_calls.await_result(engine.clear_index(request), compact_text.cleared)
 
 
-async def _permitted(
+async def _check_permission(
     ctx: Context, engine: p.Engine, roots: RootPolicy, request: p.IndexCodebaseRequest
 ) -> p.IndexCodebaseRequest | mcp_types.InputRequiredResult:
     """Return the request with its real path after checks and consent, or a question to return.
@@ -135,7 +135,7 @@ async def _permitted(
     if real in {index.root for index in listed.indexes}:
         return replace(request, path=real, follow_links=False)
     if ctx.request_state != real:  # otherwise it was checked before the question
-        near = await _near(ctx)
+        near = await _client_directories(ctx)
         if isinstance(near, mcp_types.InputRequiredResult):
             return near
         try:
@@ -150,7 +150,7 @@ async def _permitted(
     return question_to_client or replace(request, path=real, follow_links=False)
 
 
-async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
+async def _client_directories(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
     """Return the directories where the user started the client, for clients on the Unix socket.
 
     Those clients may do everything that the user may.

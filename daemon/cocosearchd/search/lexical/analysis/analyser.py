@@ -169,9 +169,9 @@ class ProcessAnalyser:
                 "analysis_ended",
                 extra={"files": len(files), "first": files[0].path, "how": error.reason},
             )
-        return [([file], await self._alone(file, reduced)) for file in files]
+        return [([file], await self._analyse_alone(file, reduced)) for file in files]
 
-    async def _alone(self, file: FileText, reduced: list[ReducedFile]) -> Analysis:
+    async def _analyse_alone(self, file: FileText, reduced: list[ReducedFile]) -> Analysis:
         """Analyse one file of a batch that killed its process."""
         try:
             return await self._request([file])
@@ -181,7 +181,7 @@ class ProcessAnalyser:
             analysis = await self._request([file], plain=True)
             result = WITHOUT_DEFINITIONS
         except WorkerLost:
-            analysis = await self._by_path(file)
+            analysis = await self._analyse_path(file)
             result = BY_PATH_ALONE
         log.warning(
             "analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result}
@@ -189,7 +189,7 @@ class ProcessAnalyser:
         reduced.append(ReducedFile(file.path, f"{result}: its analysis was ended, {first.reason}"))
         return analysis
 
-    async def _by_path(self, file: FileText) -> Analysis:
+    async def _analyse_path(self, file: FileText) -> Analysis:
         """Analyse the path of a file without its text.
 
         Raises `WorkerUnavailable` if this kills the process: then the text is not the cause.

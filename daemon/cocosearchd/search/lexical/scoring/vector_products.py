@@ -44,7 +44,7 @@ def widen_rows(selections: Sequence[Rows], scales: Floats) -> WidenedRows:
         return WidenedRows((), scales)
     block = _make_block(len(scales), dimensions.pop())
     counts = _fill_blocks(block, selections)
-    return WidenedRows(tuple(block[: _padded(count)].copy() for count in counts), scales)
+    return WidenedRows(tuple(block[: _round_up_rows(count)].copy() for count in counts), scales)
 
 
 def dot_products(tables: Sequence[NDArray[np.int8]], scales: Floats, vector: Floats) -> Floats:
@@ -63,7 +63,9 @@ def multiply_rows(selections: Sequence[Rows], scales: Floats, vector: Floats) ->
     block = _make_block(len(scales), len(vector))
     position = 0
     for count in _fill_blocks(block, selections):
-        products[position : position + count] = np.dot(block[: _padded(count)], vector)[:count]
+        products[position : position + count] = np.dot(block[: _round_up_rows(count)], vector)[
+            :count
+        ]
         position += count
     return _scale(products, scales)
 
@@ -81,10 +83,10 @@ def _without_products(scales: Floats) -> Floats:
 def _make_block(count: int, dimension: int) -> Floats:
     """Make a block for `count` rows, or for as many as are widened at a time."""
     height = max(1, _BLOCK_NUMBERS // dimension // _ROWS_TOGETHER) * _ROWS_TOGETHER
-    return np.zeros((min(height, _padded(count)), dimension), np.float32)
+    return np.zeros((min(height, _round_up_rows(count)), dimension), np.float32)
 
 
-def _padded(count: int) -> int:
+def _round_up_rows(count: int) -> int:
     return -(-count // _ROWS_TOGETHER) * _ROWS_TOGETHER
 
 
