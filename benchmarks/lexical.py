@@ -29,7 +29,7 @@ from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
 from cocosearchd.indexing.row_shape import chunker_limits
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
-from cocosearchd.search.code.code_profile import load_weights, rank_code
+from cocosearchd.search.code.code_profile import load_weights, rank_chunks, score_matrix
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document, make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
@@ -159,8 +159,11 @@ def ask(
 ) -> None:
     """All of what the daemon does in memory for one query."""
     parsed_query = terms.make_query_terms(queries[number % len(queries)])
-    rank_code(
-        compute_signal_matrix(state, parsed_query, terms, vector), parsed_query.is_name, WEIGHTS, 10
+    rank_chunks(
+        score_matrix(
+            compute_signal_matrix(state, parsed_query, terms, vector), parsed_query.is_name, WEIGHTS
+        ),
+        10,
     )
 
 

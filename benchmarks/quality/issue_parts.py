@@ -23,7 +23,7 @@ from benchmarks.quality.issues import LIMIT, dated_cases
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.search.code.code_profile import Weights, load_weights, rank_code
+from cocosearchd.search.code.code_profile import Weights, load_weights, rank_chunks, score_matrix
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.index_snapshot import (
@@ -86,7 +86,7 @@ def rank_case(
         )
 
     def rank(matrix: SignalMatrix, weights: Weights) -> Ranks:
-        chunks = rank_code(matrix, report_terms.is_name, weights, LIMIT)
+        chunks = rank_chunks(score_matrix(matrix, report_terms.is_name, weights), LIMIT)
         paths = dict.fromkeys(chunk.path for chunk in chunks)
         ranks = {path: rank for rank, path in enumerate(paths, 1)}
         return tuple(map(ranks.get, case.gold))

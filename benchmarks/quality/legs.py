@@ -32,7 +32,13 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
-from cocosearchd.search.code.code_profile import RankedChunk, Weights, load_weights, rank_code
+from cocosearchd.search.code.code_profile import (
+    RankedChunk,
+    Weights,
+    load_weights,
+    rank_chunks,
+    score_matrix,
+)
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
@@ -227,7 +233,7 @@ def costs(order: Sequence[Place], right: Place, texts: Mapping[Place, str]) -> l
 def shown_places(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[Place]:
     """Return the places of an answer with ten results, in the order in which they are shown."""
     by_file = dict[str, list[RankedChunk]]()
-    for chunk in rank_code(matrix, is_name, weights, TOP):
+    for chunk in rank_chunks(score_matrix(matrix, is_name, weights), TOP):
         by_file.setdefault(chunk.path, []).append(chunk)
     return [
         (chunk.path, chunk.start_byte)

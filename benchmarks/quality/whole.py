@@ -24,7 +24,7 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.languages.patterns.path_roles import is_test
-from cocosearchd.search.code.code_profile import Weights, rank_code
+from cocosearchd.search.code.code_profile import Weights, rank_chunks, score_matrix
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.index_snapshot import (
     IndexSnapshot,
@@ -104,7 +104,7 @@ def answer(
     weights: Weights,
 ) -> Answer:
     """Rank the files for a question."""
-    ranked = rank_code(matrix, query.is_name, weights, SHOWN)
+    ranked = rank_chunks(score_matrix(matrix, query.is_name, weights), SHOWN)
     paths = list(dict.fromkeys(chunk.path for chunk in ranked))
     tests = [is_test(path) for path in paths]
     targets = [Target(target.path) for target in question.targets]

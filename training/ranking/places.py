@@ -35,9 +35,10 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.search.code.code_profile import (
     Weights,
-    rank_code,
+    rank_chunks,
     relevance_scores,
     score_files,
+    score_matrix,
 )
 from cocosearchd.search.code.place_scores import (
     FITTED_PLACE_SIGNALS,
@@ -200,7 +201,7 @@ def shown_chunks(
     matrix: SignalMatrix, is_name: bool, weights: Weights, question: AskedQuestion
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the place signals of all chunks of the shown files, and which are right."""
-    ranked = rank_code(matrix, is_name, weights, SHOWN)
+    ranked = rank_chunks(score_matrix(matrix, is_name, weights), SHOWN)
     paths = {chunk.path for chunk in ranked}
     shown = np.flatnonzero([matrix.paths[file] in paths for file in matrix.chunks.files.tolist()])
     signals = place_signals(matrix, score_files(matrix, is_name, weights)[0])
@@ -219,7 +220,7 @@ def shown_results(
     matrix: SignalMatrix, is_name: bool, weights: Weights, question: AskedQuestion
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the relevance signals of the best chunk of each shown file, and which are right."""
-    ranked = rank_code(matrix, is_name, weights, SHOWN)
+    ranked = rank_chunks(score_matrix(matrix, is_name, weights), SHOWN)
     best = {chunk.path: chunk.start_byte for chunk in reversed(ranked)}
     scores, by_signal = score_files(matrix, is_name, weights)
     signals = relevance_signals(

@@ -23,8 +23,8 @@ from cocosearchd.search.code.code_candidates import (
     RankedCandidates,
     add_related,
     code_candidates,
-    find_pointed_out,
     join_warnings,
+    read_frame_places,
 )
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.joint.joint_query import (
@@ -182,22 +182,22 @@ class Retriever:
         ranked, with a second round trip.
         """
         try:
-            placed = [await self._with_places(index) for index in indexes]
+            placed = [await self._with_frame_places(index) for index in indexes]
             ranked = await read_scored(self._db, placed)
         except CocoSearchError:
             # Each index is then asked by itself, and reports its own error
             return [None] * len(indexes)
         return [index if _is_unchanged(index) else None for index in ranked]
 
-    async def _with_places(self, index: ScoredIndex) -> ScoredIndex:
-        """Add the places that a report names by line."""
-        if not index.is_named_by_line:
+    async def _with_frame_places(self, index: ScoredIndex) -> ScoredIndex:
+        """Add the places that the frames of a report name."""
+        if not index.is_named_by_frame:
             return index
         code_query = index.code_query
-        places = await find_pointed_out(
+        places = await read_frame_places(
             self._db, code_query.record, code_query.plan, code_query.snapshot
         )
-        return replace(index, code_query=replace(code_query, pointed_out=places))
+        return replace(index, code_query=replace(code_query, frame_places=places))
 
     def forget_joint(self) -> None:
         """Free the memory of joined indexes."""

@@ -13,9 +13,10 @@ from cocosearchd.search.code.code_profile import (
     Weights,
     compute_signals,
     load_weights,
-    rank_code,
+    rank_chunks,
     rank_files,
     score_files,
+    score_matrix,
 )
 from cocosearchd.search.code.place_scores import place_signals
 from cocosearchd.search.lexical.analysis.terms import TermCache
@@ -61,7 +62,7 @@ def ranked(
     query: str, vector: bool = False, weights: Weights | None = None, limit: int = 10
 ) -> tuple[RankedChunk, ...]:
     matrix, symbol = ask(query, vector)
-    return rank_code(matrix, symbol, weights or load_weights(), limit)
+    return rank_chunks(score_matrix(matrix, symbol, weights or load_weights()), limit)
 
 
 def test_every_weight_has_its_signal() -> None:
@@ -100,14 +101,14 @@ def test_the_chunk_that_defines_the_name_stands_for_its_file() -> None:
     (best, *_) = ranked("Router")
     assert best.start_byte == 0
     matrix, symbol = ask("helper route")
-    places = rank_code(matrix, symbol, load_weights(), 10)
+    places = rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)
     assert next(entry.start_byte for entry in places if entry.path == "src/router.py") > 0
 
 
 def test_score_is_the_sum_of_its_signals_of_which_the_largest_explain_it() -> None:
     matrix, is_name = ask("how does the router add routes", vector=True)
     _, by_signal = score_files(matrix, is_name, load_weights())
-    results = rank_code(matrix, is_name, load_weights(), 10)
+    results = rank_chunks(score_matrix(matrix, is_name, load_weights()), 10)
     counts = list[int]()
     for result in results:
         file = matrix.paths.index(result.path)
@@ -137,9 +138,12 @@ def test_files_without_vectors_stand_at_the_mean() -> None:
 
 def test_masks_leave_out_without_changing_scores() -> None:
     matrix, symbol = ask("router")
-    full = {result.path: result.score for result in rank_code(matrix, symbol, ONLY_S3, 10)}
+    full = {
+        result.path: result.score
+        for result in rank_chunks(score_matrix(matrix, symbol, ONLY_S3), 10)
+    }
     files = np.array([path.startswith("src/") for path in matrix.paths])
-    filtered = rank_code(replace(matrix, allowed=files), symbol, ONLY_S3, 10)
+    filtered = rank_chunks(score_matrix(replace(matrix, allowed=files), symbol, ONLY_S3), 10)
     assert {result.path: result.score for result in filtered} == {
         p: s for p, s in full.items() if p.startswith("src/")
     }
@@ -147,14 +151,17 @@ def test_masks_leave_out_without_changing_scores() -> None:
         [path == "README.md" for path in (matrix.paths[file] for file in matrix.chunks.files)]
     )
     assert [
-        result.path for result in rank_code(matrix, symbol, ONLY_S3, 10, allowed_chunks=chunks)
+        result.path
+        for result in rank_chunks(score_matrix(matrix, symbol, ONLY_S3), 10, allowed_chunks=chunks)
     ] == ["README.md"]
 
 
 @pytest.mark.parametrize("files", [{}, {"only.py": "class Router: ..."}])
 def test_tiny_indexes(files: dict[str, str]) -> None:
     matrix, symbol = ask("Router", vector=True, files=files)
-    assert [result.path for result in rank_code(matrix, symbol, load_weights(), 10)] == list(files)
+    assert [
+        result.path for result in rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)
+    ] == list(files)
 
 
 def test_a_file_has_its_other_places_where_they_are_among_the_best() -> None:
@@ -163,11 +170,11 @@ def test_a_file_has_its_other_places_where_they_are_among_the_best() -> None:
     }
     matrix, symbol = ask("how to find the user", files=files)
     for limit in (2, 5):
-        places = rank_code(matrix, symbol, load_weights(), limit)
+        places = rank_chunks(score_matrix(matrix, symbol, load_weights()), limit)
         assert len({entry.path for entry in places}) == limit
         assert [entry.path for entry in places[:2]] == ["a.py", "a.py"]
         assert places[0].place_score >= places[1].place_score
-    everything = rank_code(matrix, symbol, load_weights(), 4, all_chunks=True)
+    everything = rank_chunks(score_matrix(matrix, symbol, load_weights()), 4, all_chunks=True)
     scores = [entry.relevance for entry in everything]
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
@@ -188,19 +195,21 @@ def test_tests_stand_behind_code_unless_a_sentence_asks_for_them() -> None:
         ("test_redirect_request", "tests/test_redirects.py"),
     ):
         matrix, symbol = ask(question, files=TESTED)
-        assert rank_code(matrix, symbol, load_weights(), 3)[0].path == first
+        assert rank_chunks(score_matrix(matrix, symbol, load_weights()), 3)[0].path == first
     without = replace(
         load_weights(), plain_without_vectors={"chunk_words": 1.0, "name_coverage": 1.0}
     )
     matrix, symbol = ask("how are redirects of a request built", files=TESTED)
-    assert rank_code(matrix, symbol, without, 3)[0].path == "tests/test_redirects.py"
+    assert (
+        rank_chunks(score_matrix(matrix, symbol, without), 3)[0].path == "tests/test_redirects.py"
+    )
 
 
 def test_places_of_tests_leave_room_for_places_of_code() -> None:
     shares = {}
     for question in ("redirects of a request", "tests of redirects of a request"):
         matrix, symbol = ask(question, files=TESTED)
-        places = rank_code(matrix, symbol, load_weights(), 3)
+        places = rank_chunks(score_matrix(matrix, symbol, load_weights()), 3)
         shares[question] = [entry.path for entry in places].count("tests/test_redirects.py")
     assert list(shares.values()) == [1, 2]
 
@@ -230,18 +239,18 @@ def test_a_definition_is_a_sure_answer_to_its_name_in_any_case(
     files = {"shop.py": "class Basket:\n    def add(self): ..."} | more_files
     for name in ("Basket", "basket", "BASKET"):
         matrix, symbol = ask(name, vector, files)
-        best, *rest = rank_code(matrix, symbol, load_weights(), 10)
+        best, *rest = rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)
         assert best.path == "shop.py"
         assert best.relevance > 0.6 > 0.3 > max((entry.relevance for entry in rest), default=0)
     matrix, symbol = ask("where is the basket", vector, files)  # no name
-    assert rank_code(matrix, symbol, load_weights(), 10)[0].relevance < 0.6
+    assert rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)[0].relevance < 0.6
 
 
 @pytest.mark.parametrize("vector", [False, True])
 def test_a_name_that_no_file_defines_is_half_sure_where_few_files_use_it(vector: bool) -> None:
     def best_relevance(files: dict[str, str], name: str) -> float:
         matrix, symbol = ask(name, vector, files)
-        return rank_code(matrix, symbol, load_weights(), 10)[0].relevance
+        return rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)[0].relevance
 
     unrelated_files = {f"other{n}.py": f"def other{n}(): ..." for n in range(40)}
     patch = {"patch.py": "def check():\n    return {'path': 'biscuits'}"}
@@ -267,7 +276,7 @@ def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[RankedChu
     assert rank_files(matrix, symbol, load_weights())[: len(files)] == [
         matrix.paths.index(path) for path in sorted(files)
     ]
-    places = rank_code(matrix, symbol, load_weights(), limit)
+    places = rank_chunks(score_matrix(matrix, symbol, load_weights()), limit)
     return tuple(
         entry
         for number, entry in enumerate(places)
@@ -308,7 +317,7 @@ def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> 
 @pytest.mark.parametrize("vector", [False, True])
 def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool) -> None:
     matrix, symbol = ask("currentApp", vector, NAMED)
-    best, *rest = rank_code(matrix, symbol, load_weights(), 10)
+    best, *rest = rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)
     second = next(entry for entry in rest if entry.path != best.path)
     assert best.path == "globals.js"
     assert best.start_byte > 0  # not the chunk that only speaks of it
@@ -330,7 +339,10 @@ USES = {
 def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) -> None:
     for query in ("after_parent", "after_parent()", "AFTER_PARENT"):
         matrix, symbol = ask(query, vector, USES)
-        assert rank_code(matrix, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+        assert (
+            rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)[0].path
+            == "src/deep/in/pool.py"
+        )
     sole = dict(
         zip(matrix.paths, compute_signals(matrix)["definition_share"].tolist(), strict=True)
     )
@@ -344,7 +356,10 @@ def test_a_name_that_no_file_defines_is_compared_in_a_large_index(
     monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 2)
     matrix, symbol = ask("after_parent", files=USES)
     assert len(matrix.paths) < len(USES)
-    assert rank_code(matrix, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+    assert (
+        rank_chunks(score_matrix(matrix, symbol, load_weights()), 10)[0].path
+        == "src/deep/in/pool.py"
+    )
 
 
 def test_a_sentence_has_no_file_of_its_own() -> None:
@@ -367,7 +382,7 @@ def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
         deep: "def word_alone(): ..."
     }
     matrix, symbol = ask("word_alone", files=files)
-    assert rank_code(matrix, symbol, load_weights(), 3)[0].path == deep
+    assert rank_chunks(score_matrix(matrix, symbol, load_weights()), 3)[0].path == deep
 
 
 def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
@@ -375,7 +390,7 @@ def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
     # with the question's vector
     files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40
     matrix, symbol = ask("on_5", vector=True, files=files)
-    assert rank_code(matrix, symbol, load_weights(), 3)[0].path == "many/m5.py"
+    assert rank_chunks(score_matrix(matrix, symbol, load_weights()), 3)[0].path == "many/m5.py"
 
 
 def test_vectors_count_more_and_size_less_if_no_name_matches() -> None:

@@ -10,7 +10,7 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
-from cocosearchd.search.code.code_profile import NAMED_RELEVANCE
+from cocosearchd.search.code.code_profile import FRAME_RELEVANCE
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import parse_query
@@ -99,7 +99,7 @@ async def test_the_line_of_the_innermost_frame_is_the_one_to_open(corpus: Corpus
     first = (await corpus.ask(trace_at(outer, inner))).hits[0]
     assert (first.path, first.line, first.frame_lines) == ("pkg/store.py", inner, (inner, outer))
     assert outer in {entry.line for entry in first.other_places}
-    assert first.relevance >= NAMED_RELEVANCE
+    assert first.relevance >= FRAME_RELEVANCE
     plain = (await corpus.ask("To save an item fails\nnobody knows why\n")).hits
     assert not any(hit.frame_lines for hit in plain)
 

@@ -6,7 +6,7 @@ from time import process_time
 import numpy as np
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.search.code.code_profile import load_weights, rank_code
+from cocosearchd.search.code.code_profile import load_weights, rank_chunks, score_matrix
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
     IndexSnapshot,
@@ -48,7 +48,7 @@ def paths_for(text: str) -> list[str]:
         terms,
         report_signals=make_scorer(report, terms),
     )
-    ranked = rank_code(matrix, query.is_name, load_weights(), 10)
+    ranked = rank_chunks(score_matrix(matrix, query.is_name, load_weights()), 10)
     return list(dict.fromkeys(chunk.path for chunk in ranked))
 
 

@@ -115,7 +115,7 @@ async def code_candidates(
         needed=result_count,
         overlay=overlay,
         report_signals=await _report_signals(lexical, plan),
-        pointed_out=await find_pointed_out(db, newest, plan, snapshot, overlay),
+        frame_places=await read_frame_places(db, newest, plan, snapshot, overlay),
         incompleteness=incompleteness,
     )
     await _explain_report(code_query, trace)
@@ -148,7 +148,7 @@ def add_related(code_query: CodeQuery, results: Sequence[ScoredResult]) -> tuple
     """Add to each result the counterparts of its file, and the lines of frames in it."""
     with_tests = asks_for_tests(code_query.terms.words)
     related = (_with_counterparts(result, code_query, with_tests=with_tests) for result in results)
-    frame_lines = code_query.pointed_out.lines
+    frame_lines = code_query.frame_places.lines
     return tuple(
         replace(result, frame_lines=frame_lines[result.best.candidate.path])
         if result.best.candidate.path in frame_lines
@@ -180,7 +180,7 @@ async def _report_signals(lexical: LexicalIndex, plan: Plan) -> ReportScorer | N
     )
 
 
-async def find_pointed_out(
+async def read_frame_places(
     db: Database,
     record: IndexRecord,
     plan: Plan,
@@ -190,8 +190,8 @@ async def find_pointed_out(
     """Return the places that a report names by its frames."""
     if plan.report is None or not plan.report.mentions.frames:
         return NO_FRAMES
-    names = find_mentioned_files(snapshot.corpus)
-    return await find_frame_places(db, record, plan.report, names, overlay)
+    mentioned_files = find_mentioned_files(snapshot.corpus)
+    return await find_frame_places(db, record, plan.report, mentioned_files, overlay)
 
 
 async def _explain_report(code_query: CodeQuery, trace: Trace) -> None:
@@ -208,7 +208,7 @@ async def _explain_report(code_query: CodeQuery, trace: Trace) -> None:
         lexical.name,
         lexical.common_language,
     )
-    frames = describe_frames(report, code_query.pointed_out.located)
+    frames = describe_frames(report, code_query.frame_places.located)
     trace.record("report", lambda: {"parts": parts, "frames": frames})
 
 

@@ -35,9 +35,9 @@ from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
 
 _TYPE_VALUE = 3.0  # value of the definition of a type: the largest value of a definition
 _RAW_SHARE = 0.1  # factor of the signal `chunk_points` (BM25 points per word of the query)
-# Relevance share of a file that uses a name that no file defines (a definition_share definition has
-# 1), and the largest number of such files with this full share. Set by hand, because no data shows
-# it: if few files use a name, their relevance should be about one half.
+# Share of the relevance of a definition that a file has which uses a name that no file defines, and
+# the largest number of such files with this full share. Set by hand, because no data shows it: if few
+# files use a name, their relevance should be about one half.
 _USE_SHARE = 0.75
 _FEW_USING_FILES = 10  # a page of results
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
@@ -75,8 +75,8 @@ SIGNALS: Mapping[str, str] = {
 MAX_SIGNALS = 6  # shown signals of a file
 # Least relevance of a place that the innermost frame of its file names; others have half of it. Of 46
 # bug reports with frames in their project, 29 are mended in the file of the innermost one.
-NAMED_RELEVANCE = 0.5
-INNERMOST = 2.0  # value of `pointed_out` for such a place; other places of frames have 1
+FRAME_RELEVANCE = 0.5
+INNERMOST_WEIGHT = 2.0  # value of `frame_weights` for such a place; other places of frames have 1
 # Files of a report that a budget shows code of, and places of each file.
 BUNDLED_FILES = 10
 MAX_BUNDLED_PLACES = 40
@@ -250,38 +250,6 @@ def _scale_signals(
     return {f"{name}_{suffix}": signals[name] * factor for name in names if name in signals}
 
 
-def rank_code(
-    matrix: SignalMatrix,
-    is_name: bool,
-    weights: Weights,
-    limit: int,
-    *,
-    allowed_chunks: NDArray[np.bool_] | None = None,
-    all_chunks: bool = False,
-    holds_phrases: bool = False,
-    pointed_out: Floats | None = None,
-) -> tuple[RankedChunk, ...]:
-    """Rank the best chunks of the best `limit` files; other good chunks follow the best one.
-
-    A file's other chunks are ranked if they are among the best chunks of all these files
-    (`best_places_threshold`), at most `MAX_OTHER_PLACES` of each file. With `all_chunks`, the
-    `limit` most relevant chunks of these files are ranked independently of their files.
-    `holds_phrases` means that the allowed chunks contain the quoted phrases, so that they need no
-    other evidence. `pointed_out`, shape (C,), is positive for chunks that the question names by
-    line: they are the best places of their files, those with the largest value first, and have some
-    relevance. Statistics cover the whole index: a filter changes which files are shown, not their
-    relative order.
-    """
-    return rank_scored(
-        score_matrix(matrix, is_name, weights),
-        limit,
-        allowed_chunks=allowed_chunks,
-        all_chunks=all_chunks,
-        holds_phrases=holds_phrases,
-        pointed_out=pointed_out,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class ScoredMatrix:
     """A signal matrix of F files and C chunks with all scores. The scores do not depend on a limit."""
@@ -293,15 +261,17 @@ class ScoredMatrix:
     place_scores: Floats  # (C,)
     relevance_scores: tuple[Floats, Floats]  # (F,) each: see `relevance_scores`
     relevance_weights: Mapping[str, float]
-    pointed_out: Floats | None = None  # (C,): see `rank_code`
+    frame_weights: Floats | None = None  # (C,): see `rank_chunks`
 
     def relevances_of(self, chunks: Ints | slice) -> Floats:
         """Estimate the relevance of n of the chunks, (n,): few of them are shown."""
         relevances = estimate_relevance(
             self.matrix, self.is_name, *self.relevance_scores, self.relevance_weights, chunks
         )
-        if self.pointed_out is not None:
-            least_relevances = np.float32(NAMED_RELEVANCE / INNERMOST) * self.pointed_out[chunks]
+        if self.frame_weights is not None:
+            least_relevances = (
+                np.float32(FRAME_RELEVANCE / INNERMOST_WEIGHT) * self.frame_weights[chunks]
+            )
             relevances = np.maximum(relevances, least_relevances)
         return relevances
 
@@ -335,16 +305,26 @@ def score_matrix(matrix: SignalMatrix, is_name: bool, weights: Weights) -> Score
     )
 
 
-def rank_scored(
+def rank_chunks(
     scored: ScoredMatrix,
     limit: int,
     *,
     allowed_chunks: NDArray[np.bool_] | None = None,
     all_chunks: bool = False,
     holds_phrases: bool = False,
-    pointed_out: Floats | None = None,
+    frame_weights: Floats | None = None,
 ) -> tuple[RankedChunk, ...]:
-    """Rank chunks like `rank_code`, from scores that are already computed."""
+    """Rank the best chunks of the best `limit` files; other good chunks follow the best one.
+
+    A file's other chunks are ranked if they are among the best chunks of all these files
+    (`best_places_threshold`), at most `MAX_OTHER_PLACES` of each file. With `all_chunks`, the
+    `limit` most relevant chunks of these files are ranked independently of their files.
+    `holds_phrases` means that the allowed chunks contain the quoted phrases, so that they need no
+    other evidence. `frame_weights`, shape (C,), is positive for chunks that a frame of the question
+    names: they are the best places of their files, those with the largest value first, and have some
+    relevance. Statistics cover the whole index: a filter changes which files are shown, not their
+    relative order.
+    """
     matrix = scored.matrix
     if not len(matrix.paths):
         return ()
@@ -353,9 +333,9 @@ def rank_scored(
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
     files = _sort_files(matrix, scored.scores, eligible, limit)
     place_scores = scored.place_scores
-    if pointed_out is not None and len(place_scores):
-        place_scores = place_scores + pointed_out * np.ptp(place_scores)
-        scored = replace(scored, pointed_out=pointed_out)
+    if frame_weights is not None and len(place_scores):
+        place_scores = place_scores + frame_weights * np.ptp(place_scores)
+        scored = replace(scored, frame_weights=frame_weights)
     chunk_scores = scored.relevances_of(ALL_CHUNKS) if all_chunks else place_scores
     sorted_chunks = _sort_chunks(matrix, files, chunk_scores, allowed_chunks)
     chunks = (
@@ -503,7 +483,7 @@ def _make_ranked_chunks(
 def rank_files(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[int]:
     """Rank the compared files that pass the filter.
 
-    The order is that of `rank_code`, but files without evidence are not dropped.
+    The order is that of `rank_chunks`, but files without evidence are not dropped.
     """
     scores, _ = score_files(matrix, is_name, weights)
     return _sort_files(

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_profile import (
-    INNERMOST,
+    INNERMOST_WEIGHT,
     RankedChunk,
     ScoredMatrix,
     Weights,
-    rank_scored,
+    rank_chunks,
     score_matrix,
 )
 from cocosearchd.search.code.file_masks import chunk_mask, file_mask
@@ -64,7 +64,7 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
     report_signals: ReportSignals | None = None
-    pointed_out: FramePlaces = NO_FRAMES  # places that the question names by frames
+    frame_places: FramePlaces = NO_FRAMES  # places that the question names by frames
     incompleteness: str | None = None
 
     async def evaluate(self, scorer: Callable[[SignalMatrix], T], choice: FileFilter) -> T:
@@ -116,7 +116,7 @@ class CodeQuery:
     ) -> tuple[RankedChunk, ...]:
         """Rank the best chunks that pass the filter, or the best of the given chunks."""
         matrix = scored.matrix
-        return rank_scored(
+        return rank_chunks(
             scored,
             self.limit,
             allowed_chunks=self.allowed_chunks(matrix)
@@ -124,15 +124,18 @@ class CodeQuery:
             else chunk_mask(matrix, chunks),
             all_chunks=self.plan.all_chunks,
             holds_phrases=chunks is not None,
-            pointed_out=self.weigh_pointed_out(matrix),
+            frame_weights=self.weigh_frames(matrix),
         )
 
-    def weigh_pointed_out(self, matrix: SignalMatrix) -> Floats | None:
-        """Return 1 for chunks that frames name, `INNERMOST` for innermost ones, (C,); None: no chunk."""
-        if not self.pointed_out.places:
+    def weigh_frames(self, matrix: SignalMatrix) -> Floats | None:
+        """Return the weights of chunks that frames name, (C,), or None if they name none.
+
+        The weight is `INNERMOST_WEIGHT` for the innermost frame of a file, and 1 for the others.
+        """
+        if not self.frame_places.places:
             return None
-        weights = chunk_mask(matrix, self.pointed_out.places).astype(np.float32)
-        return np.where(chunk_mask(matrix, self.pointed_out.innermost), INNERMOST, weights)
+        weights = chunk_mask(matrix, self.frame_places.places).astype(np.float32)
+        return np.where(chunk_mask(matrix, self.frame_places.innermost), INNERMOST_WEIGHT, weights)
 
     def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """Return a mask (F,) of the files that pass the filter and have a chunk that passes.

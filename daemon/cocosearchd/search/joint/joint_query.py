@@ -17,7 +17,7 @@ import numpy as np
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_candidates import FULL_COVERAGE, count_results
 from cocosearchd.search.code.code_profile import (
-    NAMED_RELEVANCE,
+    FRAME_RELEVANCE,
     RankedChunk,
     ScoredMatrix,
     Weights,
@@ -73,7 +73,7 @@ class ScoredIndex:
     number: int
     relevances: tuple[float, ...]
     has_every_word: bool
-    is_named_by_line: bool  # a report names a line of one of its files
+    is_named_by_frame: bool  # a report has a frame in one of its files
 
     def rank(self) -> tuple[RankedChunk, ...]:
         """Rank the best chunks of the index."""
@@ -242,7 +242,7 @@ def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredInd
     matrix = scores.matrix
     relevances = _bound_relevances(queries[0], scores)
     coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
-    are_named = matrix.groups.counts(_named_by_line(matrix)) > 0
+    are_named = matrix.groups.counts(_named_by_frame(matrix)) > 0
     rows = zip(queries, relevances, coverage.tolist(), are_named.tolist(), strict=True)
     return [
         ScoredIndex(query, scores, number, of_index, has_every_word, is_named)
@@ -279,15 +279,15 @@ def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[floa
 def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     """Return an upper bound for the relevance of the hit of each file: (F,).
 
-    It is the relevance of the best place. A filter on symbols, or a line that the question names,
-    may choose any chunk of a file: then it is the largest relevance of a chunk. A line gives its
+    It is the relevance of the best place. A filter on symbols, or a frame of the question,
+    may choose any chunk of a file: then it is the largest relevance of a chunk. A frame gives its
     chunk some relevance.
     """
     chunks = scores.matrix.chunks
     relevances = scores.relevances_of(ALL_CHUNKS)
     largest: Floats = np.maximum.reduceat(relevances, chunks.starts)
-    is_named = _named_by_line(scores.matrix)
-    largest[is_named] = np.maximum(largest[is_named], np.float32(NAMED_RELEVANCE))
+    is_named = _named_by_frame(scores.matrix)
+    largest[is_named] = np.maximum(largest[is_named], np.float32(FRAME_RELEVANCE))
     # a hit may be another place than the best of its file
     if query.plan.where.has_symbols or query.plan.min_relevance or query.plan.min_evidence:
         return largest
@@ -297,8 +297,8 @@ def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:
     return np.where(is_named, largest, relevances[firsts])
 
 
-def _named_by_line(matrix: SignalMatrix) -> Mask:
-    """Mark the files that a report names with a line, (F,)."""
+def _named_by_frame(matrix: SignalMatrix) -> Mask:
+    """Mark the files with a frame of a report, (F,)."""
     if not matrix.is_report:
         return np.zeros(len(matrix.paths), np.bool_)
     marks: Mask = matrix.values["frame"] > 0

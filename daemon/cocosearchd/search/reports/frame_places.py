@@ -54,11 +54,11 @@ async def locate_frames(
     db: Database,
     record: IndexRecord,
     report: Report,
-    names: MentionedFiles,
+    mentioned_files: MentionedFiles,
     overlay: Overlay | None = None,
 ) -> list[LocatedFrame]:
     """Find the files and lines of the innermost frames in the index. An overlay replaces files."""
-    frames = await asyncio.to_thread(_resolve, report, names)
+    frames = await asyncio.to_thread(_resolve, report, mentioned_files)
     paths = {path for path, frame in frames if frame.function}
     symbols = await _read_symbols(db, record, paths, overlay)
     lines = await asyncio.to_thread(
@@ -75,11 +75,11 @@ async def find_frame_places(
     db: Database,
     record: IndexRecord,
     report: Report,
-    names: MentionedFiles,
+    mentioned_files: MentionedFiles,
     overlay: Overlay | None = None,
 ) -> FramePlaces:
     """Find the chunks that contain the lines of a report's frames. An overlay replaces files."""
-    frames = await locate_frames(db, record, report, names, overlay)
+    frames = await locate_frames(db, record, report, mentioned_files, overlay)
     chunks = await _find_chunks(db, record, frames, overlay)
     starts = _group((path, start) for path, _, start in chunks)
     lines = _group((path, line) for path, line, _ in chunks)
@@ -120,9 +120,9 @@ def _group(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     return values
 
 
-def _resolve(report: Report, names: MentionedFiles) -> list[tuple[str, Frame]]:
-    frames = islice(resolve_frames(report.mentions.frames, names), MAX_FRAMES)
-    return [(names.paths[file], frame) for file, frame in frames]
+def _resolve(report: Report, mentioned_files: MentionedFiles) -> list[tuple[str, Frame]]:
+    frames = islice(resolve_frames(report.mentions.frames, mentioned_files), MAX_FRAMES)
+    return [(mentioned_files.paths[file], frame) for file, frame in frames]
 
 
 async def _read_symbols(

@@ -229,26 +229,28 @@ def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
 
 
 def _mention_signals_of_paths(
-    mentions: Mentions, names_by_group: Mapping[Group, Sequence[str]], names: MentionedFiles
+    mentions: Mentions,
+    names_by_group: Mapping[Group, Sequence[str]],
+    mentioned_files: MentionedFiles,
 ) -> dict[str, Floats]:
     """Compute the signals from paths for the files of one index, (F,) each.
 
     `names_by_group` has, by group, the mentioned names that may be names of files.
     """
-    count = len(names.paths)
+    count = len(mentioned_files.paths)
     signals = dict[str, Floats]()
     for group in GROUPS.values():
         signals[f"path_{group}"] = _share_signal(
             (
-                *(names.find_by_path(path) for path in mentions.paths[group]),
-                *(names.find_by_module(parts) for parts in mentions.dotted[group]),
+                *(mentioned_files.find_by_path(path) for path in mentions.paths[group]),
+                *(mentioned_files.find_by_module(parts) for parts in mentions.dotted[group]),
             ),
             count,
         )
         signals[f"stem_{group}"] = _share_signal(
-            (names.find_by_stem(name) for name in names_by_group[group]), count
+            (mentioned_files.find_by_stem(name) for name in names_by_group[group]), count
         )
-    signals["frame"] = _frame_signal(mentions.frames, names, count)
+    signals["frame"] = _frame_signal(mentions.frames, mentioned_files, count)
     return signals
 
 
@@ -288,19 +290,21 @@ def _share_signal(mentioned: Iterable[Sequence[int]], count: int) -> Floats:
     return signal
 
 
-def _frame_signal(frames: Sequence[Frame], names: MentionedFiles, count: int) -> Floats:
+def _frame_signal(frames: Sequence[Frame], mentioned_files: MentionedFiles, count: int) -> Floats:
     """Return 1 for the file of the innermost frame, 1/2 for the next file, and so on."""
-    files = dict.fromkeys(file for file, _ in resolve_frames(frames, names))
+    files = dict.fromkeys(file for file, _ in resolve_frames(frames, mentioned_files))
     signal = np.zeros(count, np.float32)
     for rank, file in enumerate(files):
         signal[file] = 1 / (1 + rank)
     return signal
 
 
-def resolve_frames(frames: Sequence[Frame], names: MentionedFiles) -> Iterator[tuple[int, Frame]]:
+def resolve_frames(
+    frames: Sequence[Frame], mentioned_files: MentionedFiles
+) -> Iterator[tuple[int, Frame]]:
     """Yield the frames with exactly one matching file, in their order, with the file's number."""
     for frame in frames:
-        file = names.find_by_frame(frame)
+        file = mentioned_files.find_by_frame(frame)
         if file is not None:
             yield file, frame
 
