@@ -22,7 +22,7 @@ from cocosearch_ipc import address, client
 from tests.clusters import copy_cluster, keep_cluster
 
 BIN = Path(sys.executable).parent
-START_S = 60.0
+START_S = 120.0
 # The time that a question waits for freshness, ten times the default: other parts of the tests use
 # the same processors. A test of late answers sends a time of its own.
 SYNC_MS = 20_000
@@ -220,7 +220,7 @@ class Daemon:
         if self.process is not None:
             if self.process.poll() is None:
                 self.process.send_signal(signal.SIGTERM)
-            code = self.process.wait(30)
+            code = self.process.wait(60)
         return code
 
     def sweep(self) -> None:

@@ -48,7 +48,6 @@ def home() -> Iterator[Daemon]:
     shutil.rmtree(daemon.home, ignore_errors=True)
 
 
-@pytest.mark.timeout(180)
 def test_every_block_of_the_readme_runs(home: Daemon) -> None:
     blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
     assert len(blocks) >= 2

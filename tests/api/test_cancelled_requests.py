@@ -16,7 +16,7 @@ from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Connection, Database, LivenessCheck
 from tests.indexes.test_config_sync import shop
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 
 class Away(Database):

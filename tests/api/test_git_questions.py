@@ -21,7 +21,7 @@ from cocosearchd.watching.root_threads import GIT_THREADS_PER_ROOT, THREADS_PER_
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import QUICK, MemoryIndex
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 CHANGES = GitChanges("b" * 40, None, (), frozenset())
 

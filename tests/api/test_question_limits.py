@@ -21,7 +21,7 @@ from cocosearchd.store.connection.database import Database
 from tests.graph.code_rows import code_write
 from tests.store.support import new_index
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 ENDS_S = 5.0  # much less than the time of a question
 

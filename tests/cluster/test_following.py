@@ -72,7 +72,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         ) as follower:
             follower.start()
             pair = Pair(owner, follower, root, dsn)
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while pair.index not in index_names(follower):
                 assert time.monotonic() < end, follower.log[-4000:]
                 time.sleep(0.05)
@@ -100,7 +100,7 @@ def test_a_follower_answers_from_a_distributed_schema(nodes: Cluster, pair: Pair
     pair.wait_for_fresh(60)
     pair.check_saves(5)
     pair.owner.call("clear_index", index="code")
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while pair.index in index_names(pair.follower):
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -113,7 +113,7 @@ def test_a_follower_that_follows_itself_says_so(pair: Pair) -> None:
             COCOSEARCH_DATABASE_URL=dsn, COCOSEARCH_DATABASE_FOLLOW=f"{schema},{pair.schema}"
         ) as daemon:
             daemon.start()
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while pair.index not in index_names(daemon):
                 assert time.monotonic() < end, daemon.log[-4000:]
                 time.sleep(0.05)

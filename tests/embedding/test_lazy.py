@@ -46,7 +46,7 @@ async def refused(embedder: LazyEmbedder) -> None:
 
 async def answered(embedder: LazyEmbedder) -> Vectors:
     """Ask until there is an answer."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             with contextlib.suppress(EmbedderUnavailable):
                 return await embedder.embed_query("where")
@@ -129,7 +129,7 @@ async def test_a_vector_of_a_model_that_was_replaced_meanwhile_is_not_returned(
     script.delay_s = 1.0
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(refused_as_replaced, embedder)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while len(script.requests) == requests:  # noqa: ASYNC110 - the server has no event
                 await anyio.sleep(0.01)
         script.delay_s = 0.0

@@ -44,7 +44,7 @@ def test_a_run_measures_everything_and_leaves_nothing(
     shared.ctl("up", str(project))
     killed = begun(shared, "--files", "20")
     os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate(timeout=30)
+    killed.communicate(timeout=120)
     assert len(list(scratch.iterdir())) == 1
     report = shared.json("bench", "--files", "20")
     assert report["asked"] == "project"
@@ -69,7 +69,7 @@ def test_a_run_measures_everything_and_leaves_nothing(
 def test_ctrl_c_leaves_nothing(shared: Daemon, scratch: Path) -> None:
     process = begun(shared, "--files", "20")
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[1] == b""
+    assert process.communicate(timeout=120)[1] == b""
     assert process.returncode == 130
     assert shared.ctl("list", "--names").stdout == ""
     assert list(scratch.iterdir()) == []

@@ -9,8 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.model import hash_content
 from cocosearchd.store import index_records
@@ -78,7 +76,6 @@ def on_disk(root: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.timeout(120)
 def test_roots_inside_of_each_other_follow_a_switch(shared: Daemon, tmp_path: Path) -> None:
     """One stays, one is made anew, one leaves and comes back; the one around them, given by two
     names, is one index.
@@ -120,7 +117,6 @@ def test_roots_inside_of_each_other_follow_a_switch(shared: Daemon, tmp_path: Pa
         )
 
 
-@pytest.mark.timeout(180)
 def test_there_and_back(daemon: Daemon, shared: Daemon, tmp_path: Path) -> None:
     root = tmp_path / "root"
     two_branches(root)

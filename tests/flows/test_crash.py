@@ -103,7 +103,6 @@ def crash_rounds(
     assert survived == digest(fresh)
 
 
-@pytest.mark.timeout(180)
 def test_after_kills_the_index_equals_a_fresh_one(
     daemon: Daemon, shared: Daemon, tmp_path: Path
 ) -> None:

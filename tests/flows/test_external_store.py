@@ -138,7 +138,7 @@ def fetch_row(connection: psycopg.Connection, query: str) -> tuple[Any, ...]:
 
 def until_fresh(daemon: Daemon, query: str) -> list[str]:
     """Ask until an answer is fresh; the paths of its results."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not (reply := daemon.query(query))["fresh"]:
         assert time.monotonic() < end, reply["stale_reason"]
     return [result["path"] for result in reply["results"]]

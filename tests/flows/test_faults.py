@@ -281,7 +281,6 @@ def fill(disk: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("part", "size", "message"),
     [
@@ -356,7 +355,6 @@ def test_postgresql_restarts_in_the_middle_of_its_transactions(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_model_server_that_talks_nonsense(stopped: Daemon, project: Path) -> None:
     """Errors, silence, garbage, vectors of another kind: work waits for it, and words are found
     meanwhile.

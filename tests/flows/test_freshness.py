@@ -190,7 +190,7 @@ def test_watchers_hear_of_changes_that_become_searchable(shared: Daemon, project
         )
         path.unlink()
         while event["removed"] != ["src/told.py"]:
-            event = json.loads(events.get(timeout=20))
+            event = json.loads(events.get(timeout=120))
         watching.terminate()
 
 

@@ -17,7 +17,6 @@ from tests.daemon import Daemon
 
 LINE = tuple[str, int]
 GREP = shutil.which("grep") or ""
-pytestmark = pytest.mark.timeout(240)
 PACKAGES = ("anyio", "click")
 
 

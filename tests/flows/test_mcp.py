@@ -132,7 +132,7 @@ async def test_a_client_hears_of_changes_by_others(
             for uri in (stats, file):
                 await client.session.subscribe_resource(uri)
         changed = "def should_retry() -> bool:\n    return False\n"
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while notices.updated < {
                 stats,
                 file,
@@ -141,14 +141,14 @@ async def test_a_client_hears_of_changes_by_others(
                 await anyio.sleep(0.2)
         (project / "src" / "retry.py").write_text(changed)
         await anyio.to_thread.run_sync(shared.ctl, "up", str(elsewhere), "--wait")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while notices.relisted < 1:
                 await anyio.sleep(0.05)
         (read,) = await client.read_resource(file)
         assert isinstance(read, mcp_types.TextResourceContents)
         assert read.text.rstrip() == "def should_retry() -> bool:\n    return False"
         await anyio.to_thread.run_sync(shared.ctl, "clear", "elsewhere", "--yes")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while notices.relisted < 2:
                 await anyio.sleep(0.05)
 
@@ -172,7 +172,7 @@ async def test_indexing_reports_progress_and_its_wait_can_be_given_up(
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(client.call_tool, "index_codebase", {"path": str(many)})
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     while not reports:
                         await anyio.sleep(0.01)
                 scope.cancel()

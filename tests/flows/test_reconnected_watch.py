@@ -17,7 +17,7 @@ from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.questions import subscription
 from tests.daemon import Daemon
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 # A process of `watch`, its events, and the lines that it writes for people.
 WatchClient = tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]
 

@@ -10,8 +10,6 @@ import pytest
 from cocosearch_ipc import address, client
 from tests.daemon import Daemon
 
-pytestmark = pytest.mark.timeout(240)
-
 CONFIG = """
     class Settings:
         def __init__(self, path):

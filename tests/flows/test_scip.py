@@ -10,8 +10,6 @@ from cocosearch_ipc import client
 from tests.daemon import Daemon
 from tests.graph.scip_encoder import document, head, message
 
-pytestmark = pytest.mark.timeout(240)
-
 TEXTS = {
     "app/file.py": "class File:\n    def close(self):\n        pass\n",
     "app/door.py": "class Door:\n    def close(self):\n        pass\n",

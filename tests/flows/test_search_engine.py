@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from tests.daemon import Daemon
 
@@ -39,7 +38,6 @@ def hits(daemon: Daemon) -> list[tuple[str, int, str, float]]:
     ]
 
 
-@pytest.mark.timeout(180)
 def test_words_are_stored_at_the_first_use_of_classic(
     stopped: Daemon, project: Path, dsn: str
 ) -> None:

@@ -15,8 +15,6 @@ from cocosearchd.config.setting_effects import PROJECT_SETTINGS
 from tests.daemon import Daemon, passing_daemon
 from tests.flows.test_faults import until
 
-pytestmark = pytest.mark.timeout(120)
-
 # of the starter file: what is left when a person takes away the `#`
 SETTING = re.compile(r"# ( *(?:\w+:|- ).*)")
 SHOP = """\

@@ -8,7 +8,6 @@ from tests.flows.soak import QUEUE, run, says, soaking
 
 
 @pytest.mark.skipif(not QUEUE.exists(), reason="inotify exists on Linux only")
-@pytest.mark.timeout(180)
 def test_rounds_of_changes_kills_and_overflows_leave_no_difference(cluster: Path) -> None:
     with soaking(20261121, 90, cluster=cluster) as soak:
         run(soak, 3)  # an ordinary one, `kill -9` of the daemon, an overflow

@@ -8,7 +8,6 @@ import pytest
 from tests.daemon import Daemon
 from tests.watching.test_stamps import SECOND_NS, in_seconds
 
-pytestmark = pytest.mark.timeout(120)
 assert in_seconds  # a fixture
 
 

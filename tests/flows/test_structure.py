@@ -10,8 +10,6 @@ from cocosearch_ipc import address, client
 from cocosearch_ipc.client import CallFailed
 from tests.daemon import Daemon, git
 
-pytestmark = pytest.mark.timeout(240)
-
 FILES = {
     "shop/__init__.py": "",
     "shop/prices.py": (

@@ -7,8 +7,6 @@ import random
 import time
 from pathlib import Path
 
-import pytest
-
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon
@@ -57,7 +55,6 @@ def until_switched(daemon: Daemon) -> None:
     in_sync(daemon)
 
 
-@pytest.mark.timeout(240)
 def test_other_weights_under_the_same_name_are_never_mixed_in(
     stopped: Daemon, tmp_path: Path
 ) -> None:
@@ -84,7 +81,6 @@ def test_other_weights_under_the_same_name_are_never_mixed_in(
         assert not daemon.query(QUESTION)["notes"]
 
 
-@pytest.mark.timeout(240)
 def test_the_old_vectors_answer_until_the_new_ones_are_complete(
     stopped: Daemon, other_daemon: Daemon, tmp_path: Path
 ) -> None:

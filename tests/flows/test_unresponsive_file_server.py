@@ -13,8 +13,6 @@ from tests.daemon import SYNC_MS, Daemon
 from tests.flows.test_unavailable_dependencies import wait_until
 from tests.unresponsive_files import UnresponsiveFileSystem
 
-pytestmark = pytest.mark.timeout(120)
-
 UNANSWERED_MS = 1000  # a question waits this long where no answer can be fresh
 
 

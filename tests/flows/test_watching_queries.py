@@ -13,7 +13,7 @@ import pytest
 from cocosearch_ipc import address, client
 from tests.daemon import Daemon
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def rpc(daemon: Daemon) -> str:

@@ -247,7 +247,7 @@ async def test_memory_is_returned_after_a_while_without_questions(db: Database) 
     running = asyncio.create_task(indexed.graph.run())
     try:
         assert await indexed.graph.ask(defining("run")) == ["a.py"]
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while indexed.graph.nbytes:  # noqa: ASYNC110 - nobody tells of it
                 await anyio.sleep(0.01)
         await indexed.write("b.py", ["run"])
@@ -297,7 +297,7 @@ async def test_questions_run_beside_the_event_loop_and_beside_each_other(db: Dat
     barrier = threading.Barrier(3)
 
     def question(files: CodeFiles) -> int:
-        barrier.wait(20)
+        barrier.wait(60)
         return len(files.load(["a.py"]))
 
     assert await asyncio.gather(*(indexed.graph.ask(question) for _ in range(3))) == [1, 1, 1]

@@ -50,7 +50,6 @@ def test_long_texts_keep_the_neighbour_fresh(
     assert not any("searched by" in note or "searched without" in note for note in notes), notes
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     "variables", [IMPATIENT, pytest.param({}, marks=pytest.mark.slow)], ids=["short", "long"]
 )
@@ -84,7 +83,6 @@ SPINNING = {"SPIN_AT": "spins.py", "PYTHONPATH": str(Path(__file__).parent / "fr
 SPIN_S = 12.0  # texts that spin do so for longer: each is ended after 5 s of CPU, twice
 
 
-@pytest.mark.timeout(180)
 def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
     cluster: Path, tmp_path: Path, neighbour: Neighbour
 ) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.daemon import Daemon
 from tests.hostile.campaign import run_campaign
 from tests.hostile.corpus import Case, cases
@@ -13,7 +11,6 @@ from tests.hostile.neighbour import Neighbour
 SEED, SIZE_BYTES, OF_EACH_SHAPE, LIMIT_BYTES = 1, 2_000, 5, 2 << 30
 
 
-@pytest.mark.timeout(240)
 def test_every_input_is_searchable_or_left_out_with_a_reason(
     shared: Daemon, neighbour: Neighbour, hostile_root: Path
 ) -> None:

@@ -243,7 +243,7 @@ def trusting_cluster(home: Path, trusting_data: Path) -> Iterator[Path]:
 
 
 def wait_for(dsn: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while refusal := connect_error(dsn):
         assert time.monotonic() < deadline, refusal
         time.sleep(0.05)

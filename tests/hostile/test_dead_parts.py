@@ -21,8 +21,6 @@ from tests.daemon import Daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port, remote_server
 
-pytestmark = pytest.mark.timeout(180)
-
 SAID_WITHIN_S = 10.0
 ANSWERED_WITHIN_S = 5.0  # `status` itself, whatever hangs
 

@@ -17,7 +17,6 @@ from tests.daemon import Daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port
 
-pytestmark = pytest.mark.timeout(180)
 FILES = 12
 
 

@@ -61,7 +61,7 @@ def impostor(
     command = ["bash", "-c", 'exec -a "$0" "$1" 400', name, program]
     with subprocess.Popen(command, **options) as running:  # type: ignore[call-overload]
         try:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while (process := read_process(running.pid)) is None or not process.command.startswith(
                 name
             ):
@@ -173,7 +173,7 @@ def test_a_process_is_identified_by_what_it_cannot_choose() -> None:
     with subprocess.Popen(
         ["bash", "-c", "exec -a /usr/bin/postgres sleep 60"], cwd="/usr"
     ) as running:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (identity := identify(running.pid)) is None or not identity.program.endswith(
             "/sleep"
         ):

@@ -139,14 +139,14 @@ def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(
     """A daemon that is stopped or killed is not started again."""
     (previous,) = watchdogs(guarded)
     previous.kill()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while (now := watchdogs(guarded)) in ([], [previous]) and time.monotonic() < end:
         time.sleep(0.1)
     assert len(now) == 1
     assert now != [previous]
 
     guarded.kill()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while watchdogs(guarded) and time.monotonic() < end:
         time.sleep(0.1)
     assert watchdogs(guarded) == []

@@ -229,7 +229,7 @@ def test_git_and_all_that_it_started_end_at_the_deadline(
         run_git(call("ls-files"))
     assert time.monotonic() - began < 20
     child = int((tmp_path / "child").read_text())
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while alive(child):
         assert time.monotonic() < end, "a process that git started goes on"
         time.sleep(0.01)

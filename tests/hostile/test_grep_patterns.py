@@ -11,7 +11,6 @@ import pytest
 from cocosearch_ipc import client, error_codes
 from tests.daemon import Daemon
 
-pytestmark = pytest.mark.timeout(240)
 SECRET = "content of a file outside of the root"
 # Patterns that RE2 refuses, or whose program would be too large.
 REFUSED = {

@@ -18,8 +18,6 @@ from cocosearch_ipc.cli.setup.config_verbs import FILE
 from cocosearch_ipc.cli.setup.safe_folder import SafeFolder
 from cocosearch_ipc.client import CallFailed
 
-pytestmark = pytest.mark.timeout(60)
-
 SECRET = "BEGIN OPENSSH PRIVATE KEY"
 IN_PROJECTS = sorted(name for name, assistant in install.ASSISTANTS.items() if assistant.project)
 

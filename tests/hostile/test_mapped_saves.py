@@ -134,7 +134,6 @@ def test_a_store_that_only_the_times_tell_of_is_never_shown_as_it_was(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_mapping_is_found_within_half_a_minute(shared: Daemon, root: Path) -> None:
     shared.ctl("up", str(root), "--name", "root", "--wait")
     with mapping(root / "a.py") as mapper:

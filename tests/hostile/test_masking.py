@@ -40,8 +40,6 @@ from cocosearchd.runtime import logs, masking
 from cocosearchd.store.connection.database import Database, without_password
 from tests.daemon import Daemon, passing_daemon
 
-pytestmark = pytest.mark.timeout(120)
-
 SECRET = "s3cr3tK3y0fTheUs3r"
 ENCODED = "s3cr3t%4b3y0fTheUs3r"  # the same behind percent signs
 # A secret in each part of a URL (RFC 3986, section 3) and where habit puts keys.
@@ -326,7 +324,7 @@ def _told(daemon: Daemon, root: Path) -> Iterator[str]:
     for path in ("/metrics", "/status"):
         command = ["curl", "-s", "-H", f"Authorization: Bearer {token}", url.replace("/mcp", path)]
         yield subprocess.run(
-            command, capture_output=True, text=True, timeout=20, check=False
+            command, capture_output=True, text=True, timeout=120, check=False
         ).stdout
     yield from _of_tools(url, token)
 

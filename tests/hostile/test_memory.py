@@ -88,7 +88,6 @@ def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
 
 
 @linux_only
-@pytest.mark.timeout(150)
 def test_memory_of_an_index_that_is_cleared_comes_back(stopped: Daemon, tmp_path: Path) -> None:
     daemon = stopped
     daemon.start()

@@ -41,7 +41,7 @@ class Running:
 
 
 async def until_retained(db: Database, record: IndexRecord, expected: list[str]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while await retained_texts(db, record) != expected:  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
 
@@ -93,7 +93,7 @@ async def test_the_vector_index_follows_the_profile(
     await replace_file(db, index.record, file_write("a.py", "one: 1", "two: 2"))
 
     async def until_there(expected: bool) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with db.connection() as connection:
                 state = None
                 while state != (expected,):
@@ -131,7 +131,7 @@ async def test_a_vector_index_is_dropped_once_a_build_of_a_killed_daemon_has_end
         tasks.start_soon(maintenance.keep_vector_index, db, cast(RunningIndex, index))
         await anyio.sleep(0.5)  # several tries
         await builder.execute(statement("unlock_maintenance", index.record))
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             state = None
             while state != (False,):
                 await anyio.sleep(0.01)
@@ -141,7 +141,7 @@ async def test_a_vector_index_is_dropped_once_a_build_of_a_killed_daemon_has_end
 
 
 async def until_words(db: Database, record: IndexRecord, expected: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with db.connection() as connection:
             while await read_words_state(connection, record) != expected:  # noqa: ASYNC110
                 await anyio.sleep(0.01)

@@ -74,7 +74,7 @@ class Bench:
         await self.indexes.add(os.fsencode(self.home / name), name, ())
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not condition():  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.01)
 
@@ -323,7 +323,7 @@ OTHER_SETTINGS = "indexing: {chunk_size: 200}\n"
 
 async def until_written(bench: Bench, find: Callable[[], RunningIndex | None]) -> None:
     """Wait until the registry takes the writes of an index: both have the same rules."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             index = find()
             if index is not None:

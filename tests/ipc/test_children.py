@@ -23,7 +23,7 @@ EXPECTED = f"{ROOT}/ipc/cocosearch_ipc/__init__.py {ROOT}/daemon/cocosearchd/__i
 
 def where(environment: dict[str, str]) -> str:
     done = subprocess.run(
-        WHERE, env=environment, cwd="/", capture_output=True, text=True, timeout=30, check=True
+        WHERE, env=environment, cwd="/", capture_output=True, text=True, timeout=120, check=True
     )
     return done.stdout
 

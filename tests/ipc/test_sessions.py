@@ -96,7 +96,6 @@ def test_the_typescript_sdk(served: Served, kind: str) -> None:
 @pytest.mark.skipif(
     node.PROGRAM is None or not INSPECTOR.exists(), reason="no Inspector: `make clients`"
 )
-@pytest.mark.timeout(170)
 @TRANSPORTS
 def test_the_inspector(served: Served, kind: str, tmp_path: Path) -> None:
     def ask(method: str, *arguments: str) -> Any:
@@ -175,7 +174,7 @@ def _streams(served: Served, kind: str, stack: AsyncExitStack) -> Any:
     if kind == "sse":
         return sse_client(f"{served.url}/sse", headers=headers)
     if kind == "http":
-        http = httpx2.AsyncClient(headers=headers, timeout=30)
+        http = httpx2.AsyncClient(headers=headers, timeout=120)
         stack.push_async_callback(http.aclose)
         return streamable_http_client(f"{served.url}/mcp", http_client=http)
     return stdio_client(

@@ -30,7 +30,6 @@ trace.set_tracer_provider(provider)
 """
 
 
-@pytest.mark.timeout(120)
 def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(
     tmp_path: Path, cluster: Path
 ) -> None:
@@ -45,7 +44,7 @@ def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(
         client.call(rpc, "index_codebase", {"path": str(tmp_path / "project"), "name": "it"})
         list(client.stream(rpc, "follow", {"index": "it"}))
         assert client.call(rpc, "search", {"query": "found", "index": "it"})["results"]
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while "rpc search" not in (tmp_path / "spans").read_text():
             assert time.monotonic() < end
             time.sleep(0.05)

@@ -64,7 +64,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as a disk without room: no 
 cocosearchd.runtime.disk_cache.DiskCache(pathlib.Path({str(path)!r}), 1 << 20)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
     )
     assert "sqlite3.OperationalError" in done.stderr
     cache = DiskCache(path, 1 << 20)

@@ -36,6 +36,6 @@ COMMAND = (sys.executable, "-P", "-c", SCRIPT)
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for what processes do."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not true():  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0.01)

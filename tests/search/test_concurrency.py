@@ -132,7 +132,6 @@ async def test_no_answer_is_of_a_wrong_generation(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 async def test_thirty_two_clients_for_a_minute(db: Database, tmp_path: Path) -> None:
     corpus = await new_corpus(db, tmp_path / "root", lexical=tmp_path / "words")
     answers, waited = await together(corpus, clients=32, seconds=60.0, generations=100)

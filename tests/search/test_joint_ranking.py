@@ -131,7 +131,6 @@ async def make_many(db: Database, root: Path, seed: int, count: int = INDEXES) -
     return many
 
 
-@pytest.mark.timeout(60)
 async def test_answers_are_those_of_asking_each(db: Database, tmp_path: Path) -> None:
     many = await make_many(db, tmp_path, 1, QUESTIONED)
     await many.add(tmp_path / "empty", "empty", {})

@@ -85,7 +85,7 @@ def remote_server(
         process.wait(30)
 
 
-def wait_for(dsn: str, timeout_s: float = 30) -> None:
+def wait_for(dsn: str, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         with contextlib.suppress(psycopg.OperationalError):

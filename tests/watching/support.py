@@ -165,7 +165,7 @@ async def following(
             tasks.cancel_scope.cancel()
 
 
-async def in_sync(live: WatchedRoot, timeout_s: float = 20.0) -> None:
+async def in_sync(live: WatchedRoot, timeout_s: float = 60.0) -> None:
     """Sync until it says fresh; each time it says so counts."""
     end = time.monotonic() + timeout_s
     while not (answer := await live.sync(max(end - time.monotonic(), 0.0))).fresh:

@@ -73,7 +73,7 @@ def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hint
     return open_lying
 
 
-async def converged(root: Path, holds: Callable[[], bool], limit_s: float = 20) -> None:
+async def converged(root: Path, holds: Callable[[], bool], limit_s: float = 60) -> None:
     with anyio.fail_after(limit_s):
         while not holds():
             await anyio.sleep(0.01)

@@ -189,7 +189,7 @@ async def test_every_file_is_read_again_in_time(
             path: record._replace(content_hash=b"another") for path, record in index.files.items()
         }
         index.scans = 0
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while index.scans < 14:
                 await anyio.sleep(0.01)
         assert (index.contents() == on_disk(os.fsencode(root))) is not mutant

@@ -180,7 +180,6 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_root, "RESTART_MAX_S", 0.05)
 
 
-@pytest.mark.timeout(180)
 def test_after_any_operations_the_index_equals_the_disk() -> None:
     explore(8, 12, derandomize=True)
 

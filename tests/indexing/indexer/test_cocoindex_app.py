@@ -84,7 +84,7 @@ async def test_a_live_run_that_ended_is_begun_again(
     app._run = asyncio.ensure_future(end(app, app._run))
     index.start(app)
     batches = [asyncio.ensure_future(wait_for_ever()) for _ in range(2)]
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         outcomes = await asyncio.gather(*map(index.unless_ended, batches), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [LiveRunEnded] * 2
     assert all(str(outcome).endswith(str(error or "by itself")) for outcome in outcomes)
@@ -105,7 +105,7 @@ async def test_an_app_that_is_being_opened_is_closed_too(
         closed = asyncio.ensure_future(index.close())
         await asyncio.sleep(0)
         index.start(await open_app())
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await closed
     assert index.app is None
     app = await open_app()

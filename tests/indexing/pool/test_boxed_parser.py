@@ -238,7 +238,7 @@ def asked(path: str, data: bytes) -> TaskInput:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not true():  # noqa: ASYNC110 - what processes do
             await asyncio.sleep(0.01)
 

@@ -71,7 +71,7 @@ def is_parser_process(process: psutil.Process) -> bool:
 
 
 async def none_left() -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while parser_processes():  # noqa: ASYNC110 - what processes do
             await asyncio.sleep(0.01)
 

@@ -65,7 +65,7 @@ class Terminal:
         for key in keys:
             os.write(self._main, key.encode() if isinstance(key, str) else key)
 
-    def until(self, text: str, limit_s: float = 40.0) -> str:
+    def until(self, text: str, limit_s: float = 60.0) -> str:
         """Wait until `text` is shown after what was waited for before; what came till then, without
         escapes.
         """
@@ -80,7 +80,7 @@ class Terminal:
             assert time.monotonic() < end, f"{text!r} was not shown: {output[-2000:]!r}"
             self._read(0.1)
 
-    def ended(self, limit_s: float = 40.0) -> int:
+    def ended(self, limit_s: float = 60.0) -> int:
         """The exit code; what is shown till then is read."""
         end = time.monotonic() + limit_s
         while self.process.poll() is None:

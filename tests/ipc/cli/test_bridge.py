@@ -18,8 +18,6 @@ from cocosearch_ipc.http import serve
 from tests.ipc.conftest import Served
 from tests.mcp_messages import initialize_request, message_line
 
-pytestmark = pytest.mark.timeout(60)
-
 DEEP = b"[" * 5000 + b"]" * 5000
 
 
@@ -55,14 +53,14 @@ class Daemons:
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(run / "mcp.sock"))
         self._listening.listen(5)
-        self._listening.settimeout(20)
+        self._listening.settimeout(60)
 
     def accept(self) -> OtherEnd:
         """Accept a connection that says something, and read its first line."""
         while True:
             connection, _ = self._listening.accept()
             with connection:
-                connection.settimeout(20)
+                connection.settimeout(60)
                 reader = connection.makefile("rb")
                 if reader.readline():
                     return OtherEnd(reader, connection.makefile("wb"))

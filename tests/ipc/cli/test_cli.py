@@ -96,7 +96,7 @@ GREP_MODULES = {
 def ctl(served: Served, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     environment = served.environment | more.pop("env", {})
     return subprocess.run(
-        [*CTL, *arguments], env=environment, capture_output=True, text=True, timeout=30, **more
+        [*CTL, *arguments], env=environment, capture_output=True, text=True, timeout=120, **more
     )
 
 
@@ -223,7 +223,7 @@ def test_a_query_or_grep_imports_next_to_nothing(served: Served, verb: str) -> N
     )
     command = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
     done = subprocess.run(
-        command, env=served.environment, capture_output=True, text=True, timeout=30, check=True
+        command, env=served.environment, capture_output=True, text=True, timeout=120, check=True
     )
     assert set(done.stderr.splitlines()[-1].split()) <= ALLOWED | (
         GREP_MODULES if verb == "grep" else set()
@@ -367,7 +367,7 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
     }
     for extra in ([], ["--json"]):
         command = [*CTL, *verb.split(), *extra]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (exits.NOT_RUNNING, "")
         if extra:
             error = json.loads(done.stderr)
@@ -518,7 +518,7 @@ def test_an_interrupted_restart_says_what_becomes_of_the_daemon(served: Served) 
         assert process.stderr is not None
         assert process.stderr.readline() == "stopping cocosearchd (pid 1) ...\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
     goes_on = "cocosearchd (pid 1) continues to stop in the background; `cocosearchctl restart` starts it again\n"
     assert (process.returncode, errors) == (exits.INTERRUPTED, goes_on)
 
@@ -575,7 +575,7 @@ def _on_a_terminal(served: Served, more: dict[str, str]) -> str:
     main, worker = pty.openpty()
     environment = served.environment | {"TERM": "xterm"} | more
     command = [*CTL, "query", "retry", "--index", "demo"]
-    subprocess.run(command, env=environment, stdout=worker, stderr=worker, timeout=30, check=True)
+    subprocess.run(command, env=environment, stdout=worker, stderr=worker, timeout=120, check=True)
     os.close(worker)
     parts = list[bytes]()
     while True:

@@ -37,7 +37,7 @@ def test_a_standard_stream_that_is_closed_goes_nowhere(
     usual = ctl(served, *line.split(), stdin=subprocess.DEVNULL)
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", *CTL, *line.split()]
     done = subprocess.run(
-        command, env=served.environment, capture_output=True, text=True, timeout=30
+        command, env=served.environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == usual.returncode
     assert "Traceback" not in done.stderr
@@ -53,7 +53,7 @@ def test_a_current_directory_that_is_gone_is_said_to_be(
     gone.mkdir()
     command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *CTL, *line.split()]
     done = subprocess.run(
-        command, env=served.environment, capture_output=True, text=True, timeout=30, cwd=gone
+        command, env=served.environment, capture_output=True, text=True, timeout=120, cwd=gone
     )
     message = (
         "error: the current directory no longer exists — hint: change to a directory that exists\n"

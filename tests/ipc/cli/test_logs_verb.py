@@ -28,7 +28,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def logs(env: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*CTL, "logs", *options], env=env, capture_output=True, text=True, timeout=30
+        [*CTL, "logs", *options], env=env, capture_output=True, text=True, timeout=120
     )
 
 

@@ -47,7 +47,7 @@ def typed(
         input=text,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         cwd="/",
     )
 
@@ -132,7 +132,7 @@ def test_a_hit_is_opened_in_the_editor(served: Served) -> None:
         input="retry\n/open 1\n/open\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     assert done.stdout.count("opened +3 /srv/demo/src/retry.py\nsrc/retry.py:3\n") == 2
 

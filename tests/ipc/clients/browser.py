@@ -41,7 +41,7 @@ class Page:
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
-            message = json.loads(self._socket.recv(timeout=20))
+            message = json.loads(self._socket.recv(timeout=120))
             if message.get("id") == number:
                 assert "error" not in message, message
                 return message["result"]
@@ -57,7 +57,7 @@ class Page:
 
     def until(self, script: str) -> Any:
         """The value of an expression as soon as it is true."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not (value := self.run(script)):
             assert time.monotonic() < end, (
                 script,
@@ -139,7 +139,7 @@ def browser(profile: Path) -> Iterator[Browser]:
 
 
 def _address(file: Path) -> tuple[str, str]:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not (file.exists() and len(lines := file.read_text().splitlines()) == 2):
         assert time.monotonic() < end, "Chromium did not start"
         time.sleep(0.05)
@@ -149,7 +149,7 @@ def _address(file: Path) -> tuple[str, str]:
 def _ask(socket: ClientConnection, method: str, **params: Any) -> Any:
     """The result of one command to the browser itself."""
     socket.send(json.dumps({"id": 0, "method": method, "params": params}))
-    while (message := json.loads(socket.recv(timeout=20))).get("id") != 0:
+    while (message := json.loads(socket.recv(timeout=120))).get("id") != 0:
         pass
     assert "error" not in message, message
     return message["result"]

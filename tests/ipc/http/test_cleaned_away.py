@@ -26,7 +26,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "SOCKET_CHECK_S", 0.05)
 
 
-def until(true: Callable[[], bool], limit_s: float = 10.0) -> None:
+def until(true: Callable[[], bool], limit_s: float = 60.0) -> None:
     end = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < end

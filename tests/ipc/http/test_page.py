@@ -113,7 +113,7 @@ def test_the_command_line_opens_it_without_showing_the_token_to_others(
         {"BROWSER": str(browser)} if there_is_one else {"PATH": "/nowhere", "BROWSER": "none"}
     )
     done = subprocess.run(
-        [*CTL, "status", "--open"], env=env, capture_output=True, text=True, timeout=30
+        [*CTL, "status", "--open"], env=env, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     url = f"{served.url}/status#token={served.token}"
@@ -127,7 +127,7 @@ def test_the_command_line_opens_it_without_showing_the_token_to_others(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert f'content="0;url={url}"' in file.read_text()
     listing = subprocess.run(
-        [*CTL, "status", "--open", "--json"], env=env, capture_output=True, text=True, timeout=30
+        [*CTL, "status", "--open", "--json"], env=env, capture_output=True, text=True, timeout=120
     )
     assert json.loads(listing.stdout) == {"url": url}
 

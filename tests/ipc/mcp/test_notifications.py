@@ -222,6 +222,6 @@ async def _break_off(served: Served) -> None:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not condition():
             await anyio.sleep(0.01)

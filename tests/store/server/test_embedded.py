@@ -94,7 +94,7 @@ def gone(pid: int) -> bool:
     return all(process.pid != pid or not process.command for process in list_processes())
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline
@@ -274,7 +274,7 @@ def test_killed_initialisation(servers: Servers, seed: int) -> None:
     thread = threading.Thread(target=swallow, args=(racing.ensure,))
     thread.start()
     initialising = f"-D {racing.data.with_name('data.part')}"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (
         pids := [process.pid for process in list_processes() if initialising in process.command]
     ):

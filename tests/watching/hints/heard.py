@@ -39,7 +39,7 @@ class Heard:
             self.batches += 1
             self._news.notify_all()
 
-    def wait(self, enough: Callable[[list[Hint]], bool], timeout_s: float = 10.0) -> None:
+    def wait(self, enough: Callable[[list[Hint]], bool], timeout_s: float = 60.0) -> None:
         with self._news:
             assert self._news.wait_for(lambda: enough(self.hints), timeout_s), self.hints[-50:]
 
