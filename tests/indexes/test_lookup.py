@@ -160,7 +160,7 @@ async def test_a_directory_that_does_not_answer_holds_up_nobody_else(
                 await anyio.sleep(0.01)
                 turns += 1
         assert turns >= 5, "the event loop goes on"
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 25, "it comes back after 30 s"
         assert names == ["outer"] * many, "what nobody can follow is taken as it is named"
         assert await name_around(index_lookup, home / "outer") == "outer"
     finally:

@@ -329,7 +329,7 @@ async def test_the_indexer_ends_with_the_daemon(
         daemon.kill()
         began = time.monotonic()
         while _alive(child):
-            assert time.monotonic() - began < 20.0
+            assert time.monotonic() - began < 60.0
             await anyio.sleep(0.01)
 
 

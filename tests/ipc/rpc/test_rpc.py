@@ -226,14 +226,14 @@ def test_a_batch_and_notifications(served: Served) -> None:
 
 
 def test_a_batch_runs_side_by_side(served: Served) -> None:
-    served.engine.busy = 0.3
+    served.engine.busy = 2.0
     calls = [
         {"jsonrpc": "2.0", "id": i, "method": "search", "params": ["x", "demo"]} for i in range(20)
     ]
     began = time.monotonic()
     _, reply = post(served, json.dumps(calls).encode())
     assert [r["id"] for r in reply] == list(range(20))
-    assert time.monotonic() - began < 3  # one after the other it would be 6 s
+    assert time.monotonic() - began < 20  # one after the other it would be 40 s
 
 
 def test_http_limits(served: Served) -> None:
