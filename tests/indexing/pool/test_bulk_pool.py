@@ -60,7 +60,8 @@ pytestmark = pytest.mark.anyio
 CASES = Path(__file__).parents[2] / "languages"
 EMBEDDER = BuiltinEmbedder()
 REQUEST = TaskRequest(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
-EAGER = BulkPoolLimits(bytes_per_worker=1)
+# On a busy machine this process takes longer between two requests than workers stay without work.
+EAGER = BulkPoolLimits(bytes_per_worker=1, idle_s=600.0)
 # A broken worker process, which does this with its first request.
 SCRIPT = """
 import os, socket, sys, time
@@ -249,8 +250,7 @@ async def test_rows_equal_those_that_the_indexer_makes_alone(
             text.replace("total", "sum", 3) + "\n# more\n" + python(path.stem + "_more")
         )
     second = sources(mixed)
-    # The indexer alone may take longer than workers stay without work.
-    async with open_pool(terms=replace(EAGER, idle_s=600.0)) as pool:
+    async with open_pool() as pool:
         makers = [maker(None, None), maker(cacheable, pool), maker(None, pool)]
         alone, keeping, forgetting = (
             GroupWriter(db, record, WorkPriority(), make)
