@@ -191,7 +191,8 @@ class GrepReply:
     """Matches by index and path, with the counts of all matches from `cursor` on.
 
     `searched_files` counts the files in scope. `complete` is False if some of them could not be
-    searched; `notes` say why. `cursor` continues the reply; it is None at the end.
+    searched; `notes` say why. `cursor` continues the reply; it is None at the end. `roots` has the
+    root directory of each index, by name.
     """
 
     files: tuple[GrepFile, ...]
@@ -208,6 +209,7 @@ class GrepReply:
     notes: tuple[str, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)
     stale_code: str | None = None  # a reason of docs/design/freshness.md
+    roots: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

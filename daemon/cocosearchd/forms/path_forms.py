@@ -33,6 +33,8 @@ def glob_from_client(text: str) -> str:
 
 def path_bytes(text: str) -> bytes:
     """Return the bytes of a path made by `path_text`: its exact inverse."""
+    if "\\" not in text:
+        return text.encode("utf-8")
     return _ESCAPE.sub(
         lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]),
         text.encode("utf-8"),

@@ -32,11 +32,18 @@ def run(params: dict[str, Any], env: Mapping[str, str], *, as_json: bool) -> Non
         for line in grep_lines.grouped(reply, output.Style.of(sys.stdout, env), mode):
             output.line(line)
     else:
-        roots = query.roots(env) if reply["files"] else {}
-        for line in grep_lines.plain(reply, mode, roots, os.getcwd()):
+        for line in grep_lines.plain(reply, mode, _roots(reply, env), os.getcwd()):
             output.line(line)
         for warning in grep_lines.warnings(reply):
             output.note(warning)
+
+
+def _roots(reply: dict[str, Any], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the root directory of each index of a reply with files."""
+    if not reply["files"]:
+        return {}
+    roots: dict[str, str] = reply.get("roots") or query.roots(env)  # an older daemon sends none
+    return roots
 
 
 def _with_directory(params: dict[str, Any]) -> dict[str, Any]:

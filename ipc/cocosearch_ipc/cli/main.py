@@ -5,6 +5,7 @@ The import of argparse takes a third of the start time.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from itertools import pairwise
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Run the command line of this process; return its exit code."""
-    arguments = sys.argv[1:]
+    code = _run_reporting_errors(sys.argv[1:])
+    # The interpreter collects garbage once more at its end. Frozen objects are left out, which saves
+    # a tenth of the CPU time of a plain query or grep.
+    gc.freeze()
+    return code
+
+
+def _run_reporting_errors(arguments: list[str]) -> int:
+    """Run a command line, print its error if it fails, and return the exit code."""
     output.replace_closed_streams()
     try:
         code = run(arguments, address.environment())

@@ -71,7 +71,7 @@ ALLOWED = {
         "reprlib",
         "copyreg",
     ),
-    *("_socket", "struct", "_struct", "collections.abc"),
+    *("_socket", "struct", "_struct", "collections.abc", "gc"),
     *("unicodedata", "__future__"),
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
     "cocosearch_ipc.error_codes",

@@ -1,5 +1,6 @@
 """The worker of grep: limits that hold over the files of a task."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 from cocosearchd.model import hash_content
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.search.grep.grep_messages import (
-    FileTask,
     GrepResult,
     GrepTask,
     SearchedFile,
@@ -41,7 +41,8 @@ def search(
         options=LineOptions(max_lines),
         max_file_bytes=1000,
         max_files=max_files,
-        files=tuple(FileTask(path, wants_bloom=path == "e.py") for path in paths),
+        paths=tuple(paths),
+        without_bloom=frozenset([paths.index("e.py")]),
     )
     error, result = unpack_response(open_handler()(task.to_bytes()), len(paths))
     assert not error
@@ -73,3 +74,44 @@ def test_the_limit_of_lines_is_that_of_all_files(tmp_path: Path) -> None:
     line_counts = {path: len(result.matches.lines) for path, result in results.items()}
     assert line_counts == {"a.py": 1, "c.py": 1, "d.py": 1, "e.py": 0}
     assert results["d.py"].matches.count == 2
+
+
+def search_contents(
+    root: Path, contents: dict[str, bytes], *, max_file_bytes: int
+) -> dict[str, SearchedFile]:
+    """Search files for `x`; return the results by path."""
+    for name, content in contents.items():
+        (root / name).write_bytes(content)
+    paths = tuple(contents)
+    task = GrepTask(bytes(root), LinePattern("x"), LineOptions(9), max_file_bytes, 9, paths)
+    _, result = unpack_response(open_handler()(task.to_bytes()), len(paths))
+    return {paths[file.number]: file for file in result.files}
+
+
+def test_files_of_any_size_up_to_the_limit_are_read_to_their_end(tmp_path: Path) -> None:
+    limit = 3 << 16
+    sizes = (1, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, limit - 1, limit, limit + 1)
+    contents = {str(size): b"\n" * (size - 1) + b"x" for size in sizes}
+    results = search_contents(tmp_path, contents, max_file_bytes=limit)
+    assert results.pop(str(limit + 1)).problem == f"it is larger than {limit:,} bytes"
+    lines = {path: [line.number for line in file.matches.lines] for path, file in results.items()}
+    assert lines == {str(size): [size] for size in sizes[:-1]}
+    small = search_contents(tmp_path, {"9": b"x" * 9, "10": b"x" * 10}, max_file_bytes=9)
+    assert [file.problem for file in small.values()] == ["", "it is larger than 9 bytes"]
+
+
+def test_matches_in_a_file_that_is_no_longer_text_are_not_shown(tmp_path: Path) -> None:
+    contents = {"a": b"x\0", "b": b"y\0", "c": b"x\n"}
+    results = search_contents(tmp_path, contents, max_file_bytes=100)
+    problems = {path: file.problem for path, file in results.items()}
+    assert problems == {"a": "it is no longer text", "c": ""}
+
+
+def test_what_is_no_regular_file_is_gone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/zero")
+    paths = ("pipe", "folder", "device", "none")
+    task = GrepTask(bytes(tmp_path), LinePattern("x"), LineOptions(9), 100, 9, paths)
+    error, result = unpack_response(open_handler()(task.to_bytes()), len(paths))
+    assert (error, result.files, result.more_files) == ("", (), 0)

@@ -209,6 +209,7 @@ def _reply(
         stale_code=freshness.code,
         as_of=replies.as_of(freshness.as_of) if len(indexes) == 1 else None,
         indexes=tuple(index.record.name for index in indexes),
+        roots={index.record.name: index.root_text for index in indexes},
         cursor=_make_cursor(files, totals, has_lines=request.mode == "lines"),
         pending=freshness.pending,
         notes=limit_sentences(

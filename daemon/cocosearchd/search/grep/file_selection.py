@@ -7,6 +7,8 @@ the files, and literals do not narrow them.
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.reads.file_states import files_without_chunks
 
+_PATH = attrgetter("path")
 # Wait for the commit hook of a generation that is already stored; the hook takes 2 to 10 ms.
 WAIT_S = 0.25
 
@@ -53,11 +56,11 @@ def make_grep_filter(under: str, **filters: Sequence[str]) -> GrepFilter:
     return GrepFilter(make_filter(filters), under)
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedFile:
+class SelectedFile(NamedTuple):
     """A file to read. `has_bloom` is False if the grep should make its Bloom filter.
 
     `text` is searched in place of the disk: unsaved text, or the stored text of a followed index.
+    A tuple, because a grep makes thousands.
     """
 
     path: str
@@ -136,9 +139,12 @@ def _select_live(
                 (path in grep_filter.changed for path in live.paths), np.bool_, len(live.paths)
             )
         selected &= possible
+    numbers = np.flatnonzero(selected)
     files = [
-        SelectedFile(live.paths[number], live.languages[number], bool(table.has_bloom[number]))
-        for number in np.flatnonzero(selected).tolist()
+        SelectedFile(live.paths[number], live.languages[number], has_bloom)
+        for number, has_bloom in zip(
+            numbers.tolist(), table.has_bloom[numbers].tolist(), strict=True
+        )
         if live.paths[number] >= grep_filter.first
     ]
     return FileSelection(tuple(files), total)
@@ -149,9 +155,9 @@ def _replace_unsaved(
 ) -> FileSelection:
     """Replace saved files by their unsaved versions, and sort all files by path."""
     hidden = overlay.files.keys() if overlay else frozenset[str]()
-    files = [file for file in saved.files if file.path not in hidden]
+    files = [file for file in saved.files if not hidden or file.path not in hidden]
     files += _unsaved_files(grep_filter, overlay)
-    files.sort(key=lambda file: file.path)
+    files.sort(key=_PATH)
     return FileSelection(tuple(files), max(saved.total, len(files)))
 
 

@@ -39,7 +39,7 @@ class GrepProcesses:
         Raises `InvalidInput` for an invalid expression, `WorkerLost` and `WorkerUnavailable`.
         """
         error, result = await self.pool.call(
-            task.to_bytes(), TASK_S, partial(unpack_response, count=len(task.files))
+            task.to_bytes(), TASK_S, partial(unpack_response, count=len(task.paths))
         )
         if error:
             message = f"{_shorten(task.pattern.text)!r} is not a regular expression"

@@ -7,6 +7,7 @@ searched in its current state and marked; its definitions are unknown.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -23,7 +24,7 @@ from cocosearchd.search.grep.enclosing_definitions import (
     enclosing_definitions,
 )
 from cocosearchd.search.grep.file_selection import GrepFilter, SelectedFile, select_files
-from cocosearchd.search.grep.grep_messages import FileTask, GrepResult, GrepTask, SearchedFile
+from cocosearchd.search.grep.grep_messages import GrepResult, GrepTask, SearchedFile
 from cocosearchd.search.grep.grep_processes import GrepProcesses
 from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
@@ -36,6 +37,7 @@ from cocosearchd.store.reads.file_states import FileState, file_states
 BATCH_FILES = 256  # files of a task: some 10 ms
 MIN_BATCH_FILES = 32
 MAX_TASK_BYTES = 8 << 20  # unsaved or stored text of a task
+_PATH = attrgetter("path")
 
 ReadTexts = Callable[[Sequence["SelectedFile"]], Awaitable[Sequence["SelectedFile"]]]
 
@@ -150,7 +152,7 @@ class Grep:
         contents = await self._stored.read(record, [file.path for file in files])
         approximate.update(path for path, content in contents.items() if not content.is_exact)
         return tuple(
-            replace(file, text=contents[file.path].contents.data if file.path in contents else b"")
+            file._replace(text=contents[file.path].contents.data if file.path in contents else b"")
             for file in files
         )
 
@@ -220,6 +222,8 @@ class _GrepRun:
         self._query = query
         self._blooms = blooms
         self._results: dict[int, list[tuple[SelectedFile, SearchedFile]]] = {}  # by task
+        self._files_left = query.max_files  # to return; of lines, beside those of running tasks
+        self._lines_left = query.max_lines
         self.total_files = 0
         self.total_lines = 0
         self._error: CocoSearchError | None = None
@@ -277,8 +281,11 @@ class _GrepRun:
 
     def _count(self, results: Sequence[GrepResult]) -> None:
         for result in results:
-            self.total_files += len(result.matching) + result.more_files
-            self.total_lines += sum(file.matches.count for file in result.files) + result.more_lines
+            matching = result.matching
+            self._files_left -= len(matching)
+            self._lines_left -= sum(len(file.matches.lines) for file in matching)
+            self.total_files += len(matching) + result.more_files
+            self.total_lines += sum(file.matches.count for file in matching) + result.more_lines
 
     async def _parts(self, batch: Sequence[SelectedFile]) -> Iterable[Sequence[SelectedFile]]:
         """Split a batch into tasks.
@@ -291,30 +298,27 @@ class _GrepRun:
 
     def _task(self, batch: Sequence[SelectedFile]) -> GrepTask:
         query = self._query
-        described = sum(
-            len(searched.matches.lines)
-            for results in self._results.values()
-            for _, searched in results
-        )
+        # A file whose lines are beyond the limit is not shown, only counted.
+        is_counted = query.max_lines > 0 and self._lines_left <= 0
+        is_continued = bool(batch) and batch[0].path == query.files.first
         return GrepTask(
             # All files of a followed index have their texts, so no directory is read.
             root=b"/" if self._record.is_followed else self._record.root,
             pattern=query.pattern,
-            options=LineOptions(
-                max(0, query.max_lines - described), query.context, query.first_only
-            ),
+            options=LineOptions(max(0, self._lines_left), query.context, query.first_only),
             max_file_bytes=query.max_file_bytes,
-            max_files=max(0, query.max_files - sum(map(len, self._results.values()))),
-            files=tuple(
-                FileTask(
-                    file.path,
-                    query.after_line if file.path == query.files.first else 0,
-                    not file.has_bloom and not self._blooms.full,
-                    file.text,
-                )
-                for file in batch
-            ),
+            max_files=0 if is_counted else max(0, self._files_left),
+            paths=tuple(map(_PATH, batch)),
+            after_line=query.after_line if is_continued else 0,
+            without_bloom=self._without_bloom(batch),
+            texts={number: file.text for number, file in enumerate(batch) if file.text is not None},
         )
+
+    def _without_bloom(self, batch: Sequence[SelectedFile]) -> frozenset[int]:
+        """Return the numbers of the files whose Bloom filters are to be made."""
+        if self._blooms.full:
+            return frozenset()
+        return frozenset(number for number, file in enumerate(batch) if not file.has_bloom)
 
     async def _keep_blooms(self, results: Sequence[tuple[SelectedFile, SearchedFile]]) -> None:
         """Cache the Bloom filters of files whose searched content is the indexed content."""
@@ -368,6 +372,9 @@ def _is_unchanged(state: FileState | None, searched: SearchedFile) -> bool:
 def _split(files: Sequence[SelectedFile], processes: int) -> Iterable[Sequence[SelectedFile]]:
     """Split files into tasks that occupy all processes and do not exceed the size of a request."""
     size = min(BATCH_FILES, max(MIN_BATCH_FILES, len(files) // processes))
+    if not any(file.text for file in files):
+        yield from (files[first : first + size] for first in range(0, len(files), size))
+        return
     batch = list[SelectedFile]()
     text_bytes = 0
     for file in files:

@@ -16,7 +16,6 @@ from cocosearchd.model import hash_content
 from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, FilesBelow, open_absolute
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.search.grep.grep_messages import (
-    FileTask,
     GrepResult,
     GrepTask,
     SearchedFile,
@@ -27,6 +26,8 @@ from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineMatches
 from cocosearchd.search.grep.trigram_bloom import make_bloom
 
+# Most files are smaller. One call reads such a file to its end, without a look at its size.
+_SMALL_BYTES = 1 << 16
 _ATTEMPTS = 3  # a file that grows during three reads is a log that is being written
 _NO_MATCHES = LineMatches(0, ())
 
@@ -79,18 +80,15 @@ def _search_files(task: GrepTask, matcher: LineMatcher) -> GrepResult:
         return GrepResult(
             tuple(
                 SearchedFile(number, _NO_MATCHES, problem=reason)
-                for number in range(len(task.files))
+                for number in range(len(task.paths))
             )
         )
     files = FilesBelow(folder)
-    search = _TaskSearch(files, task, matcher)
     try:
-        for number, file in enumerate(task.files):
-            search.search_file(number, file)
+        return _TaskSearch(files, task, matcher).run()
     finally:
         files.close()
         os.close(folder)
-    return search.result()
 
 
 class _TaskSearch:
@@ -98,39 +96,43 @@ class _TaskSearch:
 
     def __init__(self, files: FilesBelow, task: GrepTask, matcher: LineMatcher) -> None:
         self._files = files
+        self._task = task
         self._matcher = matcher
-        self._max_file_bytes = task.max_file_bytes
         self._options = task.options
         self._files_left = task.max_files
         self._results = list[SearchedFile]()
         self._more_files = 0
         self._more_lines = 0
 
-    def result(self) -> GrepResult:
-        """Return the matches of all searched files."""
+    def run(self) -> GrepResult:
+        """Search all files. Return their matches, Bloom filters and problems."""
+        task = self._task
+        for number, path in enumerate(task.paths):
+            try:
+                content = task.texts.get(number)
+                if content is None:
+                    content = self._read(path_bytes(path))
+                if content is not None:
+                    self._search(number, content, 0 if number else task.after_line)
+            except _UnsearchableError as error:
+                self._results.append(SearchedFile(number, _NO_MATCHES, problem=str(error)))
         return GrepResult(tuple(self._results), self._more_files, self._more_lines)
 
-    def search_file(self, number: int, file: FileTask) -> None:
-        """Search one file, and record its matches, its Bloom filter or its problem."""
-        try:
-            content = file.text
-            if content is None:
-                content = self._read(path_bytes(file.path))
-        except _UnsearchableError as error:
-            self._results.append(SearchedFile(number, _NO_MATCHES, problem=str(error)))
-            return
-        if content is None:
-            return
-        if self._files_left <= 0 and not file.wants_bloom:
+    def _search(self, number: int, content: bytes, after_line: int) -> None:
+        """Search one content. Raises `_UnsearchableError` if it matches and is no text."""
+        wants_bloom = number in self._task.without_bloom
+        if self._files_left <= 0 and not wants_bloom:
             # Beyond the limit, files are only counted: hashing a content costs as much as searching
             # it.
-            count = self._matcher.count(content, self._options, file.after_line)
-            self._more_files += bool(count)
-            self._more_lines += count
+            if count := self._matcher.count(content, self._options, after_line):
+                _check_text(content)
+                self._more_files += 1
+                self._more_lines += count
             return
-        matches = self._matcher.find(content, self._options, file.after_line)
-        if matches.count or file.wants_bloom:
-            bloom = make_bloom(content) if file.wants_bloom else b""
+        matches = self._matcher.find(content, self._options, after_line)
+        if matches.count or wants_bloom:
+            _check_text(content)
+            bloom = make_bloom(content) if wants_bloom else b""
             self._results.append(SearchedFile(number, matches, hash_content(content), bloom))
             self._count_down(matches)
 
@@ -139,6 +141,8 @@ class _TaskSearch:
         if matches.lines:
             lines_left = self._options.max_lines - len(matches.lines)
             self._options = replace(self._options, max_lines=lines_left)
+            if not lines_left:
+                self._files_left = 0
 
     def _read(self, path: bytes) -> bytes | None:
         """Read a text file; None if it is gone. Raises `_UnsearchableError`."""
@@ -149,14 +153,19 @@ class _TaskSearch:
                 return None
             raise _UnsearchableError(error.strerror) from None
         try:
-            return _read_open(handle, self._max_file_bytes)
+            return _read_open(handle, self._task.max_file_bytes)
         except OSError as error:
+            if error.errno in (errno.ESPIPE, errno.EISDIR):  # a pipe or a directory now
+                return None
             raise _UnsearchableError(error.strerror) from None
         finally:
             os.close(handle)
 
 
 def _read_open(handle: int, limit: int) -> bytes | None:
+    content = os.pread(handle, _SMALL_BYTES, 0)
+    if len(content) < min(_SMALL_BYTES, limit):
+        return content
     for _ in range(_ATTEMPTS):
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -165,10 +174,14 @@ def _read_open(handle: int, limit: int) -> bytes | None:
             raise _UnsearchableError(f"it is larger than {limit:,} bytes")
         content = os.pread(handle, status.st_size + 1, 0)
         if len(content) == status.st_size:
-            if b"\0" in content:
-                raise _UnsearchableError("it is no longer text")
             return content
     raise _UnsearchableError("it changes while it is read")
+
+
+def _check_text(content: bytes) -> None:
+    """Raise `_UnsearchableError` for a binary content: its matches are no lines."""
+    if b"\0" in content:
+        raise _UnsearchableError("it is no longer text")
 
 
 if __name__ == "__main__":
