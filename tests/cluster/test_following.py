@@ -1,5 +1,8 @@
 """A follower of a daemon in a distributed schema: as fresh as beside a plain one, also when it moves."""
 
+import contextlib
+import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.nodes import Cluster
+from cocosearch_ipc.client import CallFailed
+from tests.cluster.nodes import Cluster, Node
 from tests.cluster.test_kills import home_of
 from tests.daemon import Daemon, passing_daemon
 from tests.schemas import CITUS, distributed_schema
 
 FILES = 10
+# What an answer says of a server that is away: which one, or that it is the coordinator.
+AWAY = re.compile(r"node 127\.0\.0\.1:\d+ of the cluster went away|PostgreSQL ")
 
 
 class Pair:
@@ -48,9 +54,14 @@ class Pair:
 
     def wait_for_fresh(self, limit_s: float) -> None:
         end = time.monotonic() + limit_s
-        while not (reply := self.ask("anything"))["fresh"]:
-            assert time.monotonic() < end, reply["stale_reason"]
+        while not self._is_fresh():
+            assert time.monotonic() < end, self.follower.log[-4000:]
             time.sleep(0.1)
+
+    def _is_fresh(self) -> bool:
+        with contextlib.suppress(CallFailed):
+            return bool(self.ask("anything")["fresh"])
+        return False
 
 
 @pytest.fixture
@@ -118,3 +129,40 @@ def test_a_follower_that_follows_itself_says_so(pair: Pair) -> None:
                 assert time.monotonic() < end, daemon.log[-4000:]
                 time.sleep(0.05)
             assert "is that of this daemon itself" in daemon.log
+
+
+def end_and_start(node: Node) -> None:
+    """End a server as a crash does, for a second."""
+    time.sleep(0.5)
+    node.stop("immediate")
+    time.sleep(1)
+    node.start()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_no_answer_is_wrongly_fresh_while_nodes_end(nodes: Cluster, pair: Pair) -> None:
+    """Neither of the writer nor of its follower; and an error names the server that is away."""
+    daemons = [(pair.owner, "code"), (pair.follower, pair.index)]
+    worker = home_of(nodes, pair.dsn)
+    fresh_answers, errors = 0, list[str]()
+    for node in (worker, nodes.coordinator, worker, nodes.coordinator):
+        fault = threading.Thread(target=end_and_start, args=(node,))
+        fault.start()
+        while fault.is_alive():
+            word = pair.save()
+            for daemon, index in daemons:
+                request = {"query": word, "index": index, "limit": 3, "sync_timeout_ms": 2000}
+                try:
+                    reply = daemon.call("search", **request)
+                except CallFailed as error:
+                    errors.append(str(error))
+                    continue
+                fresh_answers += reply["fresh"]
+                has_word = any(word in hit["content"] for hit in reply["results"])
+                assert has_word or not reply["fresh"], f"{word} is saved, and not in a fresh answer"
+        pair.wait_for_fresh(60)
+        pair.check_saves(3)
+    assert fresh_answers > 0
+    assert errors
+    assert [message for message in errors if not AWAY.search(message)] == []

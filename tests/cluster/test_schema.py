@@ -93,7 +93,7 @@ async def test_a_table_that_is_distributed_by_itself_is_refused() -> None:
             connection.execute("drop schema by_hash cascade")
     assert "Citus distributes table cocosearch_indexes by itself" in error.message
     assert error.hint is not None
-    assert "undistribute_table" in error.hint
+    assert "undistribute_table('by_hash.cocosearch_indexes')" in error.hint
 
 
 async def test_a_schema_that_vanishes_is_named(db: Database, dsn: str) -> None:

@@ -120,8 +120,9 @@ select current_schema(), quote_ident(current_schema())
 select pg_try_advisory_lock(%(key)s)
 
 -- name: instance_lock_holder
--- The holder of the lock: the name of its session, and its client address.
-select application_name, coalesce(host(client_addr), 'this machine')
+-- The holder of the lock: the name of its session, and its client address. A role sees no addresses of others.
+select application_name,
+       coalesce(host(client_addr), case when backend_start is null then 'another host or role' else 'this machine' end)
 from pg_locks join pg_stat_activity using (pid)
 where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())
   and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1

@@ -6,6 +6,7 @@ import asyncio
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import LiteralString
 from urllib.parse import quote
 
 import anyio
@@ -18,9 +19,13 @@ from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database, without_password
 from cocosearchd.store.connection.liveness_check import MonitoredConnection
+from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.connection.preflight import check_server_version, check_session_pooling
+from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.index_records import read_generation
 from cocosearchd.store.server.roles import SUPERUSER
 from tests.store.remote import PASSWORD, RemoteServer, free_port
+from tests.store.support import new_index
 
 SECRET = "hunter2-Tr0ub4dor"
 
@@ -342,6 +347,49 @@ async def test_missing_tables_are_not_a_defect(db: Database) -> None:
     with pytest.raises(NotFound, match="tables of this index are gone"):
         async with db.connection() as connection:
             await connection.execute("select from codeindex_gone__gone_chunks")
+
+
+async def test_a_question_names_a_schema_or_a_registry_that_vanished(bare_database: str) -> None:
+    """Where more than the tables of one index are gone."""
+
+    def execute(query: LiteralString) -> None:
+        with psycopg.connect(bare_database, autocommit=True) as connection:
+            connection.execute(query)
+
+    execute("create schema passing")
+    path = make_conninfo(bare_database, options="-c search_path=passing,public")
+    async with Database.open(path, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+        await migrate_registry(db)
+        record = await new_index(db)
+        db.owner = "cocosearchd-here"
+        await db.ping()
+        execute("drop schema passing cascade")
+        with pytest.raises(StoreUnavailable, match="schema passing of the daemon is not there"):
+            await read_generation(db, record)
+        execute("create schema passing")
+        for question in (read_generation(db, record), db.ping()):
+            with pytest.raises(StoreUnavailable, match=r"the registry .* is not in schema passing"):
+                await question
+
+
+async def test_a_role_is_not_told_that_the_daemon_of_another_is_on_this_machine(
+    remote: RemoteServer,
+) -> None:
+    """PostgreSQL shows it no addresses of other roles."""
+    with psycopg.connect(remote.admin, autocommit=True) as connection:
+        connection.execute("create role bystander login password 'bystander'")
+        try:
+            with (
+                psycopg.connect(remote.dsn, autocommit=True) as holder,
+                psycopg.connect(remote.dsn, user="bystander", password="bystander") as bystander,
+            ):
+                holder.execute("select pg_advisory_lock(77)")
+                query = statement("instance_lock_holder")
+                row = bystander.execute(query, {"key": 77}).fetchone()
+        finally:
+            connection.execute("drop role bystander")
+    assert row
+    assert row[1] == "another host or role"
 
 
 async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:

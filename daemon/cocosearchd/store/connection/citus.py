@@ -136,7 +136,7 @@ async def _check_tables(connection: MonitoredConnection) -> None:
     if table is not None:
         raise StoreUnavailable(
             f"Citus distributes table {table} by itself, and not the schema as a whole",
-            f"run select undistribute_table('{table}'), or drop schema {schema} and make it with "
+            f"run select undistribute_table('{schema}.{table}'), or drop schema {schema} and make it with "
             "citus.enable_schema_based_sharding = on",
         )
 

@@ -243,7 +243,15 @@ class Database:
                 yield await self._check_out(stack, timeout_s)
         except psycopg.Error as error:
             self._liveness.unresponsive |= isinstance(error, Unresponsive)
+            if isinstance(error, psycopg.errors.UndefinedTable):
+                await self._check_registry()
             raise _translate(error) from error
+
+    async def _check_registry(self) -> None:
+        """Raise `StoreUnavailable` if not one table is missing, but all, or the schema."""
+        with suppress(psycopg.Error):
+            async with self._pool.connection(timeout=RECONNECT_S) as connection:
+                await self._probe(connection)
 
     @asynccontextmanager
     async def long_connection(self) -> AsyncIterator[Connection]:
@@ -326,8 +334,15 @@ class Database:
                 f"schema {self._schema} of the daemon is not there any more",
                 "restore it; or make it anew and restart the daemon, which indexes all files again",
             )
-        if connection.is_distributed:
+        if not (connection.is_distributed or self.owner):
+            return  # there may be no registry yet
+        try:
             await connection.execute(statement("registry_version"))
+        except psycopg.errors.UndefinedTable:
+            raise StoreUnavailable(
+                f"the registry of the daemon is not in schema {self._schema} any more",
+                "restore it; or restart the daemon, which indexes all files again",
+            ) from None
 
 
 def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
