@@ -208,6 +208,12 @@ def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, h
         ("a: 1\nsearch: [", "cannot read FILE:2", "mend"),
         ("indexing:\n  include: 3", "indexing.include in FILE:2 is not a list of texts", "[a, b]"),
         ("indexing: {include: [[a]]}", "is not a list of texts", "[a, b]"),
+        ("indexing: {exclude: [20260101]}", "is not a list of texts", "in quotes"),
+        (
+            "indexing:\n  exclude:\n  - 20260101000000000000000",
+            "FILE:3 has a number that is larger than that of any setting",
+            "in quotes",
+        ),
         ("embedder: {model: {a: 1}}", "is not a text", ""),
         (
             "search:\n  limit: 3\n  limit: 4",

@@ -419,7 +419,8 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
     items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise BadSettings(
-            f"{where} is not a list of texts", "write [a, b] in the file, a,b in the environment"
+            f"{where} is not a list of texts",
+            "write [a, b] in the file, numbers and dates in quotes, a,b in the environment",
         )
     return tuple(item for item in items if item)
 

@@ -169,7 +169,7 @@ class _EntryReader:
         loader = yaml.SafeLoader("")
         try:
             values = [
-                _check_storable(loader.construct_object(item))
+                self._check_storable(loader.construct_object(item), item)
                 if isinstance(item, yaml.ScalarNode)
                 else {}
                 for item in items
@@ -178,15 +178,18 @@ class _EntryReader:
             loader.dispose()
         return values if isinstance(node, yaml.SequenceNode) else values[0]
 
+    def _check_storable(self, value: Any, node: yaml.ScalarNode) -> Any:
+        """Return a value that paths, PostgreSQL and UTF-8 can hold, and that Python can write as a text.
 
-def _check_storable(value: Any) -> Any:
-    """Return a value that paths, PostgreSQL and UTF-8 can hold, and that Python can write as a text.
-
-    Escapes can write any character, and hexadecimal digits a number of any length. Raises
-    `ValueError`.
-    """
-    if isinstance(value, str) and "\0" in value.encode().decode():
-        raise ValueError("a text with a NUL")
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise ValueError("a number that is larger than that of any setting")
-    return value
+        Escapes can write any character, and hexadecimal digits a number of any length. Raises
+        `ValueError`, and `BadSettings` for a number, such as the name of a directory of digits.
+        """
+        if isinstance(value, str) and "\0" in value.encode().decode():
+            raise ValueError("a text with a NUL")
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            raise BadSettings(
+                f"{self._path}:{node.start_mark.line + 1} has a number that is larger than that of "
+                "any setting",
+                "put it in quotes if it is a text",
+            )
+        return value

@@ -133,6 +133,25 @@ def test_the_innermost_frame_comes_first_without_a_block_too() -> None:
         assert [frame.path for frame in frames] == ["b.py", "a.py"]
 
 
+def test_lines_of_a_checker_stay_in_their_order_beside_a_trace() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n'
+        '  File "b.py", line 2, in g\n    raise KeyError\nKeyError\n'
+    )
+    mypy = "c.py:3: error: Missing return statement  [return]\nd.py:4: note: Use a type\n"
+    flake8 = "c.py:3:80: E501 line too long\nd.py:4:1: F401 'os' imported but unused\n"
+    pytest_lines = "a.py:1: in test\n    g()\nb.py:2: KeyError\n"
+    for checked in (mypy, flake8):
+        for text, expected in (
+            (checked, ["c.py", "d.py"]),
+            (f"{checked}{trace}", ["c.py", "d.py", "b.py", "a.py"]),
+            (f"{trace}\n{checked}", ["b.py", "a.py", "c.py", "d.py"]),
+            (f"{pytest_lines}\n{checked}", ["b.py", "a.py", "c.py", "d.py"]),
+        ):
+            frames = find_mentions(split_question(f"It fails\n\n{text}")).frames
+            assert [frame.path for frame in frames] == expected
+
+
 def test_a_call_is_no_frame() -> None:
     text = "it fails\n```\nstore.save(item)\nat once\n1: first\n```\nat the end (see below)\n"
     assert find_mentions(split_question(text)).frames == []

@@ -7,7 +7,8 @@ more than one token or line.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Literal
 
 from cocosearchd.search.reports.question_parts import PartKind, QuestionPart
@@ -105,11 +106,20 @@ def _join_lines(parts: Iterable[QuestionPart]) -> Iterator[str]:
 
 
 def _innermost_first(frames: list[Frame], text: str) -> list[Frame]:
-    """Order the frames of a part, innermost first: Python writes the innermost last, others first."""
+    """Order the frames of a part, innermost first: Python writes the innermost last, others first.
+
+    Lines of a checker stay as they are, beside a trace too.
+    """
     is_python = "most recent call last" in text or any(
         frame.path.endswith((".py", ".pyx")) for frame in frames
     )
-    return frames[::-1] if is_python else frames
+    if not is_python:
+        return frames
+    ordered = list[Frame]()
+    for is_diagnostic, neighbours in groupby(frames, attrgetter("is_diagnostic")):
+        run = list(neighbours)
+        ordered += run if is_diagnostic else run[::-1]
+    return ordered
 
 
 def _find_paths(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ bounded.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 MAX_LINE = 2000  # characters: a longer line is data
 _PATH = r"(?<![\w.+@/\\-])([\w.+@/\\-]{1,400}\.[A-Za-z]{1,6})"
@@ -16,6 +16,10 @@ _COLON = re.compile(rf"{_PATH}:(\d{{1,7}})(?!\w)")
 _OTHER = re.compile(
     rf"{_PATH}(?:\((\d{{1,7}})(?:,\d{{1,7}})?\)|:\[(\d{{1,7}})(?:,\d{{1,7}})?\]"
     r"|(?::| on )line (\d{1,7}))"
+)
+# After the line of a file, for mypy, flake8 and compilers: `: error: …`, `:5: E501 …`.
+_DIAGNOSTIC = re.compile(
+    r"(?::\d{1,7})?: (?:(?:fatal )?error|warning|note|info|[A-Z]{1,6}\d{1,5})(?!\w)"
 )
 _FUNCTIONS = (
     re.compile(r"\s{0,80}at (?:async |new ){0,2}([^\s(:/\\]{1,300})\s?\("),  # Java, C#, JavaScript
@@ -38,13 +42,15 @@ class Frame:
     """A line in a stack trace or in the output of a compiler.
 
     `path` is "" and `line` 0 for a frame that names its function alone. `function` is "" if
-    unknown; `owner` is the type or module in front of it, "" if there is none.
+    unknown; `owner` is the type or module in front of it, "" if there is none. A line of a checker or
+    compiler (`is_diagnostic`) belongs to no trace.
     """
 
     path: str
     line: int
     function: str = ""
     owner: str = ""
+    is_diagnostic: bool = field(default=False, compare=False)
 
 
 def find_frames(text: str) -> Iterator[Frame]:
@@ -83,7 +89,8 @@ def _read_line(line: str) -> Frame | None:
     match = _COLON.search(line) or _OTHER.search(line)
     if match:
         number = next(group for group in match.groups()[1:] if group)
-        return Frame(_local_path(match[1]), int(number), function, owner)
+        is_diagnostic = _DIAGNOSTIC.match(line, match.end()) is not None
+        return Frame(_local_path(match[1]), int(number), function, owner, is_diagnostic)
     return Frame("", 0, function, owner) if function else None
 
 
