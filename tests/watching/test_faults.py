@@ -134,15 +134,14 @@ async def test_the_watch_limit_reached_and_raised_while_running(
     put(root, a="1")
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        hints = live._hints
-        monkeypatch.setattr(hints, "_budget", 3)
+        monkeypatch.setattr(live._instances, "budget", live._instances.watch_count + 2)
         for text in ("1", "2"):
             put(root, **{f"p{number}__deep__m": text for number in range(6)})
             await in_sync(live)
             assert index.contents() == on_disk(os.fsencode(root))
         assert live.status().state == "degraded"
         assert "sysctl fs.inotify.max_user_watches" in (live.status().reason or "")
-        monkeypatch.setattr(hints, "_budget", 1000)
+        monkeypatch.setattr(live._instances, "budget", 1000)
         await in_sync(live)  # which looks at all that is not watched, and so watches it
         await in_sync(live)
         assert (live.status().state, live.status().reason) == ("live", None)
@@ -226,7 +225,7 @@ async def test_the_better_backend_is_tried_again(
             raise OSError(24, "Too many open files")
         return inotify_simple.INotify(**options)
 
-    monkeypatch.setattr("cocosearchd.watching.hints.inotify.INotify", refuse)
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify_instances.INotify", refuse)
     monkeypatch.setattr(watched_root, "TICK_S", 0.02)
     async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.1)) as (
         live,
@@ -324,11 +323,11 @@ async def test_a_root_at_rest_is_looked_at_when_it_stirs(monkeypatch: pytest.Mon
 
 @linux
 async def test_changes_without_a_watch_are_found_without_a_question(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("cocosearchd.watching.hints.inotify._default_budget", lambda: 1)
     put(root, one__deep__m="1", two__deep__m="1")
-    async with following(root, tmp_path / "sync") as (live, index):
+    instances = InotifyInstances(budget=1)
+    async with following(root, tmp_path / "sync", instances=instances) as (live, index):
         await in_sync(live)
         for text in ("2", "3", "4"):
             put(root, one__deep__m=text, two__deep__m=text)

@@ -794,12 +794,10 @@ async def test_unreadable_files_are_tried_at_every_scan(root: Path, tmp_path: Pa
 
 
 @linux
-async def test_directories_without_a_watch_are_polled(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cocosearchd.watching.hints.inotify._default_budget", lambda: 3)
+async def test_directories_without_a_watch_are_polled(root: Path, tmp_path: Path) -> None:
     put(root, **{f"p{n}__deep__m": "1" for n in range(6)})
-    async with following(root, tmp_path / "sync") as (live, index):
+    instances = InotifyInstances(budget=len(root.parents) + 4)  # of which some are above the root
+    async with following(root, tmp_path / "sync", instances=instances) as (live, index):
         await in_sync(live)
         assert live.status().state == "degraded"
         assert "sysctl" in (live.status().reason or "")

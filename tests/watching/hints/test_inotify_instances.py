@@ -242,7 +242,7 @@ def test_a_reader_that_fails_is_told_to_its_roots_and_used_no_more(
         (tmp_path / name).mkdir()
     roots = [SharedRoot(tmp_path / name, instances) for name in "ab"]
 
-    def fail(_: object, event: object) -> Sequence[Hint]:
+    def fail(_: object, event: object, hints: object) -> None:
         raise ValueError(event)
 
     with monkeypatch.context() as patch:

@@ -183,17 +183,15 @@ class InotifyHints:
 
     # -- for the thread of the instance
 
-    def translate(self, event: "Event") -> Sequence[Hint]:
-        """Return the hints of an event. Called with the lock of the instance."""
-        hints = list[Hint]()
+    def translate(self, event: "Event", hints: dict[Hint, None]) -> None:
+        """Add the hints of an event. Called with the lock of the instance."""
         if event.wd == self._sync:
-            hints += self._translate_sync(event)
+            self._translate_sync(event, hints)
         elif event.wd in self._ancestors:
-            hints += self._translate_ancestor(event)
+            self._translate_ancestor(event, hints)
         # A bind mount may show any of these in the root as well.
         for directory in self._paths_of(event.wd):
-            hints += self._translate_directory(event, directory)
-        return hints
+            self._translate_directory(event, directory, hints)
 
     def is_mount_changed(self) -> bool:
         """Return whether mounts in the root have changed. Called with the lock of the instance."""
@@ -342,40 +340,42 @@ class InotifyHints:
             self._other_paths[descriptor] = set(paths[1:])
         return False
 
-    def _translate_ancestor(self, event: "Event") -> Sequence[Hint]:
+    def _translate_ancestor(self, event: "Event", hints: dict[Hint, None]) -> None:
         if event.mask & flags.MOVE_SELF:
-            return (HintsLost("a directory above the root was moved"),)
-        is_parent = event.wd == self._parent and event.mask & _ENTRY_MASK
-        if is_parent and os.fsencode(event.name) == os.path.basename(self._root):
-            return (HintsLost("the root was replaced"),)
-        return ()
+            hints[HintsLost("a directory above the root was moved")] = None
+        elif (
+            event.wd == self._parent
+            and event.mask & _ENTRY_MASK  # another root may ask for more, such as a new mode
+            and os.fsencode(event.name) == os.path.basename(self._root)
+        ):
+            hints[HintsLost("the root was replaced")] = None
 
-    def _translate_sync(self, event: "Event") -> Sequence[Hint]:
+    def _translate_sync(self, event: "Event", hints: dict[Hint, None]) -> None:
         if event.mask & flags.CREATE:
-            return (Cookie(os.fsencode(event.name)),)
-        if event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
-            return (HintsLost("the sync directory was removed"),)
-        return ()
+            hints[Cookie(os.fsencode(event.name))] = None
+        elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
+            hints[HintsLost("the sync directory was removed")] = None
 
     def _is_unseen(self, directory: bytes) -> bool:
         return any(
             directory == unseen or directory.startswith(unseen + b"/") for unseen in self._unseen
         )
 
-    def _translate_directory(self, event: "Event", directory: bytes) -> Sequence[Hint]:
+    def _translate_directory(
+        self, event: "Event", directory: bytes, hints: dict[Hint, None]
+    ) -> None:
         if event.mask & flags.UNMOUNT:
-            return (HintsLost("a file system was unmounted"),)
-        if event.mask & flags.IGNORED:
+            hints[HintsLost("a file system was unmounted")] = None
+        elif event.mask & flags.IGNORED:
             self._drop_watch(event.wd, directory)
         elif event.name:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
-            return (self._translate_entry(event, path),)
+            _add_hint(self._translate_entry(event, path), hints)
         elif event.mask & flags.ATTRIB:  # the parent of a mount point gets no such event
-            return (DirtyTreeHint(directory),)
+            hints[DirtyTreeHint(directory)] = None
         elif not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
-            return (HintsLost("the root was moved or removed"),)
-        return ()
+            hints[HintsLost("the root was moved or removed")] = None
 
     def _translate_entry(self, event: "Event", path: bytes) -> Hint:
         if not event.mask & flags.ISDIR:
@@ -412,6 +412,15 @@ class InotifyHints:
                 and descriptor not in self._ancestors
             ):
                 self.instance.remove_watch(self, descriptor)
+
+
+def _add_hint(hint: Hint, hints: dict[Hint, None]) -> None:
+    """Add a hint; of one file, only the part of a save that says most about its end."""
+    if isinstance(hint, DirtyHint) and hint.part != "entry":
+        if DirtyHint(hint.path) in hints:
+            return
+        hints.pop(DirtyHint(hint.path, "close" if hint.part == "write" else "write"), None)
+    hints[hint] = None
 
 
 def _save_part(event: "Event") -> SavePart:

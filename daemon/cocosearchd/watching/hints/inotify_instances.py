@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from cocosearchd.watching.hints.base import Cookie, DirtyHint, Hint, HintsLost
+from cocosearchd.watching.hints.base import Cookie, Hint, HintsLost
 from cocosearchd.watching.hints.mounts import MountTable
 
 if sys.platform == "linux":
@@ -49,8 +49,8 @@ UNREAD_POLLS = 500
 class EventReceiver(Protocol):
     """A root that reads events of an instance. The thread of the instance calls its methods."""
 
-    def translate(self, event: "Event") -> Sequence[Hint]:
-        """Return the hints of an event of one of its watches. Called with the lock of the instance."""
+    def translate(self, event: "Event", hints: dict[Hint, None]) -> None:
+        """Add the hints of an event of one of its watches. Called with the lock of the instance."""
 
     def is_mount_changed(self) -> bool:
         """Return whether mounts at or below the root have changed since the last call, or the start.
@@ -234,7 +234,7 @@ class InotifyInstance:
             if pause := burst.pause(time.monotonic(), every_hint):
                 closing.poll(pause * 1000)
 
-    def _read(self) -> HintsByRoot:
+    def _read(self) -> dict[EventReceiver, dict[Hint, None]]:
         """Read events and changes of mounts. Return the hints of each root that has some."""
         hints_by_root: HintsByRoot = defaultdict(dict)
         try:
@@ -248,15 +248,13 @@ class InotifyInstance:
             for root in self._roots:
                 if root.is_mount_changed():
                     hints_by_root[root][HintsLost("a file system was mounted or unmounted")] = None
-        return hints_by_root
+        return {root: hints for root, hints in hints_by_root.items() if hints}
 
     def _translate(self, event: "Event", hints_by_root: HintsByRoot) -> None:
         if event.mask & flags.Q_OVERFLOW:
             self._lose("the kernel's queue of events overflowed", hints_by_root)
         for root in self._receivers.get(event.wd, ()):
-            hints = hints_by_root[root]
-            for hint in root.translate(event):
-                _add_hint(hint, hints)
+            root.translate(event, hints_by_root[root])
         if event.mask & flags.IGNORED:
             self._receivers.pop(event.wd, None)
 
@@ -275,15 +273,6 @@ class InotifyInstance:
             if self._unread_bytes() < UNREAD_BYTES:
                 return
             time.sleep(UNREAD_POLL_S)
-
-
-def _add_hint(hint: Hint, hints: dict[Hint, None]) -> None:
-    """Add a hint; of one file, only the part of a save that says most about its end."""
-    if isinstance(hint, DirtyHint) and hint.part != "entry":
-        if DirtyHint(hint.path) in hints:
-            return
-        hints.pop(DirtyHint(hint.path, "close" if hint.part == "write" else "write"), None)
-    hints[hint] = None
 
 
 class InotifyInstances:
