@@ -20,7 +20,7 @@ from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.model import FileRecord, Fingerprint
 from cocosearchd.watching.dirty_records import DirtyBatch
-from cocosearchd.watching.hints.inotify_instances import InotifyInstances
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 
 BACKENDS = (
@@ -149,13 +149,13 @@ async def following(
     indexing: IndexingSettings | None = None,
     index: MemoryIndex | None = None,
     kind: type[WatchedRoot] = WatchedRoot,
-    instances: InotifyInstances | None = None,
+    group: RootGroup | None = None,
 ) -> AsyncIterator[tuple[WatchedRoot, MemoryIndex]]:
     """A running root with an index that follows it."""
     raw = os.fsencode(root)
     index = index or MemoryIndex(raw)
     settings = replace(watching, backend=backend)  # type: ignore[arg-type]
-    live = kind(raw, index, indexing or IndexingSettings(), settings, sync_dir, instances=instances)
+    live = kind(raw, index, indexing or IndexingSettings(), settings, sync_dir, group=group)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live.run)
         tasks.start_soon(index.follow, live)

@@ -26,6 +26,7 @@ from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.scans import scan_schedule
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import Operations, as_git_sees, difference
@@ -134,14 +135,14 @@ async def test_the_watch_limit_reached_and_raised_while_running(
     put(root, a="1")
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        monkeypatch.setattr(live._instances, "budget", live._instances.watch_count + 2)
+        monkeypatch.setattr(live._group.instances, "budget", live._group.instances.watch_count + 2)
         for text in ("1", "2"):
             put(root, **{f"p{number}__deep__m": text for number in range(6)})
             await in_sync(live)
             assert index.contents() == on_disk(os.fsencode(root))
         assert live.status().state == "degraded"
         assert "sysctl fs.inotify.max_user_watches" in (live.status().reason or "")
-        monkeypatch.setattr(live._instances, "budget", 1000)
+        monkeypatch.setattr(live._group.instances, "budget", 1000)
         await in_sync(live)  # which looks at all that is not watched, and so watches it
         await in_sync(live)
         assert (live.status().state, live.status().reason) == ("live", None)
@@ -326,8 +327,8 @@ async def test_changes_without_a_watch_are_found_without_a_question(
     root: Path, tmp_path: Path
 ) -> None:
     put(root, one__deep__m="1", two__deep__m="1")
-    instances = InotifyInstances(budget=1)
-    async with following(root, tmp_path / "sync", instances=instances) as (live, index):
+    group = RootGroup(InotifyInstances(budget=1))
+    async with following(root, tmp_path / "sync", group=group) as (live, index):
         await in_sync(live)
         for text in ("2", "3", "4"):
             put(root, one__deep__m=text, two__deep__m=text)

@@ -29,6 +29,7 @@ from hypothesis.stateful import (
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching import watched_root
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import PATTERNS, Operations, as_git_sees, difference
 from tests.watching.support import BACKENDS, MemoryIndex, following, git, in_sync
@@ -60,7 +61,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(backend=st.sampled_from(BACKENDS), instance_limit=st.sampled_from([1, 16]))
     def begin(self, backend: str, instance_limit: int) -> None:
         self.stack, self.backend = ExitStack(), backend
-        self.instances = InotifyInstances(instance_limit)
+        self.group = RootGroup(InotifyInstances(instance_limit))
         self.base = Path(
             self.stack.enter_context(tempfile.TemporaryDirectory(prefix="cocosearch-test-"))
         )
@@ -85,7 +86,7 @@ class Machine(RuleBasedStateMachine):
             self.base / f"sync-{path.name}",
             backend,
             indexing=INDEXED,
-            instances=self.instances,
+            group=self.group,
         )
         live, index = self.stack.enter_context(self.portal.wrap_async_context_manager(entered))
         return Watched(path, live, index, hands)

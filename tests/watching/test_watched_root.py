@@ -37,6 +37,7 @@ from cocosearchd.watching.hints.base import (
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.root_status import MAX_LISTED_FAILURES
 from cocosearchd.watching.scans import scan_coordinator
 from cocosearchd.watching.scans.scan import ComparedPaths, Scan, compare_paths
@@ -796,8 +797,10 @@ async def test_unreadable_files_are_tried_at_every_scan(root: Path, tmp_path: Pa
 @linux
 async def test_directories_without_a_watch_are_polled(root: Path, tmp_path: Path) -> None:
     put(root, **{f"p{n}__deep__m": "1" for n in range(6)})
-    instances = InotifyInstances(budget=len(root.parents) + 4)  # of which some are above the root
-    async with following(root, tmp_path / "sync", instances=instances) as (live, index):
+    group = RootGroup(
+        InotifyInstances(budget=len(root.parents) + 4)
+    )  # of which some are above the root
+    async with following(root, tmp_path / "sync", group=group) as (live, index):
         await in_sync(live)
         assert live.status().state == "degraded"
         assert "sysctl" in (live.status().reason or "")

@@ -58,7 +58,7 @@ from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.hints.inotify_instances import InotifyInstances
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.stored_files import StoredFiles, root_available
@@ -116,7 +116,7 @@ class IndexRegistry:
         # Separate from the threads of requests: a file system that hangs blocks its threads.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
         self._add_threads = RootThreads(self._root_threads)
-        self._instances = InotifyInstances()
+        self._root_group = RootGroup()
         self.removals = Removals(db, self._release)
 
     async def start_all(self) -> None:
@@ -591,7 +591,7 @@ class IndexRegistry:
             self.config.loaded.settings.watching,
             self._state_dir / "sync" / record.slug,
             self._root_threads,
-            self._instances,
+            self._root_group,
         )
         index = RunningIndex(
             record=record,
@@ -705,7 +705,8 @@ class IndexRegistry:
     async def _watch_project(self, index: RunningIndex) -> None:
         """Follow the files of settings of one project, for ever; to be supervised."""
         while True:
-            pause_s = SETTINGS_SLOW_POLL_S if index.own_root.local else SETTINGS_POLL_S
+            slow_s = self._root_group.rest_s(SETTINGS_SLOW_POLL_S)
+            pause_s = slow_s if index.own_root.local else SETTINGS_POLL_S
             with anyio.move_on_after(seconds_to_tick(pause_s)):
                 await index.settings_hint.wait()
                 await anyio.sleep(SETTINGS_WRITE_S)

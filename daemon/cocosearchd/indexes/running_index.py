@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from cocosearchd.config.index_settings import IndexSettings, change_sentence
-from cocosearchd.config.project import read_stamps
+from cocosearchd.config.project import read_stamps, stamps
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.freshness import Freshness
 from cocosearchd.graph.code_graph import CodeGraph
@@ -124,10 +124,10 @@ class RunningIndex:
             return None
         if not self.root.local or not self.root.availability.available:
             return None
-        freshness = self.root.sync_at_once(outside)
-        if freshness is None or read_stamps(self.record.root) != self.settings.stamps:
+        # before the root checks that it is the same directory
+        if stamps(self.record.root) != self.settings.stamps:
             return None
-        return freshness
+        return self.root.sync_at_once(outside)
 
     async def has_changed_settings(self, within_s: float = math.inf) -> bool:
         """Return True if the project's files of settings have changed, or rules are in doubt; False

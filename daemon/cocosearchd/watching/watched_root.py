@@ -42,10 +42,10 @@ from cocosearchd.watching.hints.base import (
     HintsLost,
     Sink,
 )
-from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.hints.save_settling import SaveSettling
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_freshness import lag_reason, synced_freshness
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
@@ -60,8 +60,8 @@ from cocosearchd.watching.scans.scan_schedule import ScanSchedule
 
 log = logging.getLogger(__name__)
 
-# While nothing changes, only one tick in `QUIET_TICKS` does its checks: hints and questions check
-# anyway.
+# While nothing changes, only one tick in `QUIET_TICKS` does its checks, and fewer with many roots
+# (`RootGroup.rest_s`): hints and questions check anyway.
 TICK_S = 1.0
 QUIET_TICKS = 5
 # Between epochs; the pause doubles while epochs are shorter than `STEADY_S`.
@@ -92,20 +92,20 @@ class WatchedRoot:
         watching: WatchingSettings,
         sync_dir: Path,
         executor: Executor | None = None,
-        instances: InotifyInstances | None = None,
+        group: RootGroup | None = None,
     ) -> None:
         """Create a root that does not run yet.
 
         `sync_dir` is a directory of this root alone, outside of every root; it is made if it is
-        missing. `executor` runs the blocking calls; None: the event loop's own. `instances` are those
-        of all roots; None: the root has its own.
+        missing. `executor` runs the blocking calls; None: the event loop's own. `group` is that of all
+        roots; None: the root is alone.
         """
         self.path = root  # absolute
         self._watching = watching
         self.threads = RootThreads(executor)
         self.git_threads = RootThreads(executor, GIT_THREADS_PER_ROOT)  # of questions
         self._sync_dir = os.fsencode(sync_dir)
-        self._instances = InotifyInstances() if instances is None else instances
+        self._group = RootGroup() if group is None else group
         self._dirty = DirtySet(watching)
         self._coordinator = ScanCoordinator(root, known_files, indexing, self._dirty, self.threads)
         self.availability = RootAvailability(root, known_files, self.threads)
@@ -141,13 +141,14 @@ class WatchedRoot:
         self._enter("cold", None)
         pause = RESTART_S
         try:
-            while True:
-                await self._wait_for_root()
-                began = time.monotonic()
-                await self._run_epoch()
-                steady = time.monotonic() - began > STEADY_S
-                pause = RESTART_S if steady else min(pause * 2, RESTART_MAX_S)
-                await anyio.sleep(pause)
+            with self._group.member():
+                while True:
+                    await self._wait_for_root()
+                    began = time.monotonic()
+                    await self._run_epoch()
+                    steady = time.monotonic() - began > STEADY_S
+                    pause = RESTART_S if steady else min(pause * 2, RESTART_MAX_S)
+                    await anyio.sleep(pause)
         finally:
             self._enter("failed", stale_reason("watching_failed"))
 
@@ -190,7 +191,12 @@ class WatchedRoot:
         """Return a started backend. After a cancellation, close the backend once it has started."""
         opening = asyncio.ensure_future(
             self.threads.run(
-                open_hints, self.path, self._sync_dir, self._watching, sink, self._instances
+                open_hints,
+                self.path,
+                self._sync_dir,
+                self._watching,
+                sink,
+                self._group.instances,
             )
         )
         try:
@@ -321,10 +327,12 @@ class WatchedRoot:
                     self._dirty.failures.has_retries() or self._coordinator.unknown_directories
                 )
             )
-            await self._schedule.wait_tick(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
+            quiet_s = self._group.rest_s(TICK_S * QUIET_TICKS)
+            await self._schedule.wait_tick(TICK_S, quiet_s, quiet=quiet)
             self._dirty.retry_due(time.monotonic())
             await self._check_root()
-            await self._coordinator.check_rules(local=self.local)
+            stamps = self._group.recent_stamps()
+            await self._coordinator.check_rules(local=self.local, outside=stamps)
             await self._coordinator.check_stamps(local=self.local, max_links=MAX_CHECKED)
             self._rescan_if_due()
 

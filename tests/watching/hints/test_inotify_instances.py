@@ -23,6 +23,7 @@ from cocosearchd.watching.hints.base import (
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances, default_limit
+from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.hints.heard import Heard, watch_all
 from tests.watching.support import QUICK, MemoryIndex, Mutator, following, in_sync, on_disk
@@ -290,14 +291,14 @@ def test_a_directory_that_cannot_be_opened_now_stops_no_other_root(
 
 
 async def test_any_changes_in_roots_that_share_an_instance_are_found(tmp_path: Path) -> None:
-    instances = InotifyInstances(limit=1)
+    group = RootGroup(InotifyInstances(limit=1))
     async with contextlib.AsyncExitStack() as stack:
         followed = list[tuple[WatchedRoot, MemoryIndex, Mutator]]()
         for number in range(4):
             root = tmp_path / f"root{number}"
             root.mkdir()
             live, index = await stack.enter_async_context(
-                following(root, tmp_path / f"sync{number}", indexing=PYTHON, instances=instances)
+                following(root, tmp_path / f"sync{number}", indexing=PYTHON, group=group)
             )
             followed.append((live, index, Mutator(os.fsencode(root), 31 + number)))
         for _ in range(6):
@@ -310,7 +311,7 @@ async def test_any_changes_in_roots_that_share_an_instance_are_found(tmp_path: P
 
 
 async def test_two_hundred_roots_are_watched_with_three_instances(tmp_path: Path) -> None:
-    instances = InotifyInstances(limit=3)
+    group = RootGroup(InotifyInstances(limit=3))
     watches = count_watches()
     async with contextlib.AsyncExitStack() as stack:
         followed = list[tuple[Path, WatchedRoot, MemoryIndex]]()
@@ -318,13 +319,13 @@ async def test_two_hundred_roots_are_watched_with_three_instances(tmp_path: Path
             root = tmp_path / f"root{number}"
             (root / "sub").mkdir(parents=True)
             live, index = await stack.enter_async_context(
-                following(root, tmp_path / f"sync{number}", watching=QUICK, instances=instances)
+                following(root, tmp_path / f"sync{number}", watching=QUICK, group=group)
             )
             followed.append((root, live, index))
         for _, live, _ in followed:
             await in_sync(live, 60)
             assert live.status().watcher == "inotify"
-        assert instances.instance_count == 3
+        assert group.instances.instance_count == 3
         for number, (root, _, _) in enumerate(followed):
             (root / "sub" / "x.py").write_text(f"x = {number}\n")
         for _, live, index in followed:

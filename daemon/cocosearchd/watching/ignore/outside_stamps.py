@@ -4,9 +4,16 @@ No event announces a change of them. Roots that lie side by side share them.
 """
 
 import os
+from collections.abc import Callable
 
 from cocosearchd.watching.git.repository import is_plain_repository, repository_at
-from cocosearchd.watching.git.stamps import Signature, StampedFile, read_signature, stamp
+from cocosearchd.watching.git.stamps import (
+    Signature,
+    Stamp,
+    StampedFile,
+    read_signature,
+    stamp,
+)
 from cocosearchd.watching.ignore_files import GITIGNORE
 
 
@@ -16,16 +23,27 @@ class OutsideStamps:
     def __init__(self) -> None:
         # None: only a slow check tells, because there is a link
         self._by_directory = dict[bytes, Signature | None]()
+        self._above = dict[bytes, Signature]()  # all stamps of the roots in a directory
 
     def read(
-        self, root: bytes, default_excludes: bytes, *, quick: bool = False
+        self, root: bytes, default_excludes: Callable[[], bytes], *, quick: bool = False
     ) -> Signature | None:
         """Return the stamps above a root, and of the user's patterns. Blocking: some `stat` calls.
 
-        With `quick`, None if there is a link: its target may hang. Raises `OSError` if a repository
-        cannot be read now.
+        `default_excludes` returns the path of these patterns. With `quick`, None if there is a link:
+        its target may hang. Raises `OSError` if a repository cannot be read now.
         """
-        stamps = [stamp(default_excludes)]
+        parent = os.path.dirname(root)
+        stamps = self._above.get(parent)
+        if stamps is None:
+            above = self._read_above(root, quick=quick)
+            if above is None:
+                return None
+            stamps = self._above[parent] = (stamp(default_excludes()), *above)
+        return stamps
+
+    def _read_above(self, root: bytes, *, quick: bool) -> Signature | None:
+        stamps = list[Stamp | None]()
         directory = root
         while (parent := os.path.dirname(directory)) != directory:
             directory = parent

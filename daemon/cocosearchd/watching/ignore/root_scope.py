@@ -247,8 +247,8 @@ class RootScope:
         """
         if not self._settings.respect_gitignore:
             return ()
-        default_excludes = self._rule_cache.default_excludes()
-        return (outside or OutsideStamps()).read(self.root, default_excludes, quick=quick)
+        stamps = outside or OutsideStamps()
+        return stamps.read(self.root, self._rule_cache.default_excludes, quick=quick)
 
     def refresh_git(self) -> "RootScope | None":
         """Return a scope with git's current answers, if they change no decision.

@@ -192,21 +192,24 @@ class ScanCoordinator:
             self._dirty.remark_in_flight(tree)
             self._dirty.mark_tree(tree)
 
-    async def check_rules(self, *, local: bool) -> None:
+    async def check_rules(self, *, local: bool, outside: OutsideStamps | None = None) -> None:
         """Check rules outside of the tree: git's configuration and index, the user's excludes.
 
-        A root that is not `local` may hang, so it is checked in a thread.
+        A root that is not `local` may hang, so it is checked in a thread. `outside` has stamps read
+        for other roots.
         """
         scope = self.scope
-        if scope is not None and await self._is_outdated(scope, local=local):
+        if scope is not None and await self._is_outdated(scope, local=local, outside=outside):
             # Only one check runs, to its end: a git that hangs holds one thread, however many
             # callers give up.
             if self._rule_check is None or self._rule_check.done():
                 self._rule_check = asyncio.create_task(self._check_rules(local=local))
             await asyncio.shield(self._rule_check)
 
-    async def _is_outdated(self, scope: RootScope, *, local: bool) -> bool:
-        outdated = scope.outdated(MAX_CHECKED_AT_ONCE) if local else None
+    async def _is_outdated(
+        self, scope: RootScope, *, local: bool, outside: OutsideStamps | None = None
+    ) -> bool:
+        outdated = scope.outdated(MAX_CHECKED_AT_ONCE, outside) if local else None
         if outdated is None:
             outdated = await self._threads.run(scope.outdated)
         return outdated is not False
