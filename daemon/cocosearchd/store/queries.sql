@@ -1,7 +1,8 @@
 -- Every statement of the store. {chunks}, {files}, {parses}, {retained_chunks} and {words} stand for tables of one index,
--- {indexes}, {registry}, {precise_uses} and {publications} for those of its registry, and %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {texts}, {columns}, {live}, {place},
--- {place_in_file} and {requested} stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery
--- into the query: its values are computed once a row.
+-- {indexes}, {registry}, {precise_uses} and {publications} for those of its registry, and %(name)s for a value. {texts},
+-- {columns}, {content_columns}, {live}, {place}, {place_in_file} and {requested} stand for the parts of these names.
+-- `-- name:` starts a statement; the comment below it describes it. `offset 0` keeps PostgreSQL from merging a subquery into
+-- the query: its values are computed once a row.
 
 -- name: daemon_role_is_ready
 -- For the embedded server: the role of the daemon owns everything that is not PostgreSQL's, and is no superuser.
@@ -839,14 +840,18 @@ left join {place_in_file} on true
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
 order by f.filename, c.chunk_number
 
--- name: file_texts
--- Like file_chunks, but only with the contents of an index in memory; vectors in wire format. Rows older than symbol_kinds
--- have one kind, for all their names.
-select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, {texts},
+-- name: content_columns
+-- The columns of an index in memory, of a chunk c of a file f at a position p; vectors in wire format. Rows older than
+-- symbol_kinds have one kind, for all their names.
+f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, {texts},
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
        hash_record_extended(row(p.start, p.line, c.chunk_hash, c.embedding is null), 0),
        halfvec_send(c.embedding)
+
+-- name: file_texts
+-- Like file_chunks, but only with the contents of an index in memory.
+select {content_columns}
 from {files} f
 join {chunks} c on c.filename = f.filename
 cross join {place_in_file}
@@ -856,11 +861,7 @@ order by f.filename, c.chunk_number
 -- name: few_texts
 -- Like file_texts, for few files. Each file is looked up separately: until PostgreSQL has statistics it expects hundreds of
 -- chunks in a file, and would rather read the whole table.
-select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, {texts},
-       coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
-       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
-       hash_record_extended(row(p.start, p.line, c.chunk_hash, c.embedding is null), 0),
-       halfvec_send(c.embedding)
+select {content_columns}
 from {files} f
 cross join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c
 cross join {place_in_file}

@@ -13,7 +13,15 @@ from cocosearchd.model import IndexRecord
 
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
-SHARED = ("texts", "columns", "live", "place", "place_in_file", "requested")
+SHARED = (
+    "texts",
+    "columns",
+    "content_columns",
+    "live",
+    "place",
+    "place_in_file",
+    "requested",
+)
 # Parts of statements that insert rows, by whether the schema is distributed. A distributed schema
 # takes the new generation and time from the row of the index, where they were stored before.
 INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
