@@ -113,7 +113,7 @@ async def read_incarnation(db: Database, record: IndexRecord | None = None) -> s
     Side indexes and caches of another database never match it.
     """
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("incarnation", record))).fetchone()
+        row = await fetch_row(connection, statement("incarnation", record))
     assert row, "the registry has one row"
     return str(row[0])
 
@@ -210,7 +210,7 @@ async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...])
 async def read_generation(db: Database, record: IndexRecord) -> int:
     """Read the number of the last committed change. Raises `NotFound`."""
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("generation", record))).fetchone()
+        row = await fetch_row(connection, statement("generation", record))
     if row is None:
         raise index_not_found(record)
     return int(row[0])
@@ -219,8 +219,7 @@ async def read_generation(db: Database, record: IndexRecord) -> int:
 async def raise_generation(db: Database, record: IndexRecord, lost: int) -> int:
     """Raise the generation of an index above one that PostgreSQL lost. Raises `NotFound`."""
     async with write_transaction(db) as connection:
-        cursor = await connection.execute(statement("raise_generation", record), {"lost": lost})
-        row = await cursor.fetchone()
+        row = await fetch_row(connection, statement("raise_generation", record), {"lost": lost})
     if row is None:
         raise index_not_found(record)
     return int(row[0])
@@ -234,9 +233,8 @@ async def rows_state(db: Database, record: IndexRecord) -> tuple[int, int | None
     async with db.connection() as connection:
         table = None
         if connection.has_citus:
-            cursor = await connection.execute(statement("files_table", record))
-            table = await cursor.fetchone()
-        row = await (await connection.execute(statement("rows_state", record))).fetchone()
+            table = await fetch_row(connection, statement("files_table", record))
+        row = await fetch_row(connection, statement("rows_state", record))
     if row is None:
         raise index_not_found(record)
     return row[0], table[0] if table else row[1]
@@ -381,9 +379,7 @@ async def count_outdated_chunks(db: Database, record: IndexRecord) -> int:
     Filters see only one symbol of each such chunk.
     """
     async with db.connection() as connection:
-        row = await (
-            await connection.execute(statement("count_outdated_chunks", record))
-        ).fetchone()
+        row = await fetch_row(connection, statement("count_outdated_chunks", record))
     return int(row[0]) if row else 0
 
 
@@ -428,7 +424,7 @@ async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str
     They are equal for two indexes of the same files under the same settings.
     """
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("table_digest", record))).fetchone()
+        row = await fetch_row(connection, statement("table_digest", record))
     assert row, "an aggregate has a row"
     return (row[0], row[1], row[2], row[3])
 

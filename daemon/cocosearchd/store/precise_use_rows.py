@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.database import Database, fetch_row
 from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 
@@ -48,7 +48,7 @@ async def delete_precise_uses(db: Database, record: IndexRecord) -> int:
 async def precise_use_state(db: Database, record: IndexRecord) -> tuple[int, int]:
     """Read a value that differs after each import or removal of precise uses."""
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("precise_use_state", record))).fetchone()
+        row = await fetch_row(connection, statement("precise_use_state", record))
     assert row, "an aggregate has a row"
     return row[0], row[1]
 

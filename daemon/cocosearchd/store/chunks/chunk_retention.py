@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.row_changes import delete_words
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.database import Database, fetch_row
 from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.words.words_table import read_words_state
@@ -51,9 +51,7 @@ async def _drop(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
     values = {"filenames": list(paths)}
     async with write_transaction(db) as connection:
         await connection.execute(statement("lock_files", record), values)
-        row = await (
-            await connection.execute(statement("drop_retained_chunks", record), values)
-        ).fetchone()
+        row = await fetch_row(connection, statement("drop_retained_chunks", record), values)
         if await read_words_state(connection, record) != "none":
             await delete_words(connection, record, paths)
     assert row, "an aggregate has a row"

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.citus import read_catalogs
-from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.owned_transaction import check_owner
 from cocosearchd.store.connection.statements import statement
 
@@ -38,7 +38,7 @@ async def ensure_vector_index(
     depend on it. Raises as `Database.session` and `check_owner` do.
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
-        row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
+        row = await fetch_row(connection, statement("lock_maintenance", record))
         if not row or not row[0]:
             return "busy"
         await check_owner(connection, db.owner)
@@ -61,7 +61,7 @@ async def _dead_share(connection: Connection, record: IndexRecord) -> float:
 async def _maintain(
     connection: Connection, record: IndexRecord, build_at: int, drop_below: int
 ) -> Outcome:
-    row = await (await connection.execute(statement("vector_index_state", record))).fetchone()
+    row = await fetch_row(connection, statement("vector_index_state", record))
     assert row, "a select without from has a row"
     exists, invalid, chunks = row
     for name in invalid:  # left by a killed build; every write still updates it

@@ -588,7 +588,7 @@ def without_password(dsn: str) -> str:
 async def fetch_row(
     connection: Connection,
     query: sql.Composed | bytes,
-    values: dict[str, Any],
+    values: Mapping[str, Any] | None = None,
     *,
     prepare: bool = False,
 ) -> tuple[Any, ...] | None:

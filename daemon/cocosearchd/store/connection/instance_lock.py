@@ -123,7 +123,7 @@ async def read_timeline(connection: Connection) -> str:
         psycopg.errors.FeatureNotSupported,
         psycopg.errors.UndefinedFunction,
     ):
-        row = await (await connection.execute(statement("timeline"))).fetchone()
+        row = await fetch_row(connection, statement("timeline"))
         return str(row[0]) if row else ""
     return ""
 
@@ -145,9 +145,7 @@ async def _acquire(connection: Connection, name: str) -> None:
         key = await lock_key(connection)
         end = anyio.current_time() + ACQUIRE_TIMEOUT_S
         while True:
-            row = await (
-                await connection.execute(statement("try_instance_lock"), {"key": key})
-            ).fetchone()
+            row = await fetch_row(connection, statement("try_instance_lock"), {"key": key})
             if row and row[0]:
                 return
             holder = await _read_holder(connection, key)
@@ -170,12 +168,12 @@ async def lock_key(connection: Connection) -> int:
 
     The key is positive, like the two halves in which PostgreSQL shows a lock.
     """
-    return schema_key(await own_schema(connection))
+    return schema_key(await fetch_quoted_schema(connection))
 
 
-async def own_schema(connection: Connection) -> str:
-    """Read the schema of the registry as SQL writes it, "" if there is none to create one in."""
-    row = await (await connection.execute(statement("registry_schema"))).fetchone()
+async def fetch_quoted_schema(connection: Connection) -> str:
+    """Return the schema of the registry as SQL writes it; "" without any schema."""
+    row = await fetch_row(connection, statement("registry_schema"))
     return row[1] if row and row[1] else ""
 
 

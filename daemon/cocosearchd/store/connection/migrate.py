@@ -8,7 +8,7 @@ from psycopg import sql
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.owned_transaction import owned_transaction
 from cocosearchd.store.connection.statements import (
     compose,
@@ -149,7 +149,7 @@ async def drop_tables(connection: Connection, record: IndexRecord) -> None:
 
 async def fetch_schema(connection: Connection) -> str:
     """Return the schema of the registry, which need not exist yet; "" without any schema."""
-    row = await (await connection.execute(statement("registry_schema"))).fetchone()
+    row = await fetch_row(connection, statement("registry_schema"))
     return str(row[0]) if row and row[0] else ""
 
 
@@ -166,5 +166,5 @@ def _pending(family: str, version: int) -> tuple[str, ...]:
 
 
 async def _fetch_int(connection: Connection, name: str) -> int:
-    row = await (await connection.execute(statement(name))).fetchone()
+    row = await fetch_row(connection, statement(name))
     return int(row[0]) if row else 0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from cocosearchd.errors import NotFound, Refused
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.instance_lock import own_schema
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.instance_lock import fetch_quoted_schema
 from cocosearchd.store.connection.migrate import registered_indexes
 from cocosearchd.store.connection.statements import migrations, statement
 from cocosearchd.store.index_records import ROWS_AT_ONCE, index_not_found
@@ -38,16 +38,14 @@ async def read_registry(db: Database, schema: str) -> FollowedRegistry:
     `StoreUnavailable`.
     """
     async with db.connection() as connection:
-        if await quote_schema(connection, schema) == await own_schema(connection):
+        if await quote_schema(connection, schema) == await fetch_quoted_schema(connection):
             raise Refused(
                 f"schema {schema} is that of this daemon itself",
                 "leave it out of database.follow",
             )
     await _check_versions(db, schema)
     async with db.connection() as connection:
-        owner = await (
-            await connection.execute(statement("registry_owner", schema=schema))
-        ).fetchone()
+        owner = await fetch_row(connection, statement("registry_owner", schema=schema))
         records = await registered_indexes(connection, role="current", schema=schema)
     assert owner, "the registry has one row"
     return FollowedRegistry(host=owner[1], incarnation=owner[0], records=records)
@@ -61,8 +59,7 @@ async def read_records(db: Database, schema: str) -> tuple[IndexRecord, ...]:
 
 async def quote_schema(connection: Connection, schema: str) -> str:
     """Return a schema as SQL writes it: locks and channels are named after this form."""
-    cursor = await connection.execute(statement("quoted_schema"), {"schema": schema})
-    row = await cursor.fetchone()
+    row = await fetch_row(connection, statement("quoted_schema"), {"schema": schema})
     assert row, "an expression has a row"
     return str(row[0])
 
@@ -71,8 +68,7 @@ async def _check_versions(db: Database, schema: str) -> None:
     """Raise `NotFound` without a registry, and `Refused` for one of another version."""
     try:
         async with db.connection() as connection:
-            cursor = await connection.execute(statement("schema_versions", schema=schema))
-            row = await cursor.fetchone()
+            row = await fetch_row(connection, statement("schema_versions", schema=schema))
     except NotFound:
         row = None
     if row is None:

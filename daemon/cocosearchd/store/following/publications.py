@@ -14,8 +14,8 @@ from datetime import datetime
 from psycopg import sql
 
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.instance_lock import own_schema, schema_key
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.instance_lock import fetch_quoted_schema, schema_key
 from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
 from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
@@ -63,16 +63,14 @@ class OwnerChannel:
         """Ask the owner about an index; returns the moment of the question."""
         values = {"channel": self.name, "question": str(record.number)}
         async with db.connection() as connection:
-            row = await (await connection.execute(statement("ask_owner"), values)).fetchone()
+            row = await fetch_row(connection, statement("ask_owner"), values)
         assert row, "an expression has a row"
         return Moment(row[0], row[1])
 
     async def is_owned(self, db: Database) -> bool:
         """Return True if a daemon owns the schema now."""
         async with db.connection() as connection:
-            row = await (
-                await connection.execute(statement("is_owned"), {"key": self._key})
-            ).fetchone()
+            row = await fetch_row(connection, statement("is_owned"), {"key": self._key})
         return bool(row and row[0])
 
 
@@ -81,7 +79,7 @@ async def owner_channel(db: Database, schema: str = "") -> OwnerChannel:
     async with db.connection() as connection:
         if schema:
             return OwnerChannel(await quote_schema(connection, schema))
-        return OwnerChannel(await own_schema(connection))
+        return OwnerChannel(await fetch_quoted_schema(connection))
 
 
 async def read_publication(db: Database, record: IndexRecord) -> Publication | None:
@@ -114,7 +112,7 @@ async def _read(db: Database, schema: str, number: int | None) -> dict[int, Publ
 async def read_moment(db: Database) -> Moment:
     """Read the present moment."""
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("moment"))).fetchone()
+        row = await fetch_row(connection, statement("moment"))
     assert row, "an expression has a row"
     return Moment(row[0], row[1])
 

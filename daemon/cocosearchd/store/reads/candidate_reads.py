@@ -8,7 +8,7 @@ from psycopg import sql
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
-from cocosearchd.store.connection.database import Connection
+from cocosearchd.store.connection.database import Connection, fetch_row
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 from cocosearchd.store.reads.text_scan import resolve_filter
 
@@ -33,7 +33,7 @@ async def search_condition(
     Retained chunks are excluded only if the index has some: checking each row costs more than one
     check for any. If words are stored, the words of phrases leave few texts to be read.
     """
-    row = await (await connection.execute(statement("search_state", record))).fetchone()
+    row = await fetch_row(connection, statement("search_state", record))
     assert row, "a select without from has a row"
     has_retained, has_words = row
     condition, values = await resolve_filter(connection, record, where, has_words=has_words)

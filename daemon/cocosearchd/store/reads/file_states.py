@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import unpack_content
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.database import Database, fetch_row
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import index_not_found
 from cocosearchd.store.reads.text_scan import resolve_filter
@@ -82,7 +82,7 @@ async def count_matching_chunks(db: Database, record: IndexRecord, path: str, wh
     async with db.connection() as connection:
         condition, values = await resolve_filter(connection, record, where, paths=(path,))
         query = statement("count_matching_chunks", record, filter=condition)
-        row = await (await connection.execute(query, values | {"filename": path})).fetchone()
+        row = await fetch_row(connection, query, values | {"filename": path})
     assert row, "an aggregate has a row"
     return int(row[0])
 

@@ -20,7 +20,7 @@ from cocosearchd.store.chunks.packed_texts import (
     unpack_texts,
 )
 from cocosearchd.store.connection.citus import has_distributed_tables
-from cocosearchd.store.connection.database import Connection
+from cocosearchd.store.connection.database import Connection, fetch_row
 from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 from cocosearchd.store.file_groups import file_groups
@@ -112,7 +112,7 @@ async def _start_clock(connection: Connection) -> Callable[[], None]:
 
     PostgreSQL limits only the time of each page.
     """
-    row = await (await connection.execute(statement("time_limit"))).fetchone()
+    row = await fetch_row(connection, statement("time_limit"))
     limit_s = float(row[0]) if row else 0.0
     began = time.monotonic()
 

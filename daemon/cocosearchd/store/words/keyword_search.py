@@ -18,7 +18,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import ChunkTexts
 from cocosearchd.store.chunks.rows import Candidate, candidate_from_row
 from cocosearchd.store.connection.citus import read_catalogs
-from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.reading_transaction import reading_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.reads.candidate_reads import (
@@ -125,7 +125,7 @@ async def _read_and_rank(
 
     Texts are read in pages, so an index of any size takes little memory.
     """
-    row = await (await connection.execute(statement("query_terms"), {"text": text})).fetchone()
+    row = await fetch_row(connection, statement("query_terms"), {"text": text})
     terms = row[0] if row else []
     if not terms:
         return ()

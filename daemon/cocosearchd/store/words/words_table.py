@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import unpack_texts
-from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.owned_transaction import check_owner, owned_transaction
 from cocosearchd.store.connection.statements import statement
 
@@ -32,8 +32,7 @@ PREPARE = True  # a single plan, however large the tables are
 
 async def read_words_state(connection: Connection, record: IndexRecord) -> WordsState:
     """Read the state of the words of an index; `none` if the index is gone."""
-    cursor = await connection.execute(statement("words_state", record), prepare=PREPARE)
-    row = await cursor.fetchone()
+    row = await fetch_row(connection, statement("words_state", record), prepare=PREPARE)
     return cast(WordsState, row[0]) if row else "none"
 
 
@@ -75,7 +74,7 @@ async def drop_words(db: Database, record: IndexRecord, grace_s: float = GRACE_S
         if await read_words_state(connection, record) != "none":
             await _set_state(connection, record, "none", db.owner)
             await asyncio.sleep(grace_s)
-        row = await (await connection.execute(statement("has_stored_words", record))).fetchone()
+        row = await fetch_row(connection, statement("has_stored_words", record))
         if not row or not row[0]:
             return "none"
         await _clear(connection, record, db.owner)
@@ -86,8 +85,7 @@ async def drop_words(db: Database, record: IndexRecord, grace_s: float = GRACE_S
 async def _maintenance(db: Database, record: IndexRecord) -> AsyncIterator[Connection | None]:
     """Open a session for long work on the words of an index; None while another has it."""
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
-        cursor = await connection.execute(statement("lock_words_maintenance", record))
-        row = await cursor.fetchone()
+        row = await fetch_row(connection, statement("lock_words_maintenance", record))
         if not row or not row[0]:
             yield None
             return
@@ -145,7 +143,7 @@ async def _page(
 
 async def _build_index(connection: Connection, record: IndexRecord) -> None:
     """Build the index of words unless it exists; drop first what a killed build has left."""
-    row = await (await connection.execute(statement("words_index_state", record))).fetchone()
+    row = await fetch_row(connection, statement("words_index_state", record))
     assert row, "an aggregate has a row"
     exists, valid = row
     if exists and not valid:
