@@ -11,8 +11,8 @@ import pytest
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.factory import api_key, open_embedder
 from cocosearchd.embedding.model_catalogue import list_models
-from cocosearchd.embedding.model_server import display_url
 from cocosearchd.errors import BadSettings, CocoSearchError, EmbedderUnavailable
+from cocosearchd.runtime.masking import mask_address
 from tests.embedding.ollama_server import serving
 
 pytestmark = pytest.mark.anyio
@@ -141,4 +141,4 @@ async def test_a_proxy_that_cannot_be_is_said_to_be_one(
     ],
 )
 def test_urls_as_they_are_shown(url: str, safe: str) -> None:
-    assert display_url(url) == safe
+    assert mask_address(url) == safe

@@ -11,9 +11,10 @@ import httpx
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.factory import PROVIDERS
-from cocosearchd.embedding.model_server import display_url, is_loopback, redact
+from cocosearchd.embedding.model_server import is_loopback, redact
 from cocosearchd.embedding.providers import builtin
 from cocosearchd.runtime.files.home_paths import expand_home
+from cocosearchd.runtime.masking import mask_address
 
 TIMEOUT_S = 2.0  # a person waits for the list; a slower server counts as unreachable
 
@@ -62,7 +63,7 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
     ).rstrip("/")
     reply, problem = await _fetch_json(f"{url}/api/tags", {})
     if problem:
-        return [CatalogueEntry("ollama", "", "unreachable", f"{display_url(url)}: {problem}")]
+        return [CatalogueEntry("ollama", "", "unreachable", f"{mask_address(url)}: {problem}")]
     listed = reply.get("models")
     names = (
         [str(item.get("name", "")) for item in listed if isinstance(item, dict)]
@@ -75,10 +76,12 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
                 "ollama",
                 "",
                 "not installed",
-                f"{display_url(url)} has no model: ollama pull nomic-embed-text",
+                f"{mask_address(url)} has no model: ollama pull nomic-embed-text",
             )
         ]
-    return [CatalogueEntry("ollama", name, "available", display_url(url)) for name in sorted(names)]
+    return [
+        CatalogueEntry("ollama", name, "available", mask_address(url)) for name in sorted(names)
+    ]
 
 
 async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
@@ -99,7 +102,7 @@ async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
             "openai",
             settings.model,
             "unreachable" if problem else "available",
-            problem or display_url(url),
+            problem or mask_address(url),
         )
     ]
 

@@ -24,11 +24,6 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def display_url(url: str) -> str:
-    """Return the URL without secrets, for logs and messages."""
-    return mask_address(url)
-
-
 def redact(text: str, url: str, *secrets: str) -> str:
     """Remove the secrets that a message about a request to `url` may quote."""
     return mask_urls(mask_secrets(text, (*find_secrets(url), *filter(None, secrets))))
@@ -42,7 +37,7 @@ def client_settings_errors(url: str) -> Iterator[None]:
     # ImportError: a SOCKS proxy needs another package.
     except (httpx.InvalidURL, ValueError, ImportError) as error:
         raise BadSettings(
-            f"{display_url(url)} cannot be asked: {redact(str(error), url)}",
+            f"{mask_address(url)} cannot be asked: {redact(str(error), url)}",
             "check its URL, and the proxies of the environment",
         ) from None
 
@@ -50,6 +45,6 @@ def client_settings_errors(url: str) -> Iterator[None]:
 def no_answer_message(url: str, error: Exception) -> str:
     """Say that a server does not answer, for people."""
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return f"{display_url(url)} is too slow"
+        return f"{mask_address(url)} is too slow"
     reason = redact(str(error), url)
-    return f"{display_url(url)} does not answer{f': {reason}' if reason else ''}"
+    return f"{mask_address(url)} does not answer{f': {reason}' if reason else ''}"

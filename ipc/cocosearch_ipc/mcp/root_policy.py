@@ -82,7 +82,7 @@ class RootPolicy:
         `near` are directories where the user has started the client's program. They are allowed
         too. This reads the disk, which may hang.
         """
-        real = real_path(path)
+        real = os.path.realpath(path)
         reason = self._reason_never_allowed(real)
         if reason is None and not self._is_near(real, near):
             reason = self._reason_not_allowed(real)
@@ -93,13 +93,13 @@ class RootPolicy:
 
     def _is_near(self, directory: str, near: Iterable[str]) -> bool:
         near_roots = (
-            root for root in map(real_path, near) if self._reason_never_allowed(root) is None
+            root for root in map(os.path.realpath, near) if self._reason_never_allowed(root) is None
         )
         return any(_is_within(directory, root) for root in near_roots)
 
     def _reason_not_allowed(self, directory: str) -> str | None:
         """Return the reason why no setting allows a directory, or None."""
-        allowed_roots = [real_path(self._expand_home(root)) for root in self.allowed]
+        allowed_roots = [os.path.realpath(self._expand_home(root)) for root in self.allowed]
         around = [root for root in allowed_roots if _is_within(directory, root)]
         if not around:
             limits = ", ".join(self.allowed) or "no directory"
@@ -112,21 +112,16 @@ class RootPolicy:
         """Return the reason why a directory is never allowed, or None."""
         if any(_is_within(directory, system) for system in SYSTEM):
             return "it is a system directory"
-        if _is_within(self.home, directory) or _is_within(real_path(self.home), directory):
+        if _is_within(self.home, directory) or _is_within(os.path.realpath(self.home), directory):
             return "it contains the whole home directory"
         secrets = [f"{self.home}/{name}" for name in SECRETS]
-        for secret in map(real_path, (*secrets, *self.own)):
+        for secret in map(os.path.realpath, (*secrets, *self.own)):
             if _is_within(directory, secret) or _is_within(secret, directory):
                 return f"it contains or lies in {secret}"
         return None
 
     def _expand_home(self, root: str) -> str:
         return self.home + root[1:] if root == "~" or root.startswith("~/") else root
-
-
-def real_path(path: str) -> str:
-    """Return `path` without links, `.` and `..`."""
-    return os.path.realpath(path)
 
 
 def _is_within(path: str, directory: str) -> bool:

@@ -16,12 +16,12 @@ from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
 from cocosearchd.embedding.model_server import (
     client_settings_errors,
-    display_url,
     is_loopback,
     no_answer_message,
     redact,
 )
 from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.runtime.masking import mask_address
 
 DEFAULT_MODEL = "nomic-embed-text"
 # The prefixes that a model was trained with, from the model cards; the server adds none.
@@ -152,14 +152,14 @@ async def _digest(
             listed = await client.list()
     except ollama.ResponseError as error:
         raise EmbedderUnavailable(
-            f"Ollama at {display_url(url)} answers {error.status_code} to /api/tags",
+            f"Ollama at {mask_address(url)} answers {error.status_code} to /api/tags",
             "is it Ollama?",
         ) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable_error(url, error) from None
     except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
-            f"what answers at {display_url(url)} is not Ollama: {redact(str(error), url)}",
+            f"what answers at {mask_address(url)} is not Ollama: {redact(str(error), url)}",
             "set COCOSEARCH_OLLAMA_URL",
         ) from None
     for entry in listed.models:
@@ -225,7 +225,7 @@ def _missing_model_error(model: str) -> EmbedderUnavailable:
 
 def _unreachable_error(url: str, error: Exception) -> EmbedderUnavailable:
     if isinstance(error, ConnectionError):
-        message = f"{display_url(url)} does not answer"
+        message = f"{mask_address(url)} does not answer"
     else:
         message = no_answer_message(url, error)
     return EmbedderUnavailable(

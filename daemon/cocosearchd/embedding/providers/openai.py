@@ -19,12 +19,12 @@ from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
 from cocosearchd.embedding.model_server import (
     client_settings_errors,
-    display_url,
     is_loopback,
     no_answer_message,
     redact,
 )
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
+from cocosearchd.runtime.masking import mask_address
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "text-embedding-3-small"
@@ -116,7 +116,7 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
     url = (settings.url or DEFAULT_URL).rstrip("/")
     if not (api_key.isascii() and api_key.isprintable()):
         raise BadSettings(
-            f"the key for {display_url(url)} has characters that no request can carry",
+            f"the key for {mask_address(url)} has characters that no request can carry",
             f"set {settings.api_key_variable}",
         )
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -133,7 +133,7 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
             probe = await _request_vectors(client, settings, model, [PROBE], ())
         except BatchRefused as refusal:
             raise EmbedderUnavailable(
-                f"{display_url(url)} does not embed: {refusal}", "check embedder.model"
+                f"{mask_address(url)} does not embed: {refusal}", "check embedder.model"
             ) from None
         on_failure.pop_all()
     fingerprint = EmbedderFingerprint(
@@ -183,7 +183,7 @@ async def _request_vectors(
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         reason = redact(str(error), url)
         raise EmbedderUnavailable(
-            f"{display_url(url)} does not answer with embeddings: {reason}", "check the URL"
+            f"{mask_address(url)} does not answer with embeddings: {reason}", "check the URL"
         ) from None
 
 

@@ -1,5 +1,6 @@
 """Tools that manage indexes: list them, add and remove one, wait until it is fresh."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pydantic import Field
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import client_project, compact_text, consent, tool_calls
-from cocosearch_ipc.mcp.root_policy import RootPolicy, real_path
+from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.tools import parameters
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 
@@ -128,7 +129,7 @@ async def _check_permission(
     A directory that is already watched needs neither. The path may become a link meanwhile, so the
     request follows none. Raises `ToolError`.
     """
-    real = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
+    real = await anyio.to_thread.run_sync(os.path.realpath, request.path, abandon_on_cancel=True)
     listed = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
     if not request.path.startswith("/"):
         return request
