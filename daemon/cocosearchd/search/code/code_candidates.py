@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from cocosearchd.model import IndexRecord, MatchType
 from cocosearchd.search.answers.counterparts import can_have_counterparts, find_counterparts
 from cocosearchd.search.code.code_profile import RankedChunk, ScoredMatrix, Weights
-from cocosearchd.search.code.code_query import CodeQuery
+from cocosearchd.search.code.code_query import CodeQuery, prepare_terms
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
 from cocosearchd.search.code.symbol_files import find_symbol_files
-from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.ranking_signals import asks_for_tests
@@ -25,8 +24,6 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.frame_places import NO_FRAMES, FramePlaces, find_frame_places
 from cocosearchd.search.reports.mention_signals import find_mentioned_files
 from cocosearchd.search.reports.part_findings import describe_frames, describe_parts
-from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
-from cocosearchd.search.reports.report_terms import report_query_terms
 from cocosearchd.search.scored_candidates import RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.rows import Candidate, Key
@@ -103,18 +100,23 @@ async def code_candidates(
         listed = await _list_symbols(db, newest, lexical, snapshot, plan, overlay)
         return replace(listed, warnings=join_warnings(*listed.warnings, incompleteness))
     result_count = count_results(plan)
+    terms, report_scorer = (
+        prepare_terms(lexical, plan)
+        if plan.report is None
+        else await asyncio.to_thread(prepare_terms, lexical, plan)
+    )
     code_query = CodeQuery(
         record=newest,
         lexical=lexical,
         snapshot=snapshot,
         plan=plan,
-        terms=await _query_terms(lexical, plan),
+        terms=terms,
         vector=vector,
         weights=weights,
         limit=max(result_count, plan.depth if trace.explain else 0),
         needed=result_count,
         overlay=overlay,
-        report_signals=await _report_signals(lexical, plan),
+        report_signals=report_scorer,
         frame_places=await read_frame_places(db, newest, plan, snapshot, overlay),
         incompleteness=incompleteness,
     )
@@ -172,14 +174,6 @@ def _with_counterparts(
     return replace(result, counterparts=counterparts)
 
 
-async def _report_signals(lexical: LexicalIndex, plan: Plan) -> ReportScorer | None:
-    if plan.report is None:
-        return None
-    return await asyncio.to_thread(
-        make_scorer, plan.report, lexical.terms, lexical.name, lexical.common_language
-    )
-
-
 async def read_frame_places(
     db: Database,
     record: IndexRecord,
@@ -210,15 +204,6 @@ async def _explain_report(code_query: CodeQuery, trace: Trace) -> None:
     )
     frames = describe_frames(report, code_query.frame_places.located)
     trace.record("report", lambda: {"parts": parts, "frames": frames})
-
-
-async def _query_terms(lexical: LexicalIndex, plan: Plan) -> QueryTerms:
-    """Return the terms of a plan's text, or of the parts of a report."""
-    if plan.report is None:
-        return lexical.make_query_terms(plan.text)
-    return await asyncio.to_thread(
-        report_query_terms, plan.report, lexical.terms, lexical.name, lexical.common_language
-    )
 
 
 async def _rank(
@@ -391,14 +376,14 @@ def merge_states(states: FileStates, later_states: FileStates) -> FileStates:
 
 
 def _passes_limits(plan: Plan, chunk: RankedChunk) -> bool:
-    """Return True if a chunk passes the limits of a plan, by what is known of it without its row."""
+    """Return True if a chunk passes the limits of a plan on relevance and evidence."""
     return is_relevant(
         plan, _relevance(chunk, plan), every_word=_has_every_word(chunk), cosine=chunk.cosine
     )
 
 
 def _relevance(chunk: RankedChunk, plan: Plan) -> float:
-    """Return the relevance of a chunk. One that has the quoted phrases is what was asked for."""
+    """Return the relevance of a chunk: 1 if the question quotes phrases, which it then has."""
     return 1.0 if plan.where.phrases else chunk.relevance
 
 

@@ -36,12 +36,26 @@ from cocosearchd.search.lexical.segments.live_documents import (
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.frame_places import NO_FRAMES, FramePlaces
+from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
+from cocosearchd.search.reports.report_terms import report_query_terms
 from cocosearchd.store.reads.phrase_matches import Starts
 
 # Chunks that are sorted on the event loop, in a millisecond: a thread would cost as much.
 MAX_CHUNKS_ON_LOOP = 10_000
 
 T = TypeVar("T")
+
+
+def prepare_terms(lexical: LexicalIndex, plan: Plan) -> tuple[QueryTerms, ReportScorer | None]:
+    """Return the terms of a plan's text, or of the parts of a report, and the scorer of a report.
+
+    Call it in a thread for a report, whose text may be long.
+    """
+    report = plan.report
+    if report is None:
+        return lexical.make_query_terms(plan.text), None
+    context = (report, lexical.terms, lexical.name, lexical.common_language)
+    return report_query_terms(*context), make_scorer(*context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +180,8 @@ class CodeQuery:
     def symbol_masks(self) -> list[Mask] | None:
         """Return the masks of the chunks that pass the filter on symbols.
 
-        There is one mask (C,) per segment. Return None if all chunks pass.
-
-        The masks are cached, so only the first call for a filter is slow.
+        There is one mask (C,) per segment; None if all chunks pass. The masks are cached, so only
+        the first call for a filter is slow.
         """
         where = self.plan.where
         if not where.has_symbols:

@@ -25,7 +25,7 @@ from cocosearchd.search.code.code_profile import (
     score_matrix,
     split_scores,
 )
-from cocosearchd.search.code.code_query import CodeQuery
+from cocosearchd.search.code.code_query import CodeQuery, prepare_terms
 from cocosearchd.search.code.file_masks import restricts_files
 from cocosearchd.search.code.place_scores import ALL_CHUNKS
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
@@ -39,8 +39,7 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring.candidate_selection import are_all_candidates
 from cocosearchd.search.lexical.scoring.corpus import Corpus, join_corpora
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
-from cocosearchd.search.reports.report_terms import report_query_terms
+from cocosearchd.search.reports.report_signals import ReportScorer
 
 CACHED_CORPORA = 4  # joined corpora: each takes some 100 bytes per chunk
 
@@ -137,7 +136,7 @@ class JointScorer:
         """Score indexes in which the question has the same terms."""
         first = indexes[0]
         corpus = self._join([index.snapshot for index in indexes])
-        terms, scorer = _prepare_terms(first)
+        terms, scorer = prepare_terms(first.lexical, first.plan)
         queries = [self._code_query(index, terms, vector, scorer) for index in indexes]
         matrix = compute_corpus_matrix(
             corpus,
@@ -210,16 +209,6 @@ def _group_by_terms(indexes: Sequence[JointIndex]) -> list[list[int]]:
         names = lexical.name_terms & words
         groups[names, words.intersection(lexical.common_language)].append(number)
     return list(groups.values())
-
-
-def _prepare_terms(index: JointIndex) -> tuple[QueryTerms, ReportScorer | None]:
-    """Return the terms of a question to an index, and the scorer if the question is a report."""
-    lexical = index.lexical
-    report = index.plan.report
-    if report is None:
-        return lexical.make_query_terms(index.plan.text), None
-    names = (report, lexical.terms, lexical.name, lexical.common_language)
-    return report_query_terms(*names), make_scorer(*names)
 
 
 def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
