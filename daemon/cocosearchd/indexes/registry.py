@@ -414,7 +414,7 @@ class IndexRegistry:
                         index.tasks.cancel()
 
     async def compare_generations(self, *, is_other_timeline: bool) -> None:
-        """Find indexes of which PostgreSQL lost acknowledged commits, and read their rows anew.
+        """Find indexes of which PostgreSQL lost acknowledged commits, and read their rows again.
 
         Restored storage has lower generations. After a failover, on another timeline of the log,
         later commits may have reached the lost ones, so every index counts as one of them. Raises

@@ -591,7 +591,7 @@ class WatchedRoot:
         return self._scan_error is not None or self._dirty.failures.has_retries()
 
     def retry(self) -> None:
-        """Try again at once whatever failed: its cause is gone."""
+        """Retry failed files and scans at once: the cause of the failure is gone."""
         self._dirty.retry_due(math.inf)
         self._retry_scan.set()
 

@@ -42,7 +42,7 @@ def run(
 
 
 def _print_places(reply: dict[str, Any], env: Mapping[str, str]) -> None:
-    """Print places for an editor, and what is said about them to standard error."""
+    """Print places for an editor, and remarks about them to standard error."""
     for line in answers.grep(reply, roots(env), os.getcwd()):
         output.line(line)
     if reply.get("weak"):

@@ -89,7 +89,7 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
 
 
 def remarks(reply: dict[str, Any]) -> Iterator[str]:
-    """Yield what is said about the results: more of them, notes, and why they are not fresh."""
+    """Yield remarks about the results: whether there are more, notes, why they are not fresh."""
     if cursor := reply.get("cursor"):
         yield f"there are more: cursor {output.printable(cursor, keep='')}"
     if not reply["results"]:

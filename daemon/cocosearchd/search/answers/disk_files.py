@@ -77,7 +77,7 @@ class FileContents:
 
 @dataclass(frozen=True, slots=True)
 class _ReadRecord:
-    print: _Fingerprint
+    fingerprint: _Fingerprint
     content_hash: bytes
     settled: bool
 
@@ -167,7 +167,7 @@ class VerifiedFiles:
             status = status_of(_absolute_path(root, path))
         except (OSError, ValueError):
             return None
-        return record.content_hash if record.print == _fingerprint(status) else None
+        return record.content_hash if record.fingerprint == _fingerprint(status) else None
 
     def _read(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
         read_began_ns = time_ns()

@@ -45,9 +45,8 @@ class RankedIndex:
     def compare(self, count: int) -> RankedCandidates:
         """Return the candidates, with results for the first `count` files.
 
-        Each result has only the best place of its file.
-
-        This is enough to compare hits of several indexes. Only shown hits need their other places.
+        Each result has only the best place of its file. This is enough to compare hits of several
+        indexes: only shown hits need their other places.
         """
         results = (ScoredResult(file.best, (), file.similar_paths) for file in self.files[:count])
         return replace(self.candidates, selected=tuple(results))

@@ -65,9 +65,8 @@ class PostingRuns:
 class FileHits:
     """The live files of a corpus that contain the terms of a query.
 
-    The table has R rows, in one run per view and term.
-
-    The R rows have no dead files. A run ends at its entry of `run_ends`.
+    The table has R rows, in one run per view and term, without dead files. A run ends at its entry
+    of `run_ends`.
     """
 
     runs: PostingRuns
@@ -83,7 +82,10 @@ class FileHits:
         return values if self.live is None else values[self.live]
 
     def document_counts(self, corpus: Corpus, terms: int, having: Mask | None = None) -> Ints:
-        """Count the files of each index that have each term, (G, terms); of those marked, (R,)."""
+        """Count the files of each index that have each term, (G, terms).
+
+        The mask `having`, (R,), selects the rows that count.
+        """
         bounds = np.append(0, self.run_ends)
         if having is not None:
             bounds = np.append(0, np.cumsum(having)).take(bounds)

@@ -291,12 +291,11 @@ def _read_head(raw: mmap.mmap) -> tuple[dict[str, list[Any]], int]:
 def _pack(array: Array) -> bytes | None:
     """Compress an array, if that saves enough.
 
-    The order of the bytes changes: the first bytes of all numbers, then the second bytes, and so
-    on.
+    The result is None if compression does not pay, as for hashes and vectors.
 
-    Most numbers are small or near to their neighbours, so most of the adjacent bytes are equal (the
-    "shuffle" of Blosc and HDF5). The result is None if compression does not pay, as for hashes and
-    vectors.
+    First, the order of the bytes changes (the "shuffle" of Blosc and HDF5): the first bytes of all
+    numbers, then the second bytes, and so on. Most numbers are small or near to their neighbours,
+    so most of the adjacent bytes are then equal.
     """
     columns = array.reshape(-1, 1).view(np.uint8)
     sample = columns[: _SAMPLE_BYTES // array.itemsize].T.tobytes()
