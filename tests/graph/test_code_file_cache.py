@@ -8,15 +8,17 @@ from collections.abc import Sequence
 import pytest
 
 from cocosearchd.graph.code_file_cache import CodeFileCache, estimate_bytes
-from cocosearchd.graph.code_files import CodeFile
+from cocosearchd.graph.code_files import CodeFile, DefinitionKey
 from cocosearchd.graph.code_files_view import CodeFilesView, FilesChanged, unpack_file
 from cocosearchd.graph.name_table import NameTable
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
+from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.languages.code_facts import NO_FACTS
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.references import fact_table
 from cocosearchd.store.file_facts import StoredCode, StoredNames
+from tests.graph.sources import parse_sources
 
 SOURCE = "".join(
     f"def function_{n}(value_{n}: Client_{n}) -> Reply_{n % 9}:\n"
@@ -100,6 +102,30 @@ def test_values_of_a_file_are_made_once_and_go_with_it() -> None:
     reference = weakref.ref(names)
     del names, first
     assert reference() is None
+
+
+def test_values_that_are_made_after_a_file_left_the_cache_go_with_it() -> None:
+    cache = CodeFileCache(max_bytes=1)
+    evicted = file("a.py")
+    cache.put(evicted, 1)
+    references = [weakref.ref(names_of(evicted)), weakref.ref(mentions_of(evicted))]
+    gc.disable()
+    del evicted
+    gone = [reference() is None for reference in references]
+    gc.enable()
+    assert all(gone)
+
+
+def test_what_a_question_has_looked_up_goes_with_it() -> None:
+    files = parse_sources({"a.py": "def run(): ...\nrun()\n", "b.py": "import a\na.run()\n"})
+    resolver = Resolver(files)
+    assert len(list(resolver.uses_of(DefinitionKey("a.py", 0)))) == 2
+    reference = weakref.ref(resolver)
+    gc.disable()
+    del resolver
+    is_gone = reference() is None
+    gc.enable()
+    assert is_gone
 
 
 class CountedReads:

@@ -1,7 +1,6 @@
 """Bounded caches of files of the code graph, unpacked and packed. Thread-safe."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -26,10 +25,8 @@ V = TypeVar("V")
 class FileCache(Generic[V]):
     """An LRU cache of one value per file, each with the generation of the file."""
 
-    def __init__(self, max_bytes: int, on_removal: Callable[[V], object] = id) -> None:
-        """`on_removal` is called with each removed value, while the cache is locked."""
+    def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._on_removal = on_removal
         self._entries: OrderedDict[str, tuple[int, V, int]] = OrderedDict()
         self._lock = Lock()
         self.nbytes = 0  # estimated
@@ -68,7 +65,6 @@ class FileCache(Generic[V]):
         entry = self._entries.pop(path, None)
         if entry is not None:
             self.nbytes -= entry[2]
-            self._on_removal(entry[1])
 
 
 class CodeFileCache:
@@ -77,7 +73,7 @@ class CodeFileCache:
     def __init__(
         self, max_bytes: int = MAX_UNPACKED_BYTES, max_packed_bytes: int = MAX_PACKED_BYTES
     ) -> None:
-        self._files = FileCache[CodeFile](max_bytes, lambda file: file.derived.clear())
+        self._files = FileCache[CodeFile](max_bytes)
         self._rows = FileCache[StoredCode](max_packed_bytes)
 
     @property

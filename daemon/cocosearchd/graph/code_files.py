@@ -35,7 +35,11 @@ PreciseUses = Mapping[tuple[int, int], Sequence[PreciseTarget]]
 
 
 class DerivedValues:
-    """Values derived from one file, computed at first use and cached with the file. Thread-safe."""
+    """Values derived from one file, computed at first use and cached with the file. Thread-safe.
+
+    They refer to a copy of the file, never to the file itself: such a cycle would keep thousands of
+    files in memory until a full garbage collection, which would block all threads for seconds.
+    """
 
     def __init__(self) -> None:
         self._values: dict[Callable[[CodeFile], Any], Any] = {}
@@ -44,13 +48,9 @@ class DerivedValues:
         """Return the value that `make` computes from the file."""
         values = self._values
         if make not in values:
-            values[make] = make(file)
+            values[make] = make(file.copy_without_values())
         value: T = values[make]
         return value
-
-    def clear(self) -> None:
-        """Drop all values: they may refer to the file, and such a cycle would keep it in memory."""
-        self._values = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,17 @@ class CodeFile:
     content_hash: bytes = b""  # as in `model.FileRecord`; empty for unsaved text
     precise_uses: PreciseUses | None = None  # None if there is no precise index
     derived: DerivedValues = field(default_factory=DerivedValues, compare=False, repr=False)
+
+    def copy_without_values(self) -> "CodeFile":
+        """Return a copy that shares symbols and facts, without the derived values."""
+        return CodeFile(
+            self.path,
+            self.language,
+            self.symbols,
+            self.facts,
+            self.content_hash,
+            self.precise_uses,
+        )
 
 
 class DefinitionKey(NamedTuple):

@@ -34,6 +34,8 @@ class NameLookup:
         self._file_names: dict[str, FileNames | None] = {}
         self._modules: dict[tuple[str, str], tuple[str, ...]] = {}
         self._names: dict[tuple[str, int, str], Value] = {}
+        # Keyed by path and name: most scopes of a file define none of the names that they use
+        self._file_values: dict[tuple[str, str], Value] = {}
         # Keyed by path, scope and name: the values of all users of a scope are one object
         self._scopes: dict[tuple[str, int, str], Value] = {}
         self._exports: dict[tuple[tuple[str, ...], str], Value] = {}
@@ -128,11 +130,20 @@ class NameLookup:
         value = self._find_enclosing(names, position, name)
         if value is not None:
             return value
+        key = (path, name)
+        if key not in self._file_values:
+            self._file_values[key] = self._find_in_file(names, name)
+        return self._file_values[key]
+
+    def _find_in_file(self, names: FileNames, name: str) -> Value:
+        """Return the meaning of a name that no definition around its use has."""
         if names.nested(TOP_LEVEL, name):
             return self._find_nested(names, TOP_LEVEL, name, "same_file")
         imports = names.imports(name)
         values = [
-            self.find_import(path, item) for item in imports if item.module or not item.exported
+            self.find_import(names.file.path, item)
+            for item in imports
+            if item.module or not item.exported
         ]
         usable = next((value for value in values if value.is_usable), None)
         if usable is not None:

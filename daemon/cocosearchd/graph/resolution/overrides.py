@@ -45,16 +45,16 @@ class OverrideLookup:
         members = frozenset(member for base in classes for member in self._same_member(key, base))
         return OverriddenMembers(members, classes) if members else NOTHING_OVERRIDDEN
 
-    def overriders_of(self, key: DefinitionKey, uses_of: UsesOf) -> Iterator[DefinitionKey]:
+    def overriders_of(self, key: DefinitionKey, base_uses_of: UsesOf) -> Iterator[DefinitionKey]:
         """Yield the members of subclasses that override a member, nearest first.
 
-        Indirect subclasses are included. `uses_of` yields the uses of a class.
+        Indirect subclasses are included. `base_uses_of` yields the uses of a class as a base class.
         """
         owners = self._classes_of(key)
         visited = set(owners)
         waiting = deque(owners)
         while waiting and len(visited) <= MAX_CLASSES:
-            for subclass in _subclasses(uses_of(waiting.popleft())):
+            for subclass in _subclasses(base_uses_of(waiting.popleft())):
                 if subclass not in visited:
                     visited.add(subclass)
                     waiting.append(subclass)
@@ -111,7 +111,7 @@ class OverrideLookup:
 
 
 def _subclasses(uses: Iterable[ResolvedUse]) -> Iterator[DefinitionKey]:
-    """Yield the direct subclasses of a class, from its uses."""
+    """Yield the direct subclasses of a class, from its uses as a base class."""
     for match in uses:
-        if match.use.kind == "inherit" and match.use.symbol != TOP_LEVEL:
+        if match.use.symbol != TOP_LEVEL:
             yield DefinitionKey(match.file.path, match.use.symbol)

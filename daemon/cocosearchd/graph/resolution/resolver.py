@@ -43,17 +43,15 @@ class _DefinitionKinds(NamedTuple):
     values: tuple[DefinitionKey, ...]
 
 
-class Resolver:
-    """Resolves uses at one moment. Create one per question: it caches all look-ups."""
+class MeaningResolver:
+    """Resolves uses and imports to definitions at one moment. It caches all look-ups."""
 
-    def __init__(self, files: CodeFiles, cache: UseCache | None = None) -> None:
-        """`cache` must be from the same moment as the files; with None, it starts empty."""
+    def __init__(self, files: CodeFiles) -> None:
         self._precise = PreciseResolver(files)
         self._names = NameLookup(files)
         self._types = TypeInference(self._names)
         self._candidates = NameCandidates(self._names)
-        self._overrides = OverrideLookup(self._names, self._types)
-        self._search = UseSearch(files, self, cache or UseCache())
+        self.overrides = OverrideLookup(self._names, self._types)
         self._resolutions: dict[tuple[str, int, str, str, str, bool, int], Resolution] = {}
         # Equal resolutions are one object: a file may use a name with thousands of definitions in
         # thousands of functions.
@@ -99,43 +97,11 @@ class Resolver:
 
     def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
         """Return the members of base classes that a member overrides."""
-        return self._overrides.overridden_by(key)
-
-    def overriders_of(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
-        """Yield the members of subclasses that override a member, nearest first."""
-        return self._overrides.overriders_of(key, self._search.uses_of)
+        return self.overrides.overridden_by(key)
 
     def classes_of_receiver(self, file: CodeFile, use: Use) -> tuple[DefinitionKey, ...]:
         """Return the classes of the object whose member a use means; empty if unknown."""
-        return self._overrides.classes_of_receiver(file, use, self._region(file, use))
-
-    def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
-        """Yield the uses that mean a definition, by path, lazily.
-
-        If the definition overrides a member of a base class, calls through the base class are
-        included with the confidence `possible`.
-        """
-        return self._search.uses_of(definition)
-
-    def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
-        """Return the paths of all files that may use or import a definition, sorted."""
-        return self._search.mentioning_paths(definition)
-
-    def may_mention(self, definition: DefinitionKey, path: str) -> bool:
-        """Return False if a file is known to have neither a use nor an import of a definition."""
-        return self._search.may_mention(definition, path)
-
-    def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
-        """Yield the uses in a file that mean a definition."""
-        return self._search.uses_in(definition, file)
-
-    def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
-        """Yield the imports in a file that mean a definition."""
-        return self._search.imports_in(definition, file)
-
-    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
-        """Yield the imports that mean a definition, or a file as a whole."""
-        return self._search.imports_of(definition)
+        return self.overrides.classes_of_receiver(file, use, self._region(file, use))
 
     def _region(self, file: CodeFile, use: Use) -> int:
         """Return the region of the first variable in the receiver of a use."""
@@ -239,3 +205,68 @@ class Resolver:
     def _module_resolution(self, value: Value) -> Resolution:
         keys = (DefinitionKey(path, -1) for path in value.paths if not path.endswith("/"))
         return resolution(keys, "import")
+
+
+class Resolver:
+    """Resolves uses at one moment, in both directions. Create one per question.
+
+    Nothing in it refers back to it, so its memory is returned with it: the garbage of a question
+    may be a hundred megabytes, and a full collection would block all threads for seconds.
+    """
+
+    def __init__(self, files: CodeFiles, cache: UseCache | None = None) -> None:
+        """`cache` must be from the same moment as the files; with None, it starts empty."""
+        self._meanings = MeaningResolver(files)
+        self._search = UseSearch(files, self._meanings, cache or UseCache())
+
+    def resolve(self, file: CodeFile, use: Use) -> Resolution:
+        """Return the definitions that a use may mean, best first."""
+        return self._meanings.resolve(file, use)
+
+    def imported_files(self, file: CodeFile, item: Import) -> tuple[str, ...]:
+        """Return the indexed files that the module of an import means; empty if it is external."""
+        return self._meanings.imported_files(file, item)
+
+    def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
+        """Return the definitions, or the whole files, that an import means."""
+        return self._meanings.definitions_of_import(file, item)
+
+    def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
+        """Return the members of base classes that a member overrides."""
+        return self._meanings.overridden_by(key)
+
+    def classes_of_receiver(self, file: CodeFile, use: Use) -> tuple[DefinitionKey, ...]:
+        """Return the classes of the object whose member a use means; empty if unknown."""
+        return self._meanings.classes_of_receiver(file, use)
+
+    def overriders_of(self, key: DefinitionKey) -> Iterator[DefinitionKey]:
+        """Yield the members of subclasses that override a member, nearest first."""
+        return self._meanings.overrides.overriders_of(key, self._search.subclass_uses_of)
+
+    def uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
+        """Yield the uses that mean a definition, by path, lazily.
+
+        If the definition overrides a member of a base class, calls through the base class are
+        included with the confidence `possible`.
+        """
+        return self._search.uses_of(definition)
+
+    def mentioning_paths(self, definition: DefinitionKey) -> Sequence[str]:
+        """Return the paths of all files that may use or import a definition, sorted."""
+        return self._search.mentioning_paths(definition)
+
+    def may_mention(self, definition: DefinitionKey, path: str) -> bool:
+        """Return False if a file is known to have neither a use nor an import of a definition."""
+        return self._search.may_mention(definition, path)
+
+    def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
+        """Yield the uses in a file that mean a definition."""
+        return self._search.uses_in(definition, file)
+
+    def imports_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedImport]:
+        """Yield the imports in a file that mean a definition."""
+        return self._search.imports_in(definition, file)
+
+    def imports_of(self, definition: DefinitionKey) -> Iterator[ResolvedImport]:
+        """Yield the imports that mean a definition, or a file as a whole."""
+        return self._search.imports_of(definition)

@@ -80,7 +80,8 @@ class UseSearch:
         self._cache = cache
         # Definitions often share their names: the uses of each set of names are resolved once.
         self._uses: dict[frozenset[str], NameUses] = {}
-        self._imports: dict[str, list[ResolvedImport]] = {}  # name -> imports that mention it
+        # Imports that give a name an alias, by the name and whether it is the definition's own
+        self._imports: dict[tuple[str, bool], list[ResolvedImport]] = {}
         self._remembered = 0  # bytes
         self._targets: dict[DefinitionKey, _UseTarget] = {}
 
@@ -129,6 +130,28 @@ class UseSearch:
         for batch in _batches(self.mentioning_paths(definition)):
             for file in self._load_users(batch, target):
                 yield from self.uses_in(definition, file)
+
+    def subclass_uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
+        """Yield the uses of a class by its subclasses; the other uses are not resolved."""
+        target = self._make_target(definition)
+        for batch in _batches(self.mentioning_paths(definition)):
+            for file in self._load_users(batch, target):
+                uses = self._find_base_uses(file, target)
+                yield from (ResolvedUse(file, use, meaning) for use, meaning in uses)
+
+    def _find_base_uses(self, file: CodeFile, target: _UseTarget) -> Sequence[UseMeaning]:
+        """Return the uses in a file that name a target as a base class."""
+        uses = self._uses_of(target.names)
+        if file.path in uses:
+            meanings = uses.find(file.path, target.meanings)
+            return [meaning for meaning in meanings if meaning.use.kind == "inherit"]
+        base_uses = (use for use in file.facts.uses_of_kind("inherit") if use.name in target.names)
+        meanings = list[UseMeaning]()
+        for number, use in enumerate(base_uses, 1):
+            meanings.append(UseMeaning(use, self._resolver.resolve(file, use)))
+            if number % _CHECKED_USES == 0:
+                self._files.load(())  # raises `LimitReached` if the time is over
+        return select_meanings(meanings, target.meanings)
 
     def _load_users(self, batch: Sequence[str], target: _UseTarget) -> Iterator[CodeFile]:
         """Yield, in order, the files of a batch that may have a use of a target."""
@@ -233,7 +256,8 @@ class UseSearch:
         names = set(own_names)
         waiting = [*imported_names]
         while waiting and len(names) < MAX_ALIASES:
-            new_aliases = set(self._aliases(waiting.pop(), meanings)) - names
+            name = waiting.pop()
+            new_aliases = set(self._aliases(name, meanings, is_own=name in names)) - names
             names |= new_aliases
             waiting += sorted(new_aliases)
         return names
@@ -258,25 +282,34 @@ class UseSearch:
             return False
         return names.kinds[outer] in FUNCTION_KINDS
 
-    def _aliases(self, name: str, meanings: frozenset[DefinitionKey]) -> Iterator[str]:
-        """Yield the aliases under which files import a definition by a name."""
-        for match in self._imports_named(name):
-            is_alias = match.item.local and match.item.local != _DEFAULT
-            if is_alias and not meanings.isdisjoint(match.resolution.definitions):
+    def _aliases(
+        self, name: str, meanings: frozenset[DefinitionKey], *, is_own: bool
+    ) -> Iterator[str]:
+        """Yield the aliases under which files import a definition by a name.
+
+        `is_own` means that the definition is used under this name, so it is no alias.
+        """
+        for match in self._imports_with_alias(name, is_own=is_own):
+            if not meanings.isdisjoint(match.resolution.definitions):
                 yield match.item.local
 
-    def _imports_named(self, name: str) -> Iterable[ResolvedImport]:
-        """Return the imports that mention a name, resolved and cached."""
-        imports = self._imports.get(name)
+    def _imports_with_alias(self, name: str, *, is_own: bool) -> Iterable[ResolvedImport]:
+        """Return the imports of a name under another one, resolved and cached.
+
+        Most imports keep the name: they need not be resolved to find aliases.
+        """
+        imports = self._imports.get((name, is_own))
         if imports is not None:
             return imports
+        no_aliases = {"", _DEFAULT, *([name] if is_own else [])}
         imports = [
             ResolvedImport(file, item, self._resolver.definitions_of_import(file, item))
             for file in self._load_mentioning_files([name])
             for item in mentions_of(file).find({name})
+            if item.local not in no_aliases
         ]
         if self._remembered < MAX_REMEMBERED:
-            self._imports[name] = imports
+            self._imports[name, is_own] = imports
             self._remembered += _IMPORT_BYTES * len(imports)
         return imports
 
