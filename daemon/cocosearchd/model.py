@@ -49,6 +49,17 @@ class Fingerprint(NamedTuple):
     mode: int
 
 
+class Revision(NamedTuple):
+    """A commit of a git repository: its object id, its message, and the paths that it changed.
+
+    Its paths are below the root of an index. A `Commit` is one of an index.
+    """
+
+    id: str
+    message: str
+    paths: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A named definition. `signature` is one line of at most 200 characters."""

@@ -11,13 +11,12 @@ from cocosearchd.watching.git import git_changes, git_command
 from cocosearchd.watching.git.git_changes import (
     GitFileChange,
     LineHunk,
-    NoRepository,
-    UnknownRevision,
     parse_patch,
     read_changes,
     read_texts,
 )
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
+from cocosearchd.watching.git.object_reader import NoRepository, UnknownRevision
 from tests.watching.support import git
 
 STRANGE = 'a "b"\tc\nd\\é -- +++ b.py'

@@ -37,8 +37,9 @@ from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.search.listing.cursors import MAX_NUMBER, read_page_start, write_page_start
 from cocosearchd.search.request_limits import check_range
-from cocosearchd.watching.git.git_changes import NoRepository, UnknownRevision, read_changes
+from cocosearchd.watching.git.git_changes import read_changes
 from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
+from cocosearchd.watching.git.object_reader import NoRepository, UnknownRevision
 
 MAX_TEST_FILES = 200
 SUMMARY_TOKENS = 80  # the first line of an answer, its notes and the headings of distances

@@ -7,25 +7,21 @@ not read the repository's configuration: see `git_command`.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from cocosearchd.forms.path_forms import path_bytes, path_text
-from cocosearchd.runtime.files.regular_files import read_regular
-from cocosearchd.watching.git.git_command import (
-    GitCall,
-    GitRefused,
-    GitUnresponsive,
-    run_git,
-)
-from cocosearchd.watching.git.git_config import UserConfig, read_git_config, read_user_config
+from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive, run_git
 from cocosearchd.watching.git.git_index import open_index, tracked_paths
-from cocosearchd.watching.git.repository import Repository, refuse_owner, repository_around
+from cocosearchd.watching.git.object_reader import (
+    OBJECT_ID_BYTES,
+    ObjectReader,
+    UnknownRevision,
+    open_objects,
+)
 
 ChangeKind = Literal["added", "deleted", "modified"]
 
-MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
 MAX_LIST_BYTES = 32 << 20  # of the list of changed files: about 200,000 files
 MAX_DIFF_BYTES = 32 << 20
 # Bounds on contents that are read from a commit: of one file, and of all files of a call.
@@ -38,7 +34,6 @@ MAX_COMPARED = 2_000
 MAX_ARGUMENT_BYTES = 256 << 10
 _ARGUMENT_BYTES = 9  # of an argument beside its text: a NUL and a pointer
 MAX_REVISION = 200  # characters
-_OBJECT_ID_BYTES = 256  # of an answer that is one object id
 _LINK_MODE = b"120000"  # of symbolic links
 _STATUS: Mapping[bytes, ChangeKind] = {b"A": "added", b"D": "deleted"}
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -69,14 +64,6 @@ _DIFF = (
     "--ignore-submodules=all",
     "--ignore-cr-at-eol",
 )
-
-
-class NoRepository(Exception):
-    """The directory is in no git repository."""
-
-
-class UnknownRevision(Exception):
-    """A name means no commit of the repository. The argument is a sentence."""
 
 
 class LineHunk(NamedTuple):
@@ -132,8 +119,8 @@ def read_changes(root: bytes, revisions: str) -> GitChanges:
     Raises `NoRepository`, `UnknownRevision`, `GitRefused` and `GitUnresponsive`.
     """
     names = _parse_revisions(revisions)
-    with _open_reader(root) as (reader, directory):
-        return reader.read(directory, names)
+    with open_objects(root) as objects:
+        return _ChangeReader(objects).read(names)
 
 
 def read_texts(root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
@@ -145,22 +132,8 @@ def read_texts(root: bytes, commit: str, paths: Sequence[str]) -> dict[str, byte
     """
     if not paths:  # git would list all
         return {}
-    with _open_reader(root) as (reader, directory):
-        return reader.read_texts(directory, commit, paths)
-
-
-@contextmanager
-def _open_reader(root: bytes) -> Iterator[tuple["_Reader", bytes]]:
-    """Open the repository around a root; yields a reader, and the root relative to its top."""
-    try:
-        repository = repository_around(root)
-        if repository is None:
-            raise NoRepository
-        yield _Reader.open(repository), os.path.relpath(root, repository.top)
-    except OSError as error:
-        raise GitUnresponsive(
-            f"{path_text(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
-        ) from error
+    with open_objects(root) as objects:
+        return _ChangeReader(objects).read_texts(commit, paths)
 
 
 def _parse_revisions(text: str) -> _Revisions:
@@ -174,51 +147,25 @@ def _parse_revisions(text: str) -> _Revisions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Calls of git over one repository."""
+class _ChangeReader:
+    """Reads changes and contents with calls of git over the objects of one repository."""
 
-    repository: Repository
-    call: GitCall  # the part that all calls share
-    object_format: str
+    objects: ObjectReader
 
-    @classmethod
-    def open(cls, repository: Repository) -> "_Reader":
-        """Check a repository, and find its files for git. Raises `GitRefused`."""
-        user = _read_user()
-        refusal = refuse_owner(repository, user)
-        if refusal is not None:
-            raise refusal
-        directories = (repository.top, repository.git_dir, repository.common_dir)
-        config = read_git_config(*directories, user, trusted=True)
-        head = os.path.join(repository.git_dir, b"HEAD")
-        links = {
-            name: os.path.join(repository.common_dir, name.encode())
-            for name in ("refs", "packed-refs", "shallow")
-        }
-        call = GitCall(
-            arguments=(),
-            output_limit=_OBJECT_ID_BYTES,
-            object_format=config.object_format,
-            texts={"HEAD": read_regular(head, limit=MAX_HEAD_BYTES, follow_links=True)},
-            path_links={name: path for name, path in links.items() if _is_readable(name, path)},
-            objects=os.path.join(repository.common_dir, b"objects"),
-        )
-        return cls(repository, call, config.object_format)
-
-    def read(self, root: bytes, names: _Revisions) -> GitChanges:
+    def read(self, names: _Revisions) -> GitChanges:
         """Compare two commits, or a commit with the files on disk, below a directory."""
-        base = self._commit(names.base)
-        head = self._commit(names.head) if names.head is not None else None
+        base = self.objects.find_commit(names.base)
+        head = self.objects.find_commit(names.head) if names.head is not None else None
         if names.from_common and head is not None:
             base = self._common_ancestor(base, head, names)
-        prefix = _prefix(root)
+        prefix = self.objects.prefix
         commits = (base,) if head is None else (base, head)
         kinds = self._kinds(commits, prefix)
         compared = [path for path, kind in kinds.items() if kind == "modified"][:MAX_COMPARED]
         # a file in which only its mode or its line ends differ has no changed lines
         hunks = {**dict.fromkeys(compared, ()), **self._hunks(commits, compared)}
         later = self._hunks((head,), list(kinds)[:MAX_COMPARED]) if head is not None else {}
-        tracked = tracked_paths(self.repository.git_dir, self.object_format)
+        tracked = tracked_paths(self.objects.repository.git_dir, self.objects.object_format)
         files = tuple(
             GitFileChange(_relative_path(path, prefix), kind, hunks.get(path), later.get(path, ()))
             for path, kind in sorted(kinds.items())
@@ -228,20 +175,20 @@ class _Reader:
         )
         return GitChanges(base, head, files, tracked_below)
 
-    def read_texts(self, root: bytes, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
+    def read_texts(self, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
         """Return contents by path below a directory."""
-        prefix = _prefix(root)
+        prefix = self.objects.prefix
         blobs = dict(self._blobs(commit, [prefix + path_bytes(path) for path in paths]))
         ids = dict.fromkeys(blobs.values())
         if not ids:
             return {}
         call = replace(
-            self.call,
+            self.objects.call,
             arguments=("cat-file", "--batch"),
             input="".join(f"{blob}\n" for blob in ids).encode("ascii"),
             # each content has a line before it, and a line break after it
-            output_limit=MAX_TEXTS_BYTES + len(ids) * _OBJECT_ID_BYTES,
-            memory=self.call.memory + 2 * MAX_TEXT_BYTES,
+            output_limit=MAX_TEXTS_BYTES + len(ids) * OBJECT_ID_BYTES,
+            memory=self.objects.call.memory + 2 * MAX_TEXT_BYTES,
         )
         texts = dict(_split_objects(run_git(call)))
         return {
@@ -267,26 +214,16 @@ class _Reader:
         """Yield the entries of some paths in the tree of a commit, as `git ls-tree` prints them."""
         for names in _argument_groups(paths):
             call = replace(
-                self.call,
+                self.objects.call,
                 arguments=("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *names),
                 output_limit=MAX_LIST_BYTES,
             )
             yield from run_git(call).split(b"\0")[:-1]
 
-    def _commit(self, name: str) -> str:
-        """Return the object id of a commit. Raises `UnknownRevision`."""
-        arguments = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
-        try:
-            return run_git(replace(self.call, arguments=arguments)).decode("ascii").strip()
-        except GitUnresponsive as error:
-            if not str(error).startswith(("fatal:", "error:")):
-                raise
-            raise UnknownRevision(f"{name} is no commit of this repository") from error
-
     def _common_ancestor(self, base: str, head: str, names: _Revisions) -> str:
         arguments = ("merge-base", base, head)
         try:
-            return run_git(replace(self.call, arguments=arguments)).decode("ascii").strip()
+            return run_git(replace(self.objects.call, arguments=arguments)).decode("ascii").strip()
         except GitUnresponsive as error:
             raise UnknownRevision(
                 f"{names.base} and {names.head} have no common ancestor here"
@@ -317,11 +254,11 @@ class _Reader:
 
     def _diff(self, arguments: tuple[str, ...], limit: int, with_files: bool) -> bytes:
         """Run `git diff`; with the files on disk it reads the index, too."""
-        call = replace(self.call, arguments=(*_DIFF, *arguments), output_limit=limit)
+        call = replace(self.objects.call, arguments=(*_DIFF, *arguments), output_limit=limit)
         call = replace(call, memory=call.memory + 8 * limit)
         if not with_files:
             return run_git(call)
-        with open_index(self.repository.git_dir, self.object_format) as index:
+        with open_index(self.objects.repository.git_dir, self.objects.object_format) as index:
             if index is None:
                 raise GitRefused("the repository has no index: nothing was added to it yet")
             return run_git(
@@ -331,7 +268,7 @@ class _Reader:
                     texts={**call.texts, **index.texts},
                     links=index.shared,
                     index=index.descriptor,
-                    work_tree=self.repository.top,
+                    work_tree=self.objects.repository.top,
                     memory=call.memory + index.memory,
                 )
             )
@@ -403,23 +340,5 @@ def _unescape(match: re.Match[bytes]) -> bytes:
     return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else _ESCAPED.get(code, code)
 
 
-def _is_readable(name: str, path: bytes) -> bool:
-    """Return True for the directory `refs`, and for the other names if they are regular files."""
-    return os.path.isdir(path) if name == "refs" else os.path.isfile(path)
-
-
-def _prefix(root: bytes) -> bytes:
-    """Return the prefix of all paths below a root."""
-    return b"" if root == b"." else root + b"/"
-
-
 def _relative_path(path: bytes, prefix: bytes) -> str:
     return path_text(path.removeprefix(prefix))
-
-
-def _read_user() -> UserConfig:
-    """Return the user's configuration; an empty one, which trusts nobody else, if it is refused."""
-    try:
-        return read_user_config()
-    except GitRefused:
-        return UserConfig()

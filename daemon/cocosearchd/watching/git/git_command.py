@@ -26,6 +26,7 @@ CPU_S = 20  # of one call; ls-files over an index of 1,000,000 files takes less 
 # of address space, plus the caller's own; an idle git has about 10 MB
 MEMORY_BYTES = 256 << 20
 MAX_ERROR_BYTES = 64 << 10
+LOWEST_PRIORITY = "19"  # of nice(1)
 MAX_REASON = 200  # characters of an error message of git
 
 # Each documented key that runs a program or opens a connection, with a value that does neither:
@@ -59,6 +60,12 @@ SWITCHED_OFF: Mapping[str, str] = {
     "sequence.editor": "false",
     "submodule.recurse": "false",
     "uploadpack.packObjectsHook": "",
+}
+# Memory of a call is bounded: git maps packs in windows, instead of a gigabyte at a time.
+_BOUNDED: Mapping[str, str] = {
+    "core.deltaBaseCacheLimit": "32m",
+    "core.packedGitLimit": "128m",
+    "core.packedGitWindowSize": "16m",
 }
 # The variables of the daemon that git and its system libraries need. All others are dropped,
 # `GIT_*` above all: a daemon that was started by a hook, a bisection or a rebase has the variables
@@ -139,7 +146,9 @@ class GitCall:
     descriptor that git reads as its index, `objects` a directory of objects, `work_tree` the
     directory that git compares with them. With `user`, git reads the system's and the user's
     configuration. It checks the conditions of includes against `git_dir`, where it reads only HEAD.
-    git reads `input` from its standard input. `output_limit` and `memory` are in bytes.
+    git reads `input` from its standard input. `output_limit` and `memory` are in bytes. With `cut`,
+    an output that reaches its limit is cut there, and git is ended; else a longer one is refused.
+    With `background`, git has the lowest priority.
     """
 
     arguments: tuple[str, ...]
@@ -155,6 +164,8 @@ class GitCall:
     index: int | None = None
     git_dir: bytes | None = None
     user: bool = False
+    cut: bool = False
+    background: bool = False
 
 
 def run_git(call: GitCall) -> bytes:
@@ -257,9 +268,11 @@ def _variables(call: GitCall, directory: str) -> dict[str, str]:
 
 
 def _command(call: GitCall, program: str) -> list[str]:
-    options = [part for key, value in SWITCHED_OFF.items() for part in ("-c", f"{key}={value}")]
+    configuration = {**SWITCHED_OFF, **_BOUNDED}
+    options = [part for key, value in configuration.items() for part in ("-c", f"{key}={value}")]
     limits = (str(CPU_S), str(call.memory // 1024))
-    git = (program, "--no-pager", "--no-optional-locks", "--no-replace-objects", *options)
+    nice = ("nice", "-n", LOWEST_PRIORITY) if call.background else ()
+    git = (*nice, program, "--no-pager", "--no-optional-locks", "--no-replace-objects", *options)
     return ["/bin/sh", "-c", _LIMITED, "sh", *limits, *git, *call.arguments]
 
 
@@ -280,11 +293,12 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
     ):
         try:
             timeout_s = min(USER_TIMEOUT_S, TIMEOUT_S) if call.user else TIMEOUT_S
-            output, errors = _communicate(process, call.output_limit, timeout_s)
+            output, errors = _communicate(process, call.output_limit, timeout_s, cut=call.cut)
         finally:
-            if process.returncode is None:
+            is_cut = process.returncode is None
+            if is_cut:
                 _end_group(process)
-    if process.returncode == 0:
+    if process.returncode == 0 or is_cut:
         return output
     reason = (
         os.fsdecode(errors.strip().partition(b"\n")[0])[:MAX_REASON]
@@ -303,11 +317,12 @@ def _standard_input(call: GitCall) -> Iterator[int]:
 
 
 def _communicate(
-    process: subprocess.Popen[bytes], output_limit: int, timeout_s: float
+    process: subprocess.Popen[bytes], output_limit: int, timeout_s: float, *, cut: bool
 ) -> tuple[bytes, bytes]:
     """Return the output and the errors of a process once it has ended.
 
-    Raises `GitUnresponsive` at the deadline, `GitRefused` at the limit.
+    Raises `GitUnresponsive` at the deadline. At the limit it raises `GitRefused`, or with `cut`
+    returns the output so far while the process runs.
     """
     assert process.stdout is not None
     assert process.stderr is not None
@@ -317,10 +332,14 @@ def _communicate(
     try:
         for descriptor, chunk in _chunks((process.stdout, process.stderr), deadline):
             budgets[descriptor] -= len(chunk)
+            if budgets[descriptor] <= 0 and cut:
+                chunks[descriptor].append(chunk[: len(chunk) + budgets[descriptor]])
+                break
             if budgets[descriptor] < 0:
                 raise GitRefused(f"git answers with more than {output_limit // 1024:,} kB")
             chunks[descriptor].append(chunk)
-        process.wait(max(0.0, deadline - time.monotonic()))
+        else:
+            process.wait(max(0.0, deadline - time.monotonic()))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise GitUnresponsive(f"git has not answered for {timeout_s:g} s") from error
     output, errors = (b"".join(parts) for parts in chunks.values())
