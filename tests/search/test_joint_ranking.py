@@ -89,7 +89,7 @@ class ManyIndexes:
         self._lexicals = dict[str, LexicalIndex]()
         self.pipeline = Pipeline(db, BuiltinEmbedder(), SearchSettings(), self._lexicals.get)
         self._alone = Pipeline(db, BuiltinEmbedder(), SearchSettings(), self._lexicals.get)
-        self._alone._retriever.find_joint_index = lambda record, plan: None  # type: ignore[method-assign]
+        self._alone._retriever.find_joint_index = lambda *_: None  # type: ignore[method-assign]
         self._db = db
 
     async def add(self, root: Path, name: str, files: Mapping[str, str]) -> Corpus:

@@ -55,9 +55,19 @@ def new_cache(max_bytes: int = MEGABYTE, clock: Clock | None = None) -> QueryCac
 def test_an_equal_plan_at_the_same_generation_is_found() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
-    assert cache.exact(1, (1, 0), replace(PLAN)) == found()
-    assert cache.exact(1, (2, 0), PLAN) is None
-    assert cache.exact(2, (1, 0), PLAN) is None
+    assert cache.exact(1, (1, 0, ""), replace(PLAN)) == found()
+    assert cache.exact(1, (2, 0, ""), PLAN) is None
+    assert cache.exact(2, (1, 0, ""), PLAN) is None
+
+
+def test_another_history_misses() -> None:
+    cache = new_cache()
+    ranked = replace(found(), history="digest")
+    cache.put(1, PLAN, unit(1, 0), ranked)
+    for history, expected in (("digest", ranked), ("", None), ("other", None)):
+        assert cache.exact(1, (1, 0, history), PLAN) == expected
+        assert cache.similar(1, (1, 0, history), PLAN, unit(1, 0)) == expected
+    assert cache.latest(1, PLAN) == ranked
 
 
 def test_any_other_field_misses() -> None:
@@ -81,10 +91,11 @@ def test_any_other_field_misses() -> None:
         True,
         ListCursor("code", ListPosition(False, False, "a.py", 0, "name")),
         read_report("a report"),
+        True,
     )
     for field in fields(Plan):
         assert (
-            cache.exact(1, (1, 0), replace(PLAN, **{field.name: getattr(changed, field.name)}))
+            cache.exact(1, (1, 0, ""), replace(PLAN, **{field.name: getattr(changed, field.name)}))
             is None
         ), field.name
 
@@ -96,7 +107,7 @@ def test_a_similar_question_is_found_from_the_threshold_on() -> None:
     assert (
         cache.similar(
             1,
-            (1, 0),
+            (1, 0, ""),
             changed,
             unit(MIN_SIMILARITY + 0.001, (1 - (MIN_SIMILARITY + 0.001) ** 2) ** 0.5),
         )
@@ -105,7 +116,7 @@ def test_a_similar_question_is_found_from_the_threshold_on() -> None:
     assert (
         cache.similar(
             1,
-            (1, 0),
+            (1, 0, ""),
             changed,
             unit(MIN_SIMILARITY - 0.001, (1 - (MIN_SIMILARITY - 0.001) ** 2) ** 0.5),
         )
@@ -118,7 +129,7 @@ def test_the_most_similar_question_answers() -> None:
     for number, angle in enumerate((0.0, 0.1, 0.2, 0.3)):
         vector = unit(np.cos(angle), np.sin(angle))
         cache.put(1, said(number), vector, found(path=f"{number}.py"))
-    near = cache.similar(1, (1, 0), PLAN, unit(np.cos(0.21), np.sin(0.21)))
+    near = cache.similar(1, (1, 0, ""), PLAN, unit(np.cos(0.21), np.sin(0.21)))
     assert near is not None
     assert near.hits[0].path == "2.py"
 
@@ -136,28 +147,28 @@ def test_the_most_similar_question_answers() -> None:
 def test_a_similar_question_with_other_filters_is_another_question(changed: Plan) -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found())
-    assert cache.similar(1, (1, 0), changed, unit(1, 0)) is None
+    assert cache.similar(1, (1, 0, ""), changed, unit(1, 0)) is None
 
 
 def test_a_similar_question_of_another_generation_or_index_is_not_answered() -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found(generation=1))
-    assert cache.similar(1, (2, 0), PLAN, unit(1, 0)) is None
-    assert cache.similar(2, (1, 0), PLAN, unit(1, 0)) is None
+    assert cache.similar(1, (2, 0, ""), PLAN, unit(1, 0)) is None
+    assert cache.similar(2, (1, 0, ""), PLAN, unit(1, 0)) is None
 
 
 def test_vectors_of_another_length_and_zero_vectors_match_nothing() -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found())
     cache.put(1, replace(PLAN, text="zero"), np.zeros(2, np.float32), found(path="zero.py"))
-    assert cache.similar(1, (1, 0), PLAN, unit(1, 0, 0)) is None
-    assert cache.similar(1, (1, 0), PLAN, np.zeros(2, np.float32)) is None
+    assert cache.similar(1, (1, 0, ""), PLAN, unit(1, 0, 0)) is None
+    assert cache.similar(1, (1, 0, ""), PLAN, np.zeros(2, np.float32)) is None
 
 
 def test_answers_cannot_be_changed_by_who_gets_them() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
-    cached = cache.exact(1, (1, 0), PLAN)
+    cached = cache.exact(1, (1, 0, ""), PLAN)
     assert cached is not None
     hash(cached)  # frozen all the way down
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -171,10 +182,10 @@ def test_answers_age() -> None:
     cache = new_cache(clock=clock)
     cache.put(1, PLAN, unit(1, 0), found())
     clock.now = 59.9
-    assert cache.exact(1, (1, 0), PLAN) is not None
+    assert cache.exact(1, (1, 0, ""), PLAN) is not None
     clock.now = 60.0
-    assert cache.exact(1, (1, 0), PLAN) is None
-    assert cache.similar(1, (1, 0), PLAN, unit(1, 0)) is None
+    assert cache.exact(1, (1, 0, ""), PLAN) is None
+    assert cache.similar(1, (1, 0, ""), PLAN, unit(1, 0)) is None
     assert cache.latest(1, PLAN) is None
     assert cache.statistics().entries == cache.statistics().bytes == 0
 
@@ -184,20 +195,20 @@ def test_the_least_recently_used_answer_goes_first() -> None:
     plans = [replace(PLAN, text=str(number)) for number in range(20)]
     for plan in plans:
         cache.put(1, plan, unit(1, 0), found(content="x" * 1000))
-        cache.exact(1, (1, 0), plans[0])
+        cache.exact(1, (1, 0, ""), plans[0])
     statistics = cache.statistics()
     assert statistics.bytes <= 30_000
     assert 0 < statistics.entries < 20
-    assert cache.exact(1, (1, 0), plans[0]) is not None
-    assert cache.exact(1, (1, 0), plans[1]) is None
-    assert cache.exact(1, (1, 0), plans[19]) is not None
+    assert cache.exact(1, (1, 0, ""), plans[0]) is not None
+    assert cache.exact(1, (1, 0, ""), plans[1]) is None
+    assert cache.exact(1, (1, 0, ""), plans[19]) is not None
 
 
 def test_one_huge_answer_does_not_empty_the_cache() -> None:
     cache = new_cache(max_bytes=30_000)
     cache.put(1, PLAN, None, found())
     cache.put(1, replace(PLAN, text="huge"), None, found(content="x" * 29_000))
-    assert cache.exact(1, (1, 0), PLAN) is not None
+    assert cache.exact(1, (1, 0, ""), PLAN) is not None
     assert cache.statistics().entries == 1
 
 
@@ -207,9 +218,9 @@ def test_a_new_answer_takes_the_place_of_the_old_one() -> None:
     size = cache.statistics().bytes
     cache.put(1, PLAN, unit(1, 0), found(generation=2))
     assert cache.statistics().bytes == size
-    assert cache.exact(1, (1, 0), PLAN) is None
-    assert cache.similar(1, (1, 0), PLAN, unit(1, 0)) is None
-    assert cache.exact(1, (2, 0), PLAN) == found(generation=2)
+    assert cache.exact(1, (1, 0, ""), PLAN) is None
+    assert cache.similar(1, (1, 0, ""), PLAN, unit(1, 0)) is None
+    assert cache.exact(1, (2, 0, ""), PLAN) == found(generation=2)
 
 
 def test_forgetting_one_index_leaves_the_others() -> None:
@@ -217,16 +228,16 @@ def test_forgetting_one_index_leaves_the_others() -> None:
     for index in (1, 2):
         cache.put(index, PLAN, unit(1, 0), found())
     cache.forget(1)
-    assert cache.exact(1, (1, 0), PLAN) is None
-    assert cache.similar(1, (1, 0), PLAN, unit(1, 0)) is None
-    assert cache.exact(2, (1, 0), PLAN) is not None
-    assert cache.similar(2, (1, 0), PLAN, unit(1, 0)) is not None
+    assert cache.exact(1, (1, 0, ""), PLAN) is None
+    assert cache.similar(1, (1, 0, ""), PLAN, unit(1, 0)) is None
+    assert cache.exact(2, (1, 0, ""), PLAN) is not None
+    assert cache.similar(2, (1, 0, ""), PLAN, unit(1, 0)) is not None
 
 
 def test_an_older_answer_is_kept_for_when_the_store_is_away() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found(generation=1))
-    assert cache.exact(1, (2, 0), PLAN) is None
+    assert cache.exact(1, (2, 0, ""), PLAN) is None
     assert cache.latest(1, PLAN) == found(generation=1)
 
 
@@ -237,13 +248,13 @@ def test_many_questions_of_one_kind_find_each_other_and_leave_no_trace() -> None
     for number, vector in enumerate(vectors):
         cache.put(1, said(number), vector, found(path=f"{number}.py"))
     for number, vector in enumerate(vectors):
-        near = cache.similar(1, (1, 0), PLAN, vector)
+        near = cache.similar(1, (1, 0, ""), PLAN, vector)
         assert near is not None
         assert near.hits[0].path == f"{number}.py"
     cache.forget(1)
     assert cache.statistics().bytes == 0
     cache.put(1, PLAN, vectors[3], found(path="again.py"))
-    near = cache.similar(1, (1, 0), replace(PLAN, text="reading files"), vectors[3])
+    near = cache.similar(1, (1, 0, ""), replace(PLAN, text="reading files"), vectors[3])
     assert near is not None
     assert near.hits[0].path == "again.py"
 
@@ -251,8 +262,8 @@ def test_many_questions_of_one_kind_find_each_other_and_leave_no_trace() -> None
 def test_hits_and_misses_are_counted() -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found())
-    cache.exact(1, (1, 0), PLAN)
-    cache.similar(1, (1, 0), PLAN, unit(1, 0))
+    cache.exact(1, (1, 0, ""), PLAN)
+    cache.similar(1, (1, 0, ""), PLAN, unit(1, 0))
     cache.count_miss()
     statistics = cache.statistics()
     assert (statistics.exact_hits, statistics.semantic_hits, statistics.misses) == (1, 1, 1)

@@ -15,6 +15,7 @@ PROJECT_SETTINGS = frozenset(
         "search.engine",
         "search.limit",
         "search.reranker",
+        "search.history",
     }
 )
 # Settings that running indexes follow without a restart.

@@ -156,6 +156,8 @@ class SearchSettings:
     cache_ttl_s: float = _number(86_400.0, 0, 3650 * _DAY_S)
     context_lines: int = _number(50, 0, 10_000)
     line_width: int = _number(200, 10, 100_000)
+    # the commits of a repository order the later files of long questions
+    history: bool = True
     # weights of the profile `code`, as training.ranking.fit writes them; empty: the shipped weights
     weights_file: str = ""
 

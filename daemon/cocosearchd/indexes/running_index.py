@@ -15,6 +15,7 @@ from cocosearchd.freshness import Freshness
 from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexes.following.followed_root import FollowedRoot
 from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
@@ -25,6 +26,34 @@ log = logging.getLogger(__name__)
 Stamps = tuple[tuple[int, ...], ...]
 NOTICE_S = 600.0  # how long the notice about a change of settings is shown
 FILLING_WORDS = "words for the profile classic are being stored; until then it reads texts, slowly"
+
+
+class IndexHistory:
+    """The history of an index, if it is in memory. `missed` is set if a question found none."""
+
+    def __init__(self) -> None:
+        self.current: HistoryIndex | None = None
+        self.missed = anyio.Event()
+        self._used_at = -math.inf
+
+    def take(self) -> HistoryIndex | None:
+        """Return the history for a question. Without one, it is read in the background."""
+        self.note_use()
+        if self.current is None:
+            self.missed.set()
+        return self.current
+
+    def note_use(self) -> None:
+        """Record that a question uses the history, or soon may."""
+        self._used_at = anyio.current_time()
+
+    def is_used(self, within_s: float) -> bool:
+        """Return True if a question has used the history within a time."""
+        return anyio.current_time() - self._used_at < within_s
+
+    def drop(self) -> None:
+        """Return the memory of the history."""
+        self.current = None
 
 
 @dataclass(slots=True)
@@ -62,6 +91,7 @@ class RunningIndex:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     # a file of settings may have changed
     settings_hint: anyio.Event = field(default_factory=anyio.Event)
+    history: IndexHistory = field(default_factory=IndexHistory)
     classic_use: anyio.Event = field(default_factory=anyio.Event)  # `classic` searches words
     is_filling_words: bool = False
     # by task that failed and starts again

@@ -41,15 +41,15 @@ from cocosearchd.search.answers.stored_contents import StoredContentReader, Stor
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.code.code_profile import load_weights
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.joint.joint_ranking import JointRanking, Outcome
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Plan, Query, ViewOptions, fill_defaults
+from cocosearchd.search.plan import Query, ViewOptions, fill_defaults
 from cocosearchd.search.query_cache import (
     CacheStatistics,
     CacheUse,
     QueryCache,
     RankedHits,
-    State,
 )
 from cocosearchd.search.retrieval import (
     FindLexicalIndex,
@@ -86,6 +86,7 @@ class Answer:
 
 
 FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
+FindHistory = Callable[[IndexRecord], HistoryIndex | None]
 
 
 class Pipeline:
@@ -103,17 +104,20 @@ class Pipeline:
         find_embedder: FindEmbedder | None = None,
         split: SplitTexts = split_in_thread,
         note_classic: Callable[[str], None] | None = None,
+        find_history: FindHistory = lambda _: None,
     ) -> None:
         """Create a pipeline. Without `find_embedder`, `embedder` serves every index.
 
         `find_lexical_index` returns the lexical index of an index by name; if it returns None,
         PostgreSQL alone answers. `find_embedder` returns the embedder for the pairs of an index's
         fingerprint. `split` splits texts of chunks into words. `note_classic` is called with the
-        name of an index each time `classic` searches its words.
+        name of an index each time `classic` searches its words. `find_history` returns the history
+        of an index, if there is one.
         """
         self._db = db
         self._split = split
         self._note_classic = note_classic
+        self._find_history = find_history
         self._settings = settings
         self._find_embedder = find_embedder or (lambda _: embedder)
         weights = load_weights(settings.weights_file)
@@ -220,7 +224,10 @@ class Pipeline:
         )
         # a listed symbol already has its own lines, so it needs no context
         view = replace(query.view, smart_context=False) if plan.listing else query.view
-        return PreparedQuery(record, plan, view, overlay, (record.generation, lexical_state))
+        is_ordered = plan.uses_history and lexical is not None and lexical.warm
+        history = self._find_history(record) if is_ordered else None
+        state = (record.generation, lexical_state, history.digest if history else "")
+        return PreparedQuery(record, plan, view, overlay, state, history)
 
     async def expand(self, ranked: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """Add context to the first `count` hits, or to all hits with None.
@@ -386,31 +393,17 @@ class Pipeline:
                 ranked_hits = self._cache.similar(record.key, state, plan, query_vector.vector)
                 if ranked_hits is not None:
                     return ranked_hits, "semantic"
-        return await self._retrieve(
-            record=record,
-            plan=plan,
-            query=query,
-            query_vector=query_vector,
-            overlay=prepared.overlay,
-            state=state,
-            trace=trace,
-        ), "miss"
+        return await self._retrieve(prepared, query, query_vector, trace), "miss"
 
     async def _retrieve(
-        self,
-        record: IndexRecord,
-        plan: Plan,
-        query: Query,
-        query_vector: QueryVector,
-        overlay: Overlay | None,
-        state: State,
-        trace: Trace,
+        self, prepared: PreparedQuery, query: Query, query_vector: QueryVector, trace: Trace
     ) -> RankedHits:
         """Retrieve, rank and cache the hits of a plan; record their ranking in the trace."""
+        record, plan = prepared.record, prepared.plan
         self._cache.count_miss()
-        request = RetrievalRequest(plan, query_vector.vector, overlay)
+        request = RetrievalRequest(plan, query_vector.vector, prepared.overlay, prepared.history)
         attempt = await self._retriever.retrieve(record, request, trace)
-        make = partial(make_ranked_hits, record, plan, attempt, query_vector, state)
+        make = partial(make_ranked_hits, record, plan, attempt, query_vector, prepared.state)
         packed_bytes = sum(len(file.symbols or b"") for file in attempt.files)
         is_long = packed_bytes > UNPACKED_ON_LOOP
         ranked_hits = await anyio.to_thread.run_sync(make) if is_long else make()

@@ -122,6 +122,7 @@ class Plan:
     collapse: bool = False  # only one of a group of alike results is shown
     cursor: ListCursor | None = None  # a list of symbols continues after this position
     report: Report | None = None  # of a long question; `text` is its summary
+    uses_history: bool = False  # the history of an index orders the tail of its results
 
 
 def digest(plan: Plan) -> bytes:
@@ -252,7 +253,19 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         collapse=options.collapse and not (listing or options.all_chunks),
         cursor=_read_cursor(options.cursor, listing=listing),
         report=query.report,
+        uses_history=profile == "code" and reranker == "disabled" and _can_use_history(query),
     )
+
+
+def _can_use_history(query: Query) -> bool:
+    """Return True if history may order the tail of the results of a query.
+
+    Short questions name what they look for. Limits on relevance, phrases and `all_chunks` choose
+    among places in another way: then the first results are not those of the first files.
+    """
+    options = query.ranking
+    chooses_places = options.min_relevance or options.min_evidence or options.all_chunks
+    return query.report is not None and not (chooses_places or query.where.phrases)
 
 
 def _check_bounds(limit: int, options: RankingOptions) -> None:

@@ -2,9 +2,10 @@
 
 Level 1 is keyed by the digest of the whole plan. Level 2 is keyed by the query's vector, among
 plans with equal filters, profile and content words. An entry of either level is valid only for one
-state of one index, so a commit to one index costs the others nothing. A state is a generation and
-the number of changes to the lexical index, because the lexical index may apply commits in another
-order. Values are deeply frozen, so no caller can change the answer of another caller.
+state of one index, so a commit to one index costs the others nothing. A state is a generation, the
+number of changes to the lexical index, because the lexical index may apply commits in another
+order, and the digest of the history that orders the tail. Values are deeply frozen, so no caller
+can change the answer of another caller.
 """
 
 import hashlib
@@ -25,7 +26,8 @@ from cocosearchd.store.reads.file_states import FileState
 
 Vector = NDArray[np.float32]
 CacheUse = Literal["miss", "exact", "semantic"]
-State = tuple[int, int]  # (generation, snapshots of the lexical index)
+# (generation, snapshots of the lexical index, digest of the history or "")
+State = tuple[int, int, str]
 IndexKey = Hashable  # `IndexRecord.key`
 # Each index of a question, with its state and its plan (which has the digest of unsaved text).
 JointState = Sequence[tuple[IndexKey, State, Plan]]
@@ -50,7 +52,8 @@ class RankedHits:
 
     `snapshot_count` is the `snapshot_count` of the lexical index when the question arrived, or 0
     without a lexical index: the hits are from that state or a later one. If `hits` are only the
-    first hits, `relevances` has the relevances of all hits; otherwise it is None.
+    first hits, `relevances` has the relevances of all hits; otherwise it is None. `history` is the
+    digest of the history that ordered the tail, or "".
     """
 
     generation: int
@@ -60,6 +63,7 @@ class RankedHits:
     snapshot_count: int = 0
     more: bool = False  # a list of symbols continues on a next page
     relevances: HitRelevances | None = None
+    history: str = ""
 
     @property
     def all_relevances(self) -> HitRelevances:
@@ -69,7 +73,7 @@ class RankedHits:
     @property
     def state(self) -> State:
         """The state of the index for which the hits are valid."""
-        return self.generation, self.snapshot_count
+        return self.generation, self.snapshot_count, self.history
 
 
 @dataclass(frozen=True, slots=True)

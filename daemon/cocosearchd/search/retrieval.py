@@ -27,6 +27,7 @@ from cocosearchd.search.code.code_candidates import (
     read_frame_places,
 )
 from cocosearchd.search.code.code_profile import Weights
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.joint.joint_query import (
     JointIndex,
     JointScorer,
@@ -68,11 +69,12 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRequest:
-    """A plan, the vector of its words if there is one, and the client's unsaved texts."""
+    """A plan, the vector of its words if there is one, the client's unsaved texts, and the history."""
 
     plan: Plan
     vector: Vector | None = None
     overlay: Overlay | None = None
+    history: HistoryIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,9 @@ class Retriever:
         has_lexical = self.find_lexical(record, request.plan) is not None
         return replace(outcome, cacheable=False) if has_lexical else outcome
 
-    def find_joint_index(self, record: IndexRecord, plan: Plan) -> JointIndex | None:
+    def find_joint_index(
+        self, record: IndexRecord, plan: Plan, history: HistoryIndex | None
+    ) -> JointIndex | None:
         """Return an index as part of a joint question; None if it must be asked by itself.
 
         It must be asked by itself if it is large, empty, cold or behind its record, or if the plan
@@ -166,7 +170,7 @@ class Retriever:
         snapshot = lexical.current_snapshot
         if snapshot is None or not snapshot.file_count or not is_small(snapshot, plan):
             return None
-        return JointIndex(record, lexical, snapshot, plan, lexical.incompleteness)
+        return JointIndex(record, lexical, snapshot, plan, lexical.incompleteness, history)
 
     async def score_jointly(
         self, indexes: Sequence[JointIndex], vector: Vector | None
@@ -264,6 +268,7 @@ class Retriever:
                     generation=generation,
                     trace=trace,
                     overlay=request.overlay,
+                    history=request.history,
                 )
             state = _lexical_state(lexical, generation, is_used=answer is not None)
             trace.record("lexical", lambda: {"state": state, "generation": lexical.generation})

@@ -104,6 +104,7 @@ class WatchedRoot:
         self._watching = watching
         self.threads = RootThreads(executor)
         self.git_threads = RootThreads(executor, GIT_THREADS_PER_ROOT)  # of questions
+        self.history_threads = RootThreads(executor, 1)
         self._sync_dir = os.fsencode(sync_dir)
         self._group = RootGroup() if group is None else group
         self._dirty = DirtySet(watching)

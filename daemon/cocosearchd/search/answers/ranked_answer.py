@@ -15,6 +15,7 @@ from cocosearchd.freshness import StaleReason
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_candidates import join_warnings
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import HeadingRules, query_words, to_hit, word_roots
 from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
@@ -61,6 +62,7 @@ class PreparedQuery:
     view: ViewOptions
     overlay: Overlay | None
     state: State
+    history: HistoryIndex | None = None
 
     def answer(self, ranked_hits: RankedHits, cache: CacheUse) -> RankedAnswer:
         """Make the answer to this query from ranked hits."""
@@ -117,6 +119,7 @@ def make_ranked_hits(
         tuple(file._replace(symbols=None) for file in attempt.files),
         join_warnings(query_vector.warning, *attempt.warnings),
         snapshot_count=state[1],
+        history=state[2],
         more=plan.listing and len(attempt.scored) > len(attempt.selected),
     )
 

@@ -14,6 +14,8 @@ from cocosearchd.search.code.code_query import CodeQuery, prepare_terms
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
 from cocosearchd.search.code.symbol_files import find_symbol_files
+from cocosearchd.search.history.history_evidence import describe_history
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.ranking_signals import asks_for_tests
@@ -78,6 +80,7 @@ async def code_candidates(
     generation: int,
     trace: Trace,
     overlay: Overlay | None = None,
+    history: HistoryIndex | None = None,
 ) -> RankedCandidates | None:
     """Return the candidates of a plan as of `generation` or a later one.
 
@@ -119,6 +122,7 @@ async def code_candidates(
         report_signals=report_scorer,
         frame_places=await read_frame_places(db, newest, plan, snapshot, overlay),
         incompleteness=incompleteness,
+        history=history,
     )
     await _explain_report(code_query, trace)
     candidates, matrix = await _rank(db, newest, code_query, trace)
@@ -203,7 +207,8 @@ async def _explain_report(code_query: CodeQuery, trace: Trace) -> None:
         lexical.common_language,
     )
     frames = describe_frames(report, code_query.frame_places.located)
-    trace.record("report", lambda: {"parts": parts, "frames": frames})
+    history = describe_history(code_query.evidence)
+    trace.record("report", lambda: {"parts": parts, "frames": frames, "history": history})
 
 
 async def _rank(

@@ -9,7 +9,7 @@ places: for short questions and for reports. Two are for relevance: with and wit
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,11 @@ from cocosearchd.search.code.place_scores import (
     RELEVANCE_SIGNALS,
     estimate_relevance,
     score_places,
+)
+from cocosearchd.search.history.history_evidence import (
+    TAIL_FILES,
+    HistoryEvidence,
+    order_tail,
 )
 from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, join_ranges
@@ -72,7 +77,7 @@ SIGNALS: Mapping[str, str] = {
     "log_size_weak": "log_size, by the same",
     "chunk_weak": "chunk, by the same",
 }
-MAX_SIGNALS = 6  # shown signals of a file
+MAX_SIGNALS = 6  # shown signals of a file, beside those of history
 # Least relevance of a place that the innermost frame of its file names; others have half of it. Of 46
 # bug reports with frames in their project, 29 are mended in the file of the innermost one.
 FRAME_RELEVANCE = 0.5
@@ -164,7 +169,8 @@ class RankedChunk(NamedTuple):
     lexical: float  # BM25 score of the chunk's text and header; 0 if it has no word of the query
     coverage: float  # share of the query's words in the chunk, weighted by rarity
     cosine: float | None
-    # (signal, weight x value), the `MAX_SIGNALS` largest: explains the rank of the file
+    # (signal, weight x value), those of history and the `MAX_SIGNALS` largest: explains the rank of
+    # the file
     signals: tuple[tuple[str, float], ...]
     # for a report: the places of the file, best first
     compared_places: tuple[RankedPlace, ...] = ()
@@ -313,6 +319,7 @@ def rank_chunks(
     all_chunks: bool = False,
     holds_phrases: bool = False,
     frame_weights: Floats | None = None,
+    evidence: HistoryEvidence | None = None,
 ) -> tuple[RankedChunk, ...]:
     """Rank the best chunks of the best `limit` files; other good chunks follow the best one.
 
@@ -324,6 +331,8 @@ def rank_chunks(
     names: they are the best places of their files, those with the largest value first, and have some
     relevance. Statistics cover the whole index: a filter changes which files are shown, not their
     relative order.
+
+    With `evidence`, the history of the index orders the files after the first ones.
     """
     matrix = scored.matrix
     if not len(matrix.paths):
@@ -331,7 +340,10 @@ def rank_chunks(
     eligible = eligible_files(matrix, holds_phrases=holds_phrases)
     if allowed_chunks is not None:
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
-    files = _sort_files(matrix, scored.scores, eligible, limit)
+    ranked = _RankedFiles(_sort_files(matrix, scored.scores, eligible, limit), scored.scores)
+    if evidence is not None:
+        ranked = _rank_by_history(scored, eligible, evidence, limit)
+    files = ranked.files
     place_scores = scored.place_scores
     if frame_weights is not None and len(place_scores):
         place_scores = place_scores + frame_weights * np.ptp(place_scores)
@@ -348,9 +360,46 @@ def rank_chunks(
         if matrix.is_report and not all_chunks
         else {}
     )
+    signals = _largest_signals(scored.by_signal, files)
     return _make_ranked_chunks(
-        scored, chunks, place_scores, _largest_signals(scored.by_signal, files), places
+        replace(scored, scores=ranked.scores),
+        chunks,
+        place_scores,
+        {file: (*ranked.history.get(file, ()), *signals[file]) for file in files},
+        places,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _RankedFiles:
+    """Ranked files, best first, the scores of all files, (F,), and evidence of history by file."""
+
+    files: list[int]
+    scores: Floats
+    history: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+
+
+def _rank_by_history(
+    scored: ScoredMatrix, eligible: Mask, evidence: HistoryEvidence, limit: int
+) -> _RankedFiles:
+    """Rank the best `limit` of the eligible files; history orders all after the first ones.
+
+    History moves files that are ranked anyway: it adds none, and none that a filter excludes.
+    """
+    matrix = scored.matrix
+    files = np.array(_sort_files(matrix, scored.scores, eligible, max(limit, TAIL_FILES)), np.int64)
+    values = evidence.weigh([matrix.paths[file] for file in files])
+    order, new_scores = order_tail(scored.scores[files], values)
+    scores = scored.scores.copy()
+    scores[files[order]] = new_scores
+    best = order[:limit]
+    history = {
+        int(file): tuple(
+            (name, float(value[rank])) for name, value in values.items() if value[rank]
+        )
+        for file, rank in zip(files[best], best, strict=True)
+    }
+    return _RankedFiles(files[best].tolist(), scores, history)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from cocosearchd.search.code.code_profile import (
     score_matrix,
 )
 from cocosearchd.search.code.file_masks import chunk_mask, file_mask
+from cocosearchd.search.history.history_evidence import HEAD_FILES, HistoryEvidence
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import (
@@ -64,7 +66,8 @@ class CodeQuery:
 
     At most `limit` chunks are ranked. `needed`, the number of results, determines the number of
     compared files. An explained query has a larger `limit` and ranks more chunks of the same files.
-    `incompleteness` is a sentence about files that the snapshot lacks, in whole or in part.
+    `incompleteness` is a sentence about files that the snapshot lacks, in whole or in part. The
+    `history` of the index orders the files after the first ones.
     """
 
     record: IndexRecord
@@ -80,6 +83,14 @@ class CodeQuery:
     report_signals: ReportSignals | None = None
     frame_places: FramePlaces = NO_FRAMES  # places that the question names by frames
     incompleteness: str | None = None
+    history: HistoryIndex | None = None
+
+    @property
+    def evidence(self) -> HistoryEvidence | None:
+        """The history as evidence for the question; None without one."""
+        if self.history is None or not self.plan.uses_history or self.limit <= HEAD_FILES:
+            return None
+        return HistoryEvidence(self.history, self.terms.terms)
 
     async def evaluate(self, scorer: Callable[[SignalMatrix], T], choice: FileFilter) -> T:
         """Run `scorer` on the signal matrix in a thread, and return its result.
@@ -139,6 +150,7 @@ class CodeQuery:
             all_chunks=self.plan.all_chunks,
             holds_phrases=chunks is not None,
             frame_weights=self.weigh_frames(matrix),
+            evidence=self.evidence,
         )
 
     def weigh_frames(self, matrix: SignalMatrix) -> Floats | None:

@@ -6,7 +6,7 @@ Commits are numbered from the newest, from 0. Terms of messages are hashes, as i
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +113,7 @@ def _list_commits(history: HistoryIndex | None) -> dict[str, _CommitRow]:
     bounds = history.file_starts.tolist()
     paths = [
         tuple(map(history.paths.__getitem__, history.file_paths[start:end].tolist()))
-        for start, end in zip(bounds, bounds[1:], strict=False)
+        for start, end in pairwise(bounds)
     ]
     return dict(zip(history.ids, map(_CommitRow, terms, paths), strict=True))
 

@@ -28,6 +28,8 @@ from cocosearchd.search.code.code_profile import (
 from cocosearchd.search.code.code_query import CodeQuery, prepare_terms
 from cocosearchd.search.code.file_masks import restricts_files
 from cocosearchd.search.code.place_scores import ALL_CHUNKS
+from cocosearchd.search.history.history_evidence import HEAD_FILES
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import (
@@ -56,6 +58,7 @@ class JointIndex:
     snapshot: IndexSnapshot
     plan: Plan
     incompleteness: str | None = None
+    history: HistoryIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ class JointScorer:
             needed=result_count,
             report_signals=scorer,
             incompleteness=index.incompleteness,
+            history=index.history,
         )
 
     def _join(self, snapshots: Sequence[IndexSnapshot]) -> Corpus:
@@ -229,7 +233,10 @@ def _allowed_files(queries: Sequence[CodeQuery]) -> Mask | None:
 def _bound(queries: Sequence[CodeQuery], scores: ScoredMatrix) -> list[ScoredIndex]:
     """Compute upper bounds for the relevance of the hits of each index."""
     matrix = scores.matrix
-    relevances = _bound_relevances(queries[0], scores)
+    relevances = [
+        of_index if query.evidence is None else _bound_tail(of_index)
+        for query, of_index in zip(queries, _bound_relevances(queries[0], scores), strict=True)
+    ]
     coverage = matrix.chunks.groups.largest(matrix.chunks.coverage) >= FULL_COVERAGE
     are_named = matrix.groups.counts(_named_by_frame(matrix)) > 0
     rows = zip(queries, relevances, coverage.tolist(), are_named.tolist(), strict=True)
@@ -263,6 +270,12 @@ def _bound_relevances(query: CodeQuery, scores: ScoredMatrix) -> list[tuple[floa
         tuple(values[start : min(end, start + query.plan.limit)])
         for start, end in zip(starts, ends, strict=True)
     ]
+
+
+def _bound_tail(relevances: tuple[float, ...]) -> tuple[float, ...]:
+    """Return upper bounds that also hold if history moves any file to any place behind the head."""
+    head, tail = relevances[:HEAD_FILES], relevances[HEAD_FILES:]
+    return (*head, *tail[:1] * len(tail))
 
 
 def _hit_relevances(query: CodeQuery, scores: ScoredMatrix) -> Floats:

@@ -272,7 +272,9 @@ class JointRanking:
         for number in numbers:
             prepared = self._prepared[number]
             if prepared.overlay is None:
-                index = self._retriever.find_joint_index(prepared.record, prepared.plan)
+                index = self._retriever.find_joint_index(
+                    prepared.record, prepared.plan, prepared.history
+                )
                 if index is not None:
                     joinable[number] = index
         return joinable
@@ -288,7 +290,14 @@ class JointRanking:
             snapshot = source.snapshot
             unmet = unmet_filter(prepared.plan.where, snapshot.live_documents, prepared.record.root)
             warnings = join_warnings(self._query_vector.warning, unmet, source.incompleteness)
-            ranked_hits = RankedHits(snapshot.generation, (), (), warnings, prepared.state[1])
+            ranked_hits = RankedHits(
+                snapshot.generation,
+                (),
+                (),
+                warnings,
+                prepared.state[1],
+                history=prepared.state[2],
+            )
             self._outcomes[number] = prepared.answer(ranked_hits, cache)
 
     async def _rank_each(self, numbers: Iterable[int]) -> None:

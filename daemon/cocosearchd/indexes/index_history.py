@@ -1,0 +1,161 @@
+"""The history of a running index in memory, and the task that reads it from git in the background.
+
+A follower has none: the repository is on the host of the owner.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+import numpy as np
+
+from cocosearchd.forms.path_forms import path_text
+from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.model import Revision
+from cocosearchd.runtime.ticks import seconds_to_tick
+from cocosearchd.search.history.history_index import HistoryIndex, MessageTerms, build_history
+from cocosearchd.search.lexical.analysis.analyser import Analyser
+from cocosearchd.search.lexical.analysis.documents import ChunkText, Documents, FileText
+from cocosearchd.watching.git.git_command import GitRefused, GitUnresponsive
+from cocosearchd.watching.git.git_history import GitHistory, HeadStamp, head_stamp, read_history
+from cocosearchd.watching.git.object_reader import NoRepository
+
+log = logging.getLogger(__name__)
+
+HEAD_POLL_S = 5.0  # between two looks for a HEAD that has moved
+START_POLL_S = 2.0  # until the index follows its disk
+# Time without a long question after which the memory of a history is returned. The next such
+# question has it read again, and is answered without.
+HISTORY_IDLE_S = 1800.0
+# With more indexes, a history is read when a long question first asks its index: each takes a
+# megabyte or two.
+MAX_EAGER_INDEXES = 32
+FAILURE_PAUSE_S = 600.0  # until git is asked again for a HEAD that it could not read
+_NO_VECTORS = np.zeros((1, 0), np.float32)
+
+
+class HistoryKeeper:
+    """Keeps the history of one index as its HEAD moves, while questions use it.
+
+    `turn` is held during a read, so that the indexes of a daemon are read one after another.
+    """
+
+    def __init__(self, index: RunningIndex, analyser: Analyser, turn: asyncio.Lock) -> None:
+        self._index = index
+        self._history = index.history
+        self._analyser = analyser
+        self._turn = turn
+        self._stamp: HeadStamp | None = None
+        self._failure = ""
+        self._failed_at = -math.inf
+
+    async def run(self, count_indexes: Callable[[], int]) -> None:
+        """Follow HEAD, for ever; to be supervised. `count_indexes` counts those of the daemon."""
+        self._history.drop()  # this task may run for the second time
+        await self._wait_until_live()
+        if count_indexes() <= MAX_EAGER_INDEXES:
+            self._history.note_use()
+        while True:
+            if not self._history.is_used(HISTORY_IDLE_S) or not self._index.settings.search.history:
+                self._history.drop()
+            else:
+                await self._follow_head()
+            with anyio.move_on_after(seconds_to_tick(HEAD_POLL_S)):
+                await self._history.missed.wait()
+            self._history.missed = anyio.Event()
+
+    async def _wait_until_live(self) -> None:
+        root = self._index.own_root
+        while True:
+            if self._index.lexical.warm and root.status().state in ("live", "degraded"):
+                return
+            await anyio.sleep(seconds_to_tick(START_POLL_S))
+
+    async def _follow_head(self) -> None:
+        """Read the history if HEAD has moved, or if there is none in memory."""
+        threads = self._index.own_root.history_threads
+        stamp = await threads.run(head_stamp, self._index.record.root)
+        if stamp == self._stamp and (self._history.current is not None or not self._is_due()):
+            return
+        self._stamp = stamp
+        if stamp is None:
+            self._history.drop()
+            return
+        try:
+            async with self._turn:
+                await self._read()
+            self._failure, self._failed_at = "", -math.inf
+        except (NoRepository, GitRefused, GitUnresponsive) as error:
+            self._history.drop()
+            self._failed_at = time.monotonic()
+            self._log_failure(str(error))
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._failed_at > FAILURE_PAUSE_S
+
+    def _log_failure(self, failure: str) -> None:
+        """Log a failure once: without a history, only the tail of long answers differs."""
+        if failure != self._failure:
+            log.warning(
+                "history_not_read", extra={"index": self._index.record.name, "error": failure}
+            )
+        self._failure = failure
+
+    async def _read(self) -> None:
+        started = time.monotonic()
+        previous = self._history.current
+        history = await self._read_git(previous)
+        messages = await self._split_messages(history.new)
+        current = await asyncio.to_thread(
+            build_history, history.ids, history.new, messages, previous
+        )
+        self._history.current = current
+        log.info(
+            "history_read",
+            extra={
+                "index": self._index.record.name,
+                "commits": len(current.ids),
+                "new": len(history.new),
+                "bytes": current.nbytes,
+                "seconds": round(time.monotonic() - started, 3),
+            },
+        )
+
+    async def _read_git(self, previous: HistoryIndex | None) -> GitHistory:
+        """Read the commits that `previous` lacks. A stop ends the read after one call of git."""
+        is_stopped = asyncio.Event()
+        known = frozenset(previous.ids if previous is not None else ())
+        read = partial(read_history, self._index.record.root, known, is_stopped.is_set)
+        try:
+            return await self._index.own_root.history_threads.run(read)
+        finally:
+            is_stopped.set()
+
+    async def _split_messages(self, revisions: Sequence[Revision]) -> MessageTerms:
+        """Split the messages of commits into terms, in worker processes, as texts of files."""
+        analysed = await self._analyser.analyse(list(map(_message_text, revisions)))
+        return _collect_terms(analysed.documents)
+
+
+def _message_text(revision: Revision) -> FileText:
+    """Return the message of a commit as the text of a file without a language."""
+    size = len(revision.message.encode("utf-8", "surrogatepass"))
+    chunk = ChunkText(0, size, revision.message)
+    return FileText(f"commit {path_text(revision.id.encode())}", 0, "text", (chunk,), _NO_VECTORS)
+
+
+def _collect_terms(documents: Sequence[Documents]) -> MessageTerms:
+    """Return the terms of all messages, without those of the names that the texts have."""
+    terms, commits = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
+    start = 0
+    for document in documents:
+        postings = document.file_postings
+        is_message = postings.path == 0
+        terms.append(postings.term[is_message])
+        commits.append(postings.file[is_message] + np.int32(start))
+        start += len(document.paths)
+    return MessageTerms(np.concatenate(terms), np.concatenate(commits))

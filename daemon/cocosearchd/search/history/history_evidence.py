@@ -1,0 +1,148 @@
+"""Orders the tail of a ranking by the history of its files. Pure.
+
+There are two kinds of evidence. A message that has the rare words of a report says which files such
+a matter touched before. Files that changed together with the first files of the ranking may have to
+change again. Neither says enough for the head of the list, so the first files keep their places.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.history.history_index import HistoryIndex
+from cocosearchd.search.lexical.array_types import Floats, Ints
+
+HEAD_FILES = 3  # first files, which history does not move
+TAIL_FILES = 200  # ranked files that history may bring up; the scores of later ones are far lower
+# Commits whose messages fit a report best. All values below were chosen on the cases of
+# benchmarks/README.md, "history".
+FITTING_COMMITS = 30
+LENGTH_SHARE = 0.5  # of the normalisation of a message by its length, as b of BM25
+# Weights of the evidence. A score differs by about 1 between the first and the fifth file.
+COMMITS_SHOWN = 10
+ID_SHOWN = 12  # characters of an object id
+WEIGHTS: Mapping[str, float] = {"history_messages": 1.0, "history_together": 0.25}
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvidence:
+    """The history of an index as evidence for one report, whose terms have weights."""
+
+    history: HistoryIndex
+    terms: tuple[tuple[int, float], ...]  # (hash, weight)
+
+    def weigh(self, paths: Sequence[str]) -> dict[str, Floats]:
+        """Return the weighted evidence for n ranked files, best first: name -> (n,).
+
+        The first `HEAD_FILES` have none: files that changed together with them have some.
+        """
+        ranks = self._rank_paths(paths)
+        values = {
+            "history_messages": self._score_messages(ranks, len(paths)),
+            "history_together": self._score_together(ranks, len(paths)),
+        }
+        is_tail = np.arange(len(paths)) >= HEAD_FILES
+        return {
+            name: (scale(value) * np.float32(WEIGHTS[name]) * is_tail).astype(np.float32)
+            for name, value in values.items()
+        }
+
+    def find_commits(self) -> Ints:
+        """Return the numbers of the commits whose messages fit the report, best first."""
+        return self._fitting_commits()[0]
+
+    def _rank_paths(self, paths: Sequence[str]) -> Ints:
+        """Return the rank of each path of the history in the ranking, (P,); -1 for others."""
+        ranks = np.full(len(self.history.paths), -1, np.int64)
+        for rank, path in enumerate(paths):
+            number = bisect_left(self.history.paths, path)
+            if number < len(ranks) and self.history.paths[number] == path:
+                ranks[number] = rank
+        return ranks
+
+    def _fitting_commits(self) -> tuple[Ints, NDArray[np.float64]]:
+        """Return the commits whose messages fit best, and how well each does: 1 for the first."""
+        history = self.history
+        count = len(history.ids)
+        if not count:
+            return np.zeros(0, np.int64), np.zeros(0)
+        hashes = np.array([term for term, _ in self.terms], np.uint64)
+        weights = np.array([weight for _, weight in self.terms], np.float64)
+        commits, positions = history.commits_of(hashes)
+        having = np.bincount(positions, minlength=len(hashes))
+        weights *= np.log1p((count - having + 0.5) / (having + 0.5))
+        sums = np.asarray(np.bincount(commits, weights[positions], count), np.float64)
+        lengths = history.message_lengths / max(1.0, float(history.message_lengths.mean()))
+        scores = sums / (1 - LENGTH_SHARE + LENGTH_SHARE * lengths)
+        best = np.argsort(-scores, kind="stable")[:FITTING_COMMITS]
+        best = best[scores[best] > 0]
+        return best, scores[best] / scores[best[:1]]
+
+    def _score_messages(self, ranks: Ints, count: int) -> NDArray[np.float64]:
+        """Score n ranked files by the messages of the commits that changed them, (n,)."""
+        commits, fits = self._fitting_commits()
+        paths, positions = self.history.files_of(commits)
+        sizes = np.bincount(positions, minlength=len(commits))
+        shares = (fits / np.sqrt(np.maximum(sizes, 1)))[positions]
+        return sum_by_rank(ranks[paths], shares, count)
+
+    def _score_together(self, ranks: Ints, count: int) -> NDArray[np.float64]:
+        """Score n ranked files by the commits that they share with each of the first files, (n,).
+
+        A commit of s files counts 1 / s. The score is a share of all commits of a first file.
+        """
+        history = self.history
+        sizes = np.diff(history.file_starts)
+        commits = np.repeat(np.arange(len(sizes)), sizes)
+        ranks_of_rows = ranks[history.file_paths]
+        scores = np.zeros(count)
+        for first in range(min(HEAD_FILES, count)):
+            own = commits[ranks_of_rows == first]
+            weights = np.zeros(len(sizes))
+            weights[own] = 1 / sizes[own]
+            shares = weights[commits] / max(float(weights.sum()), 1e-9)
+            scores += sum_by_rank(ranks_of_rows, shares, count)
+        return scores / HEAD_FILES
+
+
+def describe_history(evidence: HistoryEvidence | None) -> dict[str, Any] | None:
+    """Describe the history that orders the tail, for `explain`; None without one."""
+    if evidence is None:
+        return None
+    ids = evidence.history.ids
+    fitting = evidence.find_commits()[:COMMITS_SHOWN].tolist()
+    return {"commits": len(ids), "fitting": [ids[number][:ID_SHOWN] for number in fitting]}
+
+
+def sum_by_rank(ranks: Ints, values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Sum the values of rows by their rank, (count,); rows with the rank -1 do not count."""
+    is_ranked = ranks >= 0
+    sums = np.bincount(ranks[is_ranked], values[is_ranked], count)
+    return np.asarray(sums, np.float64)
+
+
+def scale(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bring values to 0 to 1 by their logarithm, so that one file does not outweigh all others."""
+    logarithms = np.log1p(values)
+    largest = float(logarithms.max(initial=0.0))
+    return logarithms / largest if largest else logarithms
+
+
+def order_tail(scores: Floats, evidence: Mapping[str, Floats]) -> tuple[Ints, Floats]:
+    """Order n ranked files anew, with their evidence; the first `HEAD_FILES` keep their places.
+
+    `scores` fall, (n,). Returns the new order, and the new scores in it: the score of a file of the
+    tail is never above that of the last file of the head. Equal scores keep their order.
+    """
+    raised = scores + np.sum(list(evidence.values()), axis=0, dtype=np.float32)
+    head = np.arange(min(HEAD_FILES, len(scores)))
+    tail = np.argsort(-raised[len(head) :], kind="stable") + len(head)
+    order = np.concatenate([head, tail])
+    limits = np.concatenate(
+        [scores[head], np.minimum(raised[tail], scores[head].min(initial=np.inf))]
+    )
+    return order, limits.astype(np.float32)

@@ -1,0 +1,83 @@
+"""Evidence of history: it orders the tail of a ranking, and never its head."""
+
+import random
+
+import numpy as np
+import pytest
+
+from cocosearchd.model import Revision
+from cocosearchd.search.history.history_evidence import (
+    HEAD_FILES,
+    HistoryEvidence,
+    describe_history,
+    order_tail,
+)
+from cocosearchd.search.history.history_index import HistoryIndex
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.reports.report import read_report
+from cocosearchd.search.reports.report_terms import report_query_terms
+from tests.search.history.history_cases import WORDS, make_history, random_revisions
+
+PATHS = tuple(f"src/file{number}.py" for number in range(12))
+REPORT = "The proxy drops a cookie\nAfter a redirect the cookie is lost\nand the timeout is wrong\n"
+
+
+def evidence_of(history: HistoryIndex, text: str = REPORT) -> HistoryEvidence:
+    terms = report_query_terms(read_report(text), TermCache())
+    return HistoryEvidence(history, terms.terms)
+
+
+def test_files_of_commits_that_speak_of_the_matter_are_raised() -> None:
+    history = make_history(
+        [
+            Revision("d" * 40, "Release", (PATHS[4], PATHS[5])),
+            Revision("c" * 40, "Keep the cookie after a redirect", (PATHS[9],)),
+            Revision("b" * 40, "Encode headers", (PATHS[6],)),
+        ]
+    )
+    values = evidence_of(history).weigh(PATHS)["history_messages"]
+    assert values.argmax() == 9
+    assert np.count_nonzero(values) == 1
+    assert describe_history(evidence_of(history)) == {"commits": 3, "fitting": ["c" * 12]}
+    assert describe_history(None) is None
+
+
+def test_files_that_change_with_the_first_ones_are_raised_more_by_small_commits() -> None:
+    crowd = PATHS[4:11]
+    history = make_history(
+        [
+            Revision("d" * 40, "", (PATHS[0], *crowd)),
+            Revision("c" * 40, "", (PATHS[0], PATHS[11])),
+            Revision("b" * 40, "", (PATHS[3],)),
+        ]
+    )
+    values = evidence_of(history).weigh(PATHS)["history_together"]
+    assert values.argmax() == 11
+    assert values[4] > 0 == values[3]
+    assert not values[:HEAD_FILES].any()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_head_never_moves_and_no_file_comes_or_goes(seed: int) -> None:
+    rng = random.Random(seed)
+    paths = [f"src/file{number}.py" for number in rng.sample(range(40), rng.randint(0, 30))]
+    scores = np.sort(np.array([rng.choice((rng.gauss(0, 3), 1.0)) for _ in paths], np.float32))
+    scores = scores[::-1].copy()
+    history = make_history(random_revisions(rng, rng.randint(0, 40), PATHS))
+    words = " ".join(rng.choices(WORDS, k=30))
+    evidence = evidence_of(history, f"{words}\n" * 12).weigh(paths)
+    order, raised = order_tail(scores, evidence)
+    assert order[:HEAD_FILES].tolist() == list(range(min(HEAD_FILES, len(paths))))
+    assert sorted(order.tolist()) == list(range(len(paths)))
+    assert raised[:HEAD_FILES].tolist() == scores[:HEAD_FILES].tolist()
+    assert (np.diff(raised) <= 0).all(), "scores still fall"
+    gains = np.sum(list(evidence.values()), axis=0)
+    assert np.isfinite(gains).all()
+    assert (gains >= 0).all()
+
+
+def test_without_evidence_the_order_stays() -> None:
+    scores = np.array([5, 4, 3, 3, 3, 1], np.float32)
+    order, raised = order_tail(scores, {"history_messages": np.zeros(6, np.float32)})
+    assert order.tolist() == list(range(6))
+    assert raised.tolist() == scores.tolist()
