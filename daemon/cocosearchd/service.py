@@ -355,7 +355,7 @@ async def _create_engine(
         embedders.get,
         indexes.splitter.split,
         indexes.note_classic,
-        indexes.history_of,
+        find_history=indexes.lookup.history_of,
     )
     # Wait until commits that a killed daemon sent have ended: no event will announce them.
     await db.wait_for_predecessors(spec.series)

@@ -31,9 +31,7 @@ START_POLL_S = 2.0  # until the index follows its disk
 # Time without a long question after which the memory of a history is returned. The next such
 # question has it read again, and is answered without.
 HISTORY_IDLE_S = 1800.0
-# With more indexes, a history is read when a long question first asks its index: each takes a
-# megabyte or two.
-MAX_EAGER_INDEXES = 32
+MAX_HISTORIES = 32  # in memory at a time, of all indexes: each takes a megabyte or two
 FAILURE_PAUSE_S = 600.0  # until git is asked again for a HEAD that it could not read
 _NO_VECTORS = np.zeros((1, 0), np.float32)
 
@@ -42,27 +40,34 @@ class HistoryKeeper:
     """Keeps the history of one index as its HEAD moves, while questions use it.
 
     `turn` is held during a read, so that the indexes of a daemon are read one after another.
+    `count_histories` counts those of the daemon that are in memory.
     """
 
-    def __init__(self, index: RunningIndex, analyser: Analyser, turn: asyncio.Lock) -> None:
+    def __init__(
+        self,
+        index: RunningIndex,
+        analyser: Analyser,
+        turn: asyncio.Lock,
+        count_histories: Callable[[], int],
+    ) -> None:
         self._index = index
         self._history = index.history
         self._analyser = analyser
         self._turn = turn
+        self._count_histories = count_histories
         self._stamp: HeadStamp | None = None
         self._failure = ""
         self._failed_at = -math.inf
 
-    async def run(self, count_indexes: Callable[[], int]) -> None:
-        """Follow HEAD, for ever; to be supervised. `count_indexes` counts those of the daemon."""
+    async def run(self) -> None:
+        """Follow HEAD, for ever; to be supervised."""
         self._history.drop()  # this task may run for the second time
         await self._wait_until_live()
-        if count_indexes() <= MAX_EAGER_INDEXES:
-            self._history.note_use()
+        self._history.note_use()
         while True:
             if not self._history.is_used(HISTORY_IDLE_S) or not self._index.settings.search.history:
                 self._history.drop()
-            else:
+            elif self._history.current is not None or self._count_histories() < MAX_HISTORIES:
                 await self._follow_head()
             with anyio.move_on_after(seconds_to_tick(HEAD_POLL_S)):
                 await self._history.missed.wait()
@@ -128,8 +133,8 @@ class HistoryKeeper:
     async def _read_git(self, previous: HistoryIndex | None) -> GitHistory:
         """Read the commits that `previous` lacks. A stop ends the read after one call of git."""
         is_stopped = asyncio.Event()
-        known = frozenset(previous.ids if previous is not None else ())
-        read = partial(read_history, self._index.record.root, known, is_stopped.is_set)
+        known_ids = frozenset(previous.ids if previous is not None else ())
+        read = partial(read_history, self._index.record.root, known_ids, is_stopped.is_set)
         try:
             return await self._index.own_root.history_threads.run(read)
         finally:

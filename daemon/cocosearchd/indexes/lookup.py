@@ -8,7 +8,9 @@ import anyio
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.files.nofollow import without_links
+from cocosearchd.search.history.history_index import HistoryIndex
 
 # Following a link takes microseconds; on a sleeping disk, seconds; on a missing network, for ever.
 LINKS_S = 0.5
@@ -56,6 +58,17 @@ class IndexLookup:
     def find(self, name: str) -> RunningIndex | None:
         """Return the index of a name, None if there is none."""
         return self._running.get(name) or self._followed.get(name)
+
+    def history_of(self, record: IndexRecord) -> HistoryIndex | None:
+        """Return the history of a running index for a question; None without one."""
+        index = self.find(record.name)
+        if index is None or index.record.key != record.key or not index.settings.search.history:
+            return None
+        return index.history.take()
+
+    def count_histories(self) -> int:
+        """Count the own indexes whose history is in memory."""
+        return sum(index.history.current is not None for index in self._running.values())
 
     def get(self, name: str) -> RunningIndex:
         """Return the index of a name. Raises `NotFound` with the names that exist."""

@@ -55,7 +55,6 @@ from cocosearchd.runtime.deadlines import call_within
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
 from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.search.classic.word_splitter import WordSplitter
-from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
@@ -303,13 +302,6 @@ class IndexRegistry:
         """Return the lexical index of a running index, None if there is no such index."""
         index = self.lookup.find(name)
         return None if index is None else index.lexical
-
-    def history_of(self, record: IndexRecord) -> HistoryIndex | None:
-        """Return the history of a running index for a question; None without one."""
-        index = self.lookup.find(record.name)
-        if index is None or index.record.key != record.key or not index.settings.search.history:
-            return None
-        return index.history.take()
 
     def note_classic(self, name: str) -> None:
         """Record that `classic` searches an index: its words are stored from now on."""
@@ -760,7 +752,9 @@ class IndexRegistry:
     # -- running
 
     async def _run(self, index: RunningIndex) -> None:
-        keeper = HistoryKeeper(index, self.analyser, self._history_turn)
+        keeper = HistoryKeeper(
+            index, self.analyser, self._history_turn, self.lookup.count_histories
+        )
         with index.tasks:
             async with anyio.create_task_group() as tasks:
                 runs: dict[str, Callable[[], Awaitable[object]]] = {
@@ -771,7 +765,7 @@ class IndexRegistry:
                     "retained chunks": partial(keep_retained_chunks_bounded, self._db, index),
                     "vector index": partial(keep_vector_index, self._db, index),
                     "words for classic": partial(keep_words, self._db, index, self.splitter.split),
-                    "history": partial(keeper.run, self._indexes.__len__),
+                    "history": keeper.run,
                 }
                 for task, run in runs.items():
                     tasks.start_soon(

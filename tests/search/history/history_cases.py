@@ -28,8 +28,8 @@ def make_history(
     revisions: Sequence[Revision], previous: HistoryIndex | None = None
 ) -> HistoryIndex:
     """Build the index of commits, newest first."""
-    known = set(previous.ids) if previous is not None else set[str]()
-    new = [revision for revision in revisions if revision.id not in known]
+    indexed = set(previous.ids) if previous is not None else set[str]()
+    new = [revision for revision in revisions if revision.id not in indexed]
     ids = [revision.id for revision in revisions]
     return build_history(ids, new, split_messages(new), previous)
 

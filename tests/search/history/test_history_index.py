@@ -52,12 +52,14 @@ def test_an_empty_history_answers() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_an_index_that_follows_is_equal_to_a_new_one(seed: int) -> None:
     rng = random.Random(seed)
-    before = random_revisions(rng, rng.randint(0, 30), PATHS)
-    known = {revision.id for revision in before}
-    new = [revision for revision in random_revisions(rng, 20, PATHS) if revision.id not in known]
-    after = new + rng.sample(before, rng.randint(0, len(before)))
+    earlier = random_revisions(rng, rng.randint(0, 30), PATHS)
+    earlier_ids = {revision.id for revision in earlier}
+    new = [
+        revision for revision in random_revisions(rng, 20, PATHS) if revision.id not in earlier_ids
+    ]
+    after = new + rng.sample(earlier, rng.randint(0, len(earlier)))
     rng.shuffle(after)
-    followed = make_history(after, make_history(before))
+    followed = make_history(after, make_history(earlier))
     complete = make_history(after)
     assert followed.digest == complete.digest
     assert followed.ids == complete.ids

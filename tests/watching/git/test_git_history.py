@@ -41,14 +41,14 @@ def commit_raw(root: Path, message: bytes) -> None:
     tree = git(root, "write-tree").strip()
     parent = git(root, "rev-parse", "HEAD").strip()
     headers = f"tree {tree}\nparent {parent}\nauthor A <a> 1700000000 +0000\ncommitter A <a> 1700000000 +0000\n\n"
-    made = subprocess.run(
+    process = subprocess.run(
         ["git", "hash-object", "-t", "commit", "-w", "--literally", "--stdin"],
         cwd=root,
         input=headers.encode() + message,
         capture_output=True,
         check=True,
     )
-    git(root, "update-ref", "refs/heads/main", made.stdout.decode().strip())
+    git(root, "update-ref", "refs/heads/main", process.stdout.decode().strip())
 
 
 def revisions(root: Path) -> tuple[Revision, ...]:
@@ -300,13 +300,13 @@ def test_objects_that_a_partial_clone_lacks_are_not_fetched(
     for name, count in (("blob:none", 1), ("tree:0", 0)):
         clone = tmp_path / name.replace(":", "-")
         git(tmp_path, "clone", "-q", "--bare", f"--filter={name}", url, str(clone / ".git"))
-        before = sorted((clone / ".git" / "objects").rglob("*"))
+        objects = sorted((clone / ".git" / "objects").rglob("*"))
         if count:
             assert len(revisions(clone)) == count
         else:
             with pytest.raises(Exception, match="unable to read tree"):
                 revisions(clone)
-        assert sorted((clone / ".git" / "objects").rglob("*")) == before
+        assert sorted((clone / ".git" / "objects").rglob("*")) == objects
 
 
 def test_a_repository_of_another_user_is_refused(

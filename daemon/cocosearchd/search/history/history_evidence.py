@@ -101,9 +101,9 @@ class HistoryEvidence:
         ranks_of_rows = ranks[history.file_paths]
         scores = np.zeros(count)
         for first in range(min(HEAD_FILES, count)):
-            own = commits[ranks_of_rows == first]
+            first_commits = commits[ranks_of_rows == first]
             weights = np.zeros(len(sizes))
-            weights[own] = 1 / sizes[own]
+            weights[first_commits] = 1 / sizes[first_commits]
             shares = weights[commits] / max(float(weights.sum()), 1e-9)
             scores += sum_by_rank(ranks_of_rows, shares, count)
         return scores / HEAD_FILES

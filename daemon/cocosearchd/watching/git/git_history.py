@@ -91,17 +91,17 @@ def _stamp(repository: Repository, name: bytes) -> tuple[int, ...]:
 
 
 def read_history(
-    root: bytes, known: Collection[str] = (), is_cancelled: Callable[[], bool] = lambda: False
+    root: bytes, known_ids: Collection[str] = (), is_cancelled: Callable[[], bool] = lambda: False
 ) -> GitHistory:
     """Read the latest commits of the history of HEAD. Blocking: at most some `READ_S`.
 
-    Commits in `known` are not read again. `is_cancelled` is asked between two calls of git: then
+    Commits in `known_ids` are not read again. `is_cancelled` is asked between two calls of git: then
     the result has what was read. Raises `NoRepository`, `GitRefused` and `GitUnresponsive`.
     """
     deadline = time.monotonic() + READ_S
     with open_objects(root) as objects:
         ids = _list_ancestors(objects)
-        unread = [revision for revision in ids if revision not in known]
+        unread = [revision for revision in ids if revision not in known_ids]
         new = tuple(_read_revisions(objects, unread, deadline, is_cancelled))
     return GitHistory(ids, new)
 
