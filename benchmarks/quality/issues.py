@@ -1,13 +1,15 @@
 """Share of bug reports whose fix is found, through a running daemon and its public interface.
 
     python -m benchmarks.quality.issues --cases CASES.jsonl --repositories DIR [--only OWNER/NAME ...]
-        [--outcomes FILE] [--turns N] [--all-indexes]
+        [--outcomes FILE] [--turns N] [--all-indexes] [--history [--without-history]]
 
 A case is a line of JSON: `id`, `set`, `snapshot` (the repository), `base` (the commit to index),
 `query` (the text of the issue) and `gold` (the files that its fix changed). DIR has the git
 repositories as OWNER+NAME/repo. Each is checked out into a root of its own, case by case in the
 order of their dates, so that each checkout is indexed as a change of the one before. Nothing but
-the files of the commit is visible: no history, which would hold the fix.
+the files of the commit is visible. With `--history` each checkout is a repository whose HEAD is the
+commit, so that the daemon reads the ancestors, as in a user's checkout; with `--without-history`
+too, the daemon is set not to: the difference of these two runs is what history adds.
 
 A run over hundreds of cases takes hours. `--outcomes` keeps each case as it is done, and the same
 command goes on where it was cut off. With `--turns` all repositories are visited N times, and each
@@ -26,6 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -49,23 +52,35 @@ from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
 
 LIMIT = 50
+HISTORY_S = 120.0  # until the daemon has read the ancestors of a commit
 _SEED = 20261127  # of the order of repositories
 
 
 class RepositoryRun:
     """The cases of one repository, asked of one index whose root is checked out for each.
 
-    With `all_indexes` other indexes are asked as well; only files of this one count.
+    With `all_indexes` other indexes are asked as well; only files of this one count. With
+    `as_repository` the root is a git repository; `waits_for_history` if the daemon reads it.
     """
 
     def __init__(
-        self, socket: str, repository: Path, name: str, folder: Path, *, all_indexes: bool
+        self,
+        socket: str,
+        repository: Path,
+        name: str,
+        folder: Path,
+        *,
+        all_indexes: bool,
+        as_repository: bool,
+        waits_for_history: bool,
     ) -> None:
         self._socket = socket
         self._repository = repository
         self._index = name.rpartition("/")[2]
         self._root = folder / name.replace("/", "+") / self._index
         self._history = FixHistory(repository)
+        self._as_repository = as_repository
+        self._waits_for_history = waits_for_history
         self._scope = {"all_indexes": True} if all_indexes else {"index": self._index}
 
     def check_out(self, case: Case) -> None:
@@ -73,6 +88,8 @@ class RepositoryRun:
         is_new = not self._root.exists()
         self._root.mkdir(parents=True, exist_ok=True)
         check_out(self._repository, case.base, self._root)
+        if self._as_repository:
+            make_repository(self._repository, case.base, self._root)
         if is_new:
             index(self._socket, self._index, self._root)
         wait = {"index": self._index, "timeout_ms": 600_000}
@@ -82,6 +99,8 @@ class RepositoryRun:
         """Check out the commit of a case and ask its question."""
         self.check_out(case)
         request = {"query": case.query, "limit": LIMIT, "use_cache": False, **self._scope}
+        if self._waits_for_history:
+            self._await_history(case)
         reply = call(self._socket, "search", request)
         if not reply["fresh"]:
             sys.stderr.write(f"{case.name}: not fresh: {reply['stale_reason']}\n")
@@ -93,6 +112,19 @@ class RepositoryRun:
             for budget in BUDGETS
         )
         return Outcome(case, self._ranks(case, reply), reply["timings_ms"]["total"], bundles)
+
+    def _await_history(self, case: Case) -> None:
+        """Wait until the daemon has read the ancestors of the commit of a case."""
+        arguments = ("rev-list", "--no-merges", "--max-count=1", case.base)
+        newest = _git(self._repository, *arguments).strip()
+        request = {"query": case.query, "limit": 5, "index": self._index, "explain": True}
+        deadline = time.monotonic() + HISTORY_S
+        while time.monotonic() < deadline:
+            report = call(self._socket, "search", request)["explain"].get("report")
+            if report is None or newest.startswith((report["history"] or {}).get("newest", "-")):
+                return
+            time.sleep(0.5)
+        sys.stderr.write(f"{case.name}: no history\n")
 
     def _ranks(self, case: Case, reply: dict[str, Any]) -> tuple[int | None, ...]:
         files = dict.fromkeys((hit["index"], hit["path"]) for hit in reply["results"])
@@ -133,6 +165,20 @@ def check_out(repository: Path, commit: str, root: Path) -> None:
             process.check_returncode()
 
 
+def make_repository(repository: Path, commit: str, root: Path) -> None:
+    """Make a checked out tree a git repository at its commit, with the objects of `repository`.
+
+    It has no other reference, so all that can be reached are ancestors of the commit.
+    """
+    git_dir = root / ".git"
+    if not git_dir.exists():
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        alternates = git_dir / "objects" / "info" / "alternates"
+        alternates.write_text(f"{repository / 'objects'}\n", "utf-8")
+    shutil.copy(root.parent / "index", git_dir / "index")
+    (git_dir / "HEAD").write_text(f"{commit}\n", "utf-8")
+
+
 def _lacks_only_files(complaints: str) -> bool:
     lines = complaints.splitlines()
     return bool(lines) and all("unable to read sha1 file of" in line for line in lines)
@@ -150,6 +196,8 @@ def run_cases(
     *,
     turns: int = 1,
     all_indexes: bool = False,
+    as_repository: bool = False,
+    waits_for_history: bool = False,
 ) -> Iterator[Outcome]:
     """Ask all cases, repository by repository, in `turns`. `folders`: repository -> its git directory.
 
@@ -168,7 +216,13 @@ def run_cases(
     with tempfile.TemporaryDirectory() as temporary:
         runs = {
             name: RepositoryRun(
-                socket, folders[name], name, Path(temporary), all_indexes=all_indexes
+                socket,
+                folders[name],
+                name,
+                Path(temporary),
+                all_indexes=all_indexes,
+                as_repository=as_repository,
+                waits_for_history=waits_for_history,
             )
             for name in order
         }
@@ -201,10 +255,17 @@ def _run(arguments: argparse.Namespace, cases: Sequence[Case], file: OutcomeFile
     daemon = make_daemon()
     if arguments.weights is not None:
         daemon.variables["COCOSEARCH_SEARCH_WEIGHTS_FILE"] = str(arguments.weights.resolve())
+    daemon.variables["COCOSEARCH_SEARCH_HISTORY"] = str(not arguments.without_history).lower()
     try:
         daemon.start()
         for outcome in run_cases(
-            daemon, folders, pending, turns=arguments.turns, all_indexes=arguments.all_indexes
+            daemon,
+            folders,
+            pending,
+            turns=arguments.turns,
+            all_indexes=arguments.all_indexes,
+            as_repository=arguments.history,
+            waits_for_history=arguments.history and not arguments.without_history,
         ):
             outcomes.append(outcome)
             if file is not None:
@@ -229,6 +290,8 @@ def main() -> int:
     parser.add_argument("--outcomes", type=Path, help="a file of cases that are done; added to")
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--all-indexes", action="store_true")
+    parser.add_argument("--history", action="store_true", help="checkouts are git repositories")
+    parser.add_argument("--without-history", action="store_true", help="which the daemon ignores")
     parser.add_argument("--weights", type=Path, help="weights other than the shipped ones")
     arguments = parser.parse_args()
     cases = [

@@ -11,12 +11,15 @@ from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
+from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query, parse_query
+from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import drop_index
 from tests.search.corpus import Corpus, new_corpus
+from tests.search.history.history_cases import make_history, random_revisions
 
 pytestmark = pytest.mark.anyio
 
@@ -87,8 +90,17 @@ class ManyIndexes:
     def __init__(self, db: Database) -> None:
         self.corpora = list[Corpus]()
         self._lexicals = dict[str, LexicalIndex]()
-        self.pipeline = Pipeline(db, BuiltinEmbedder(), SearchSettings(), self._lexicals.get)
-        self._alone = Pipeline(db, BuiltinEmbedder(), SearchSettings(), self._lexicals.get)
+        self.histories = dict[str, HistoryIndex]()  # of some indexes
+        self.pipeline, self._alone = (
+            Pipeline(
+                db,
+                BuiltinEmbedder(),
+                SearchSettings(),
+                self._lexicals.get,
+                find_history=lambda record: self.histories.get(record.name),
+            )
+            for _ in range(2)
+        )
         self._alone._retriever.find_joint_index = lambda *_: None  # type: ignore[method-assign]
         self._db = db
 
@@ -152,6 +164,33 @@ async def test_answers_are_those_of_asking_each(db: Database, tmp_path: Path) ->
             answer.index for answer in expected.answers
         ]
     assert skipped > QUESTIONS * QUESTIONED / 3, "most indexes add nothing to most answers"
+
+
+@pytest.mark.timeout(60)
+async def test_history_changes_no_head_and_equally_in_joint_questions(
+    db: Database, tmp_path: Path
+) -> None:
+    many = await make_many(db, tmp_path, 8, QUESTIONED)
+    rng = random.Random(9)
+    changed = 0
+    for _ in range(QUESTIONS):
+        question = replace(make_question(rng), use_cache=False)
+        many.histories.clear()
+        plain = [await many.pipeline.run(record, question, Trace()) for record in many.records]
+        for corpus in rng.sample(many.corpora, QUESTIONED // 2):
+            files = sorted(path for path in corpus.root.rglob("*.py"))
+            paths = [*(str(path.relative_to(corpus.root)) for path in files), "gone.py"]
+            revisions = random_revisions(rng, 30, paths, WORDS)
+            many.histories[corpus.record.name] = make_history(revisions)
+        for record, expected in zip(many.records, plain, strict=True):
+            answer = await many.pipeline.run(record, question, Trace())
+            changed += answer.hits != expected.hits
+            if not question.ranking.collapse:  # alike files may be one result
+                assert answer.hits[:3] == expected.hits[:3], question
+        merged = await many.ask(question)
+        alone = await many.ask_each(question)
+        assert merged.hits == alone.hits, question
+    assert changed > 3
 
 
 async def test_a_rare_name_ranks_one_index(db: Database, tmp_path: Path) -> None:

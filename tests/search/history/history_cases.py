@@ -34,12 +34,14 @@ def make_history(
     return build_history(ids, new, split_messages(new), previous)
 
 
-def random_revisions(rng: random.Random, count: int, paths: Sequence[str]) -> list[Revision]:
+def random_revisions(
+    rng: random.Random, count: int, paths: Sequence[str], words: Sequence[str] = WORDS
+) -> list[Revision]:
     """Make commits with random messages and files."""
     return [
         Revision(
             f"{number:040x}",
-            " ".join(rng.choices(WORDS, k=rng.randint(0, 6))),
+            " ".join(rng.choices(words, k=rng.randint(0, 6))),
             tuple(rng.sample(list(paths), rng.randint(1, min(5, len(paths))))),
         )
         for number in rng.sample(range(10_000), count)

@@ -8,6 +8,7 @@ import pytest
 from cocosearchd.model import Revision
 from cocosearchd.search.history.history_evidence import (
     HEAD_FILES,
+    PAGE_FILES,
     HistoryEvidence,
     describe_history,
     order_tail,
@@ -18,7 +19,7 @@ from cocosearchd.search.reports.report import read_report
 from cocosearchd.search.reports.report_terms import report_query_terms
 from tests.search.history.history_cases import WORDS, make_history, random_revisions
 
-PATHS = tuple(f"src/file{number}.py" for number in range(12))
+PATHS = tuple(f"src/file{number:02}.py" for number in range(24))
 REPORT = "The proxy drops a cookie\nAfter a redirect the cookie is lost\nand the timeout is wrong\n"
 
 
@@ -38,23 +39,27 @@ def test_files_of_commits_that_speak_of_the_matter_are_raised() -> None:
     values = evidence_of(history).weigh(PATHS)["history_messages"]
     assert values.argmax() == 9
     assert np.count_nonzero(values) == 1
-    assert describe_history(evidence_of(history)) == {"commits": 3, "fitting": ["c" * 12]}
+    assert describe_history(evidence_of(history)) == {
+        "commits": 3,
+        "newest": "d" * 12,
+        "fitting": ["c" * 12],
+    }
     assert describe_history(None) is None
 
 
 def test_files_that_change_with_the_first_ones_are_raised_more_by_small_commits() -> None:
-    crowd = PATHS[4:11]
+    crowd = PATHS[4:20]
     history = make_history(
         [
             Revision("d" * 40, "", (PATHS[0], *crowd)),
-            Revision("c" * 40, "", (PATHS[0], PATHS[11])),
-            Revision("b" * 40, "", (PATHS[3],)),
+            Revision("c" * 40, "", (PATHS[0], PATHS[21])),
+            Revision("b" * 40, "", (PATHS[22],)),
         ]
     )
     values = evidence_of(history).weigh(PATHS)["history_together"]
-    assert values.argmax() == 11
-    assert values[4] > 0 == values[3]
-    assert not values[:HEAD_FILES].any()
+    assert values.argmax() == 21
+    assert values[19] > 0 == values[22]
+    assert not values[:PAGE_FILES].any()
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -74,6 +79,13 @@ def test_the_head_never_moves_and_no_file_comes_or_goes(seed: int) -> None:
     gains = np.sum(list(evidence.values()), axis=0)
     assert np.isfinite(gains).all()
     assert (gains >= 0).all()
+
+
+def test_a_file_of_nearly_every_commit_says_little() -> None:
+    busy = [Revision(f"{number:040x}", "Release", (PATHS[5],)) for number in range(200)]
+    cookie = Revision("c" * 40, "Keep the cookie after a redirect", (PATHS[5], PATHS[9]))
+    values = evidence_of(make_history([cookie, *busy])).weigh(PATHS)["history_messages"]
+    assert values[9] > values[5] > 0
 
 
 def test_without_evidence_the_order_stays() -> None:

@@ -17,15 +17,21 @@ from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.array_types import Floats, Ints
 
 HEAD_FILES = 3  # first files, which history does not move
+# Files that change together are often tests and documents, and were wrong as often as right on the
+# first page: they count after it.
+PAGE_FILES = 10
 TAIL_FILES = 200  # ranked files that history may bring up; the scores of later ones are far lower
-# Commits whose messages fit a report best. All values below were chosen on the cases of
-# benchmarks/README.md, "history".
-FITTING_COMMITS = 30
+# The values below were chosen on 117 bug reports: benchmarks/README.md, "history".
+FITTING_COMMITS = 30  # commits whose messages fit a report best
 LENGTH_SHARE = 0.5  # of the normalisation of a message by its length, as b of BM25
+# A file that many commits change is in many of the fitting ones by chance: its evidence is divided
+# by its number of commits to this power.
+FREQUENCY_POWER = 0.25
 # Weights of the evidence. A score differs by about 1 between the first and the fifth file.
+WEIGHTS: Mapping[str, float] = {"history_messages": 1.5, "history_together": 0.25}
+MIN_COMMIT_WEIGHT = 2.0  # added to the weight of all commits of a file, which may have only one
 COMMITS_SHOWN = 10
 ID_SHOWN = 12  # characters of an object id
-WEIGHTS: Mapping[str, float] = {"history_messages": 1.0, "history_together": 0.25}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +44,15 @@ class HistoryEvidence:
     def weigh(self, paths: Sequence[str]) -> dict[str, Floats]:
         """Return the weighted evidence for n ranked files, best first: name -> (n,).
 
-        The first `HEAD_FILES` have none: files that changed together with them have some.
+        Messages count after the first `HEAD_FILES`, files that change together with these after the
+        first `PAGE_FILES`.
         """
         ranks = self._rank_paths(paths)
-        values = {
-            "history_messages": self._score_messages(ranks, len(paths)),
-            "history_together": self._score_together(ranks, len(paths)),
-        }
-        is_tail = np.arange(len(paths)) >= HEAD_FILES
-        return {
-            name: (scale(value) * np.float32(WEIGHTS[name]) * is_tail).astype(np.float32)
-            for name, value in values.items()
-        }
+        numbers = np.arange(len(paths))
+        messages = scale(self._score_messages(ranks, len(paths))) * (numbers >= HEAD_FILES)
+        together = scale(self._score_together(ranks, len(paths)) * (numbers >= PAGE_FILES))
+        values = {"history_messages": messages, "history_together": together}
+        return {name: (value * WEIGHTS[name]).astype(np.float32) for name, value in values.items()}
 
     def find_commits(self) -> Ints:
         """Return the numbers of the commits whose messages fit the report, best first."""
@@ -88,7 +91,9 @@ class HistoryEvidence:
         paths, positions = self.history.files_of(commits)
         sizes = np.bincount(positions, minlength=len(commits))
         shares = (fits / np.sqrt(np.maximum(sizes, 1)))[positions]
-        return sum_by_rank(ranks[paths], shares, count)
+        changes = np.bincount(self.history.file_paths, minlength=len(ranks))
+        frequencies = np.maximum(changes, 1) ** FREQUENCY_POWER
+        return sum_by_rank(ranks[paths], shares / frequencies[paths], count)
 
     def _score_together(self, ranks: Ints, count: int) -> NDArray[np.float64]:
         """Score n ranked files by the commits that they share with each of the first files, (n,).
@@ -104,7 +109,7 @@ class HistoryEvidence:
             first_commits = commits[ranks_of_rows == first]
             weights = np.zeros(len(sizes))
             weights[first_commits] = 1 / sizes[first_commits]
-            shares = weights[commits] / max(float(weights.sum()), 1e-9)
+            shares = weights[commits] / (float(weights.sum()) + MIN_COMMIT_WEIGHT)
             scores += sum_by_rank(ranks_of_rows, shares, count)
         return scores / HEAD_FILES
 
@@ -115,7 +120,11 @@ def describe_history(evidence: HistoryEvidence | None) -> dict[str, Any] | None:
         return None
     ids = evidence.history.ids
     fitting = evidence.find_commits()[:COMMITS_SHOWN].tolist()
-    return {"commits": len(ids), "fitting": [ids[number][:ID_SHOWN] for number in fitting]}
+    return {
+        "commits": len(ids),
+        "newest": evidence.history.newest[:ID_SHOWN],
+        "fitting": [ids[number][:ID_SHOWN] for number in fitting],
+    }
 
 
 def sum_by_rank(ranks: Ints, values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -41,6 +41,7 @@ class HistoryIndex:
     """
 
     digest: str
+    newest: str  # id of the newest commit that was read; "" for none
     ids: tuple[str, ...] = field(repr=False)  # (N,), newest first
     terms: NDArray[np.uint64] = field(repr=False)  # (T,), ascending
     term_starts: Numbers = field(repr=False)  # (T + 1,): rows of each term in `term_commits`
@@ -95,7 +96,8 @@ def build_history(
         revision.id: _CommitRow(terms, revision.paths)
         for revision, terms in zip(revisions, terms_of_new, strict=True)
     }
-    return _assemble([(commit, rows[commit]) for commit in ids if commit in rows])
+    newest = next(iter(ids), "")
+    return _assemble(newest, [(commit, rows[commit]) for commit in ids if commit in rows])
 
 
 class _CommitRow(NamedTuple):
@@ -126,7 +128,7 @@ def _split_rows(messages: MessageTerms, count: int) -> list[NDArray[np.uint64]]:
     return [part[:MAX_MESSAGE_TERMS] for part in parts]
 
 
-def _assemble(commits: Sequence[tuple[str, _CommitRow]]) -> HistoryIndex:
+def _assemble(newest: str, commits: Sequence[tuple[str, _CommitRow]]) -> HistoryIndex:
     commits = commits[: _count_fitting(commits)]
     paths = sorted(set(chain.from_iterable(row.paths for _, row in commits)))
     numbers = {path: number for number, path in enumerate(paths)}
@@ -138,6 +140,7 @@ def _assemble(commits: Sequence[tuple[str, _CommitRow]]) -> HistoryIndex:
     ids = tuple(commit for commit, _ in commits)
     return HistoryIndex(
         digest=hashlib.blake2b("\n".join(ids).encode(), digest_size=16).hexdigest(),
+        newest=newest,
         ids=ids,
         terms=terms,
         term_starts=np.append(starts, len(all_terms)).astype(np.int32),
