@@ -56,6 +56,7 @@ class HistoryKeeper:
         self._turn = turn
         self._count_histories = count_histories
         self._stamp: HeadStamp | None = None
+        self._read_ids = frozenset[str]()  # of commits that were read, also if they are left out
         self._failure = ""
         self._failed_at = -math.inf
 
@@ -119,6 +120,7 @@ class HistoryKeeper:
             build_history, history.ids, history.new, messages, previous
         )
         self._history.current = current
+        self._read_ids = frozenset(history.ids).difference(history.unread)
         log.info(
             "history_read",
             extra={
@@ -133,7 +135,7 @@ class HistoryKeeper:
     async def _read_git(self, previous: HistoryIndex | None) -> GitHistory:
         """Read the commits that `previous` lacks. A stop ends the read after one call of git."""
         is_stopped = asyncio.Event()
-        known_ids = frozenset(previous.ids if previous is not None else ())
+        known_ids = self._read_ids if previous is not None else ()
         read = partial(read_history, self._index.record.root, known_ids, is_stopped.is_set)
         try:
             return await self._index.own_root.history_threads.run(read)

@@ -227,7 +227,9 @@ def test_the_limits_hold(repository: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert revisions(repository) == (), "no commit fits"
     monkeypatch.setattr(git_history, "CALL_BYTES", 300)
     monkeypatch.setattr(git_history, "MAX_BYTES", 301)
-    assert 0 < len(revisions(repository)) < 6
+    history = read_history(os.fsencode(repository))
+    assert 0 < len(history.new) < 6
+    assert len(history.new) + len(history.unread) == 6
     monkeypatch.setattr(git_history, "MAX_COMMITS", 3)
     assert len(read_history(os.fsencode(repository)).ids) == 3
     monkeypatch.setattr(git_history, "READ_S", 0.0)
@@ -240,7 +242,7 @@ def test_a_stop_ends_between_two_calls(repository: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(git_history, "CALL_COMMITS", 1)
     answers = iter([False, True])
     history = read_history(os.fsencode(repository), (), lambda: next(answers))
-    assert len(history.new) == 1
+    assert [len(history.new), len(history.unread)] == [1, 2]
 
 
 def test_nothing_that_a_repository_configures_runs(repository: Path, tmp_path: Path) -> None:

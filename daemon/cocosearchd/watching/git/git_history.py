@@ -53,11 +53,12 @@ class GitHistory:
     """The history of a repository at one HEAD.
 
     `ids` are the object ids of commits, newest first. `new` has those of them that the caller did
-    not have; commits that are left out have no entry.
+    not have; commits that are left out have no entry. A limit or a stop kept `unread` ones.
     """
 
     ids: tuple[str, ...]
     new: tuple[Revision, ...]
+    unread: tuple[str, ...] = ()
 
 
 def head_stamp(root: bytes) -> HeadStamp | None:
@@ -101,9 +102,9 @@ def read_history(
     deadline = time.monotonic() + READ_S
     with open_objects(root) as objects:
         ids = _list_ancestors(objects)
-        unread = [revision for revision in ids if revision not in known_ids]
-        new = tuple(_read_revisions(objects, unread, deadline, is_cancelled))
-    return GitHistory(ids, new)
+        pending = [revision for revision in ids if revision not in known_ids]
+        new, unread = _read_revisions(objects, pending, deadline, is_cancelled)
+    return GitHistory(ids, tuple(new), tuple(unread))
 
 
 def _list_ancestors(objects: ObjectReader) -> tuple[str, ...]:
@@ -132,16 +133,17 @@ def _read_revisions(
     ids: Sequence[str],
     deadline: float,
     is_cancelled: Callable[[], bool],
-) -> Iterator[Revision]:
-    """Yield the commits with these ids that are not left out.
+) -> tuple[list[Revision], Sequence[str]]:
+    """Return the commits with these ids that are not left out, and the ids that were not read.
 
     A commit whose output fills a call by itself is left out, so that each call makes progress.
     """
+    read = list[Revision]()
     start = 0
     remaining = MAX_BYTES
     while start < len(ids) and remaining > 0 and time.monotonic() < deadline:
         if is_cancelled():
-            return
+            break
         part = ids[start : start + CALL_COMMITS]
         call = _background(objects.call, _LOG, CALL_BYTES)
         output = run_git(replace(call, input="\n".join(part).encode(), cut=True))
@@ -152,7 +154,8 @@ def _read_revisions(
             start += max(1, len(revisions))
         else:
             start += len(part)
-        yield from filter(None, revisions)
+        read += filter(None, revisions)
+    return read, ids[start:]
 
 
 def parse_log(output: bytes, prefix: bytes) -> Iterator[Revision | None]:
