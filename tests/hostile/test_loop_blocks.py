@@ -14,8 +14,8 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.watching.dirty_records import DirtyTree
 from cocosearchd.watching.dirty_set import MAX_TREES
-from cocosearchd.watching.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.hints.base import DirtyHint
+from cocosearchd.watching.scans.hard_links import HardLinks, LinkedName
 from cocosearchd.watching.scans.scan import ScanResult, UnreadDirectory
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.machine_speed import slowness

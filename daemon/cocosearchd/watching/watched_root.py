@@ -31,7 +31,6 @@ from cocosearchd.watching.dirty_records import DirtyBatch, DirtyTree, PickedPath
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
-from cocosearchd.watching.hard_links import MAX_CHECKED
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import (
     Cookie,
@@ -54,6 +53,7 @@ from cocosearchd.watching.root_status import (
     live_state,
 )
 from cocosearchd.watching.root_threads import GIT_THREADS_PER_ROOT, RootThreads
+from cocosearchd.watching.scans.hard_links import MAX_CHECKED
 from cocosearchd.watching.scans.scan import compare_paths
 from cocosearchd.watching.scans.scan_coordinator import KnownFiles, ScanCoordinator
 from cocosearchd.watching.scans.scan_schedule import ScanSchedule

@@ -25,11 +25,11 @@ from cocosearchd.watching.dirty_records import (
     FileStamp,
     file_stamp,
 )
-from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scans.exact_names import ExactNames
+from cocosearchd.watching.scans.hard_links import LinkedName, linked_name
 
 # This user cannot read such a directory, so no readable file is missed. Other errors (of a disk, of
 # a network, no file handles left) show nothing about its content.

@@ -23,12 +23,12 @@ from cocosearchd.watching.dirty_records import (
 )
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.git.repository import GitFailure, uncertain_directories
-from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_suspects
 from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.ignore_files import IGNORE_FILES
 from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.scans.hard_links import HardLinks, LinkedName, changed_suspects
 from cocosearchd.watching.scans.mounted_paths import MountedPath, MountedPaths, find_mounted
 from cocosearchd.watching.scans.scan import (
     ComparedPaths,
