@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey
 from cocosearchd.graph.questions.target import split_name
-from cocosearchd.languages.patterns.path_roles import is_test
+from cocosearchd.languages.patterns.path_roles import DIRECTORY_STEMS, is_test
 from cocosearchd.model import Symbol
 
 # Files with a name that are read for one target: so many take about a second.
@@ -16,8 +16,8 @@ MAX_LOOKUP_FILES = 2000
 # first; the others are read only if those have no definition.
 _FEW_FILES = 64
 _BATCH = 256
-# Stems of files that represent their directory in the name of a module.
-_INDEX_STEMS = frozenset({"__init__", "index", "mod", "lib"})
+# `main` is a part of a written name: `main.run` means a function of `main.py`.
+_UNWRITTEN_STEMS = DIRECTORY_STEMS - {"main"}
 # Languages in which one file may declare what another file defines.
 _DECLARING = frozenset({"c", "cpp", "objective_c", "cuda"})
 
@@ -159,7 +159,7 @@ def _strip_underscores(part: str) -> str:
 def _module_parts(path: str) -> list[str]:
     directories = path.split("/")[:-1]
     stem = _stem(path)
-    return directories if stem in _INDEX_STEMS else [*directories, stem]
+    return directories if stem in _UNWRITTEN_STEMS else [*directories, stem]
 
 
 def _stem(path: str) -> str:

@@ -76,7 +76,7 @@ class FoundReference:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceQuery:
-    """The filter and the page of references. Empty `kinds` stand for all of `KINDS`."""
+    """The filter and the page of references. Empty `kinds` stand for all kinds."""
 
     where: Filter = field(default_factory=Filter)
     kinds: frozenset[str] = frozenset()

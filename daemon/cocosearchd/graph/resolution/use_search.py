@@ -19,6 +19,7 @@ from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.overrides import OverriddenMembers
 from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning, select_meanings
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
+from cocosearchd.languages.patterns.path_roles import DIRECTORY_STEMS
 from cocosearchd.languages.symbols import FUNCTION_KINDS
 from cocosearchd.model import Symbol
 
@@ -34,8 +35,6 @@ _BATCH = 256
 # Uses of a file that are resolved between two checks of the time: a file may have 50,000, and each
 # may take milliseconds.
 _CHECKED_USES = 64
-# Names of files that represent their directory.
-_INDEX_STEMS = frozenset({"index", "__init__", "mod", "lib", "main"})
 _DEFAULT = "default"
 
 
@@ -335,7 +334,7 @@ def module_name(path: str) -> str:
     """Return the name that imports use for a file: its stem, or the name of its directory."""
     parts = path.split("/")
     stem = parts[-1].partition(".")[0]
-    return parts[-2] if stem in _INDEX_STEMS and len(parts) > 1 else stem
+    return parts[-2] if stem in DIRECTORY_STEMS and len(parts) > 1 else stem
 
 
 def _batches(paths: Iterable[str]) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Recognises roles of paths: tests, fixtures and benchmarks; examples and documents. Pure."""
+"""Recognises roles of paths: tests, documents and examples, files that stand for a directory. Pure."""
 
 import re
 
@@ -17,6 +17,8 @@ _ASIDE_DIRECTORY = {
     "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos", "tutorial",
     "tutorials", "gallery", "galleries", "site", "sites", "website", ".github",
 }  # fmt: skip
+# Names without suffix of files that stand for their directory: `index.ts`, `mod.rs`.
+DIRECTORY_STEMS = frozenset({"index", "__init__", "mod", "lib", "main"})
 
 
 def is_test(path: str) -> bool:

@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from cocosearchd.languages.identifiers import split_parts
+from cocosearchd.languages.patterns.path_roles import DIRECTORY_STEMS
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.ranking_signals import file_stem
 from cocosearchd.search.lexical.scoring.corpus import Corpus
@@ -30,7 +31,6 @@ FindStem = Callable[[str], Iterable[int]]
 FindDefining = Callable[[str], Iterable[int]]
 _LEADING_DOTS = re.compile(r"^(?:\.{1,2}/){1,20}")
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".pyi", ".d.ts")
-HUB_STEMS = frozenset({"__init__", "index", "mod", "lib", "main"})
 
 MENTION_SIGNALS = frozenset(
     {f"{kind}_{group}" for kind in ("defines", "path", "stem") for group in GROUPS.values()}
@@ -172,7 +172,7 @@ class MentionedFiles:
 
     def find_by_stem(self, name: str) -> list[int]:
         """Return the files with this stem, with or without a leading underscore."""
-        if name in HUB_STEMS:
+        if name in DIRECTORY_STEMS:
             return []
         return [*self._with_stem(name).numbers, *self._with_stem(f"_{name}").numbers]
 
