@@ -16,6 +16,8 @@ from typing import Literal, NamedTuple
 
 ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
 MatchType = Literal["semantic", "keyword", "both"]
+# The fingerprint of an embedder as sorted pairs of name and value, see `EmbedderFingerprint.pairs`.
+EmbedderPairs = tuple[tuple[str, str], ...]
 SkipReason = Literal["binary", "too_large", "minified", "unreadable", "secret", "unsupported"]
 
 
@@ -143,7 +145,7 @@ class FileRecord(NamedTuple):
 class IndexIdentity:
     """The embedder, chunker and header version of rows. All rows of an index have one identity."""
 
-    embedder: tuple[tuple[str, str], ...]  # sorted pairs of the embedder's fingerprint
+    embedder: EmbedderPairs
     chunker: str  # name and version: "definitions-1", "recursive-1:1000/300"
     header_version: int
 

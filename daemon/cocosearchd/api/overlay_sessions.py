@@ -27,7 +27,7 @@ from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.languages import detect
 from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import QueryOverrides
-from cocosearchd.model import Chunk, IndexRecord, PackedCode
+from cocosearchd.model import Chunk, EmbedderPairs, IndexRecord, PackedCode
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.overlay import Overlay, OverlayFile, make_overlay
 
@@ -41,9 +41,6 @@ MAX_UNSAVED_BYTES = 32 << 20
 # the longest wait of that question.
 RETRY_S = 30.0
 RETRY_WAIT_S = 5.0
-
-
-Pairs = tuple[tuple[str, str], ...]  # the identity of an embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class _Session:
 
     files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
     # the embedder of the vectors of each file
-    embedders: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)
+    embedders: dict[tuple[bytes, str], EmbedderPairs] = field(default_factory=dict)
     # When vectors that the embedder could not make are due again, by the clock of the event loop
     retry_at: dict[tuple[bytes, str], float] = field(default_factory=dict)
     # number of the last requested change of each file
@@ -83,12 +80,14 @@ class _Session:
     def size(self) -> int:
         return sum(len(file.text.data) for file in self.files.values())
 
-    def needs_vectors(self, key: tuple[bytes, str], embedder: Pairs) -> bool:
+    def needs_vectors(self, key: tuple[bytes, str], embedder: EmbedderPairs) -> bool:
         """Return True if a file has vectors of another embedder, or lacks some that are due."""
         is_due = anyio.current_time() >= self.retry_at.get(key, math.inf)
         return is_due or self.embedders.get(key) != embedder
 
-    def record_vectors(self, key: tuple[bytes, str], embedder: Pairs, *, is_complete: bool) -> None:
+    def record_vectors(
+        self, key: tuple[bytes, str], embedder: EmbedderPairs, *, is_complete: bool
+    ) -> None:
         """Record the embedder of the vectors of a file; incomplete ones are due after a while."""
         self.embedders[key] = embedder
         self.retry_at.pop(key, None)
@@ -102,7 +101,9 @@ class _Session:
 class OverlaySessions:
     """Sessions by name. A name is a secret: it gives access to the text. For one event loop."""
 
-    def __init__(self, embedder_of: Callable[[Pairs], Embedder], parser: OverlayParser) -> None:
+    def __init__(
+        self, embedder_of: Callable[[EmbedderPairs], Embedder], parser: OverlayParser
+    ) -> None:
         """`embedder_of` gives the embedder of an index by the pairs of its identity."""
         self._embedder_of = embedder_of
         self._parser = parser
@@ -304,7 +305,7 @@ def _describe(
     return parsed.chunks(path, language, data), pack_code(parsed.symbols, parsed.facts)
 
 
-def _by_text(file: OverlayFile, embedder: Pairs) -> Mapping[str, Vectors]:
+def _by_text(file: OverlayFile, embedder: EmbedderPairs) -> Mapping[str, Vectors]:
     """Return the vectors of a file by embedded text; missing vectors (zeros) are left out."""
     texts = build_embedding_texts(file.path, file.chunks, embedder)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}

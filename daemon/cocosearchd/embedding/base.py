@@ -9,6 +9,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.model import EmbedderPairs
+
 Vectors = NDArray[np.float32]
 
 
@@ -28,7 +30,7 @@ class EmbedderFingerprint:
     metric: str = "cosine"
     dtype: str = "float16"  # as stored
 
-    def pairs(self) -> tuple[tuple[str, str], ...]:
+    def pairs(self) -> EmbedderPairs:
         """Return sorted name-value pairs, all text, for `model.IndexIdentity.embedder`."""
         return tuple(sorted((name, str(value)) for name, value in asdict(self).items()))
 
@@ -40,7 +42,7 @@ class EmbedderFingerprint:
         return f"{self.provider}/{self.model} ({self.dimension}-d, fp {self.digest()[:8]})"
 
 
-def pairs_digest(pairs: tuple[tuple[str, str], ...]) -> str:
+def pairs_digest(pairs: EmbedderPairs) -> str:
     """Compute the digest of a fingerprint with these pairs."""
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 

@@ -16,12 +16,12 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import PROVIDERS, query_timeout_s
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
+from cocosearchd.model import EmbedderPairs
 
 if TYPE_CHECKING:
     from cocosearchd.embedding.model_catalogue import CatalogueEntry
 
 CATALOGUE = "cocosearchd.embedding.model_catalogue"
-Pairs = tuple[tuple[str, str], ...]  # of a fingerprint
 OpenEmbedder = Callable[[EmbedderSettings], Awaitable[Embedder]]
 
 
@@ -44,9 +44,9 @@ class EmbedderRegistry:
         self._settings = settings
         self._open = open_embedder
         self._api_key = api_key
-        self._previous: dict[Pairs, LazyEmbedder] = {}
+        self._previous: dict[EmbedderPairs, LazyEmbedder] = {}
 
-    def get(self, pairs: Pairs) -> LazyEmbedder:
+    def get(self, pairs: EmbedderPairs) -> LazyEmbedder:
         """Return the embedder with this fingerprint; without one, calls raise `EmbedderUnavailable`.
 
         Until the configured embedder has been reached, it is recognised by its provider alone. So
@@ -89,7 +89,7 @@ class EmbedderRegistry:
         for embedder in (self.configured, *self._previous.values()):
             await embedder.aclose()
 
-    async def _open_pairs(self, pairs: Pairs) -> Embedder:
+    async def _open_pairs(self, pairs: EmbedderPairs) -> Embedder:
         values = dict(pairs)
         label = f"{values['provider']}/{values['model']} of the index"
         if values["provider"] not in PROVIDERS:
@@ -113,7 +113,7 @@ class EmbedderRegistry:
         return embedder
 
 
-def settings_for(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
+def settings_for(settings: EmbedderSettings, pairs: EmbedderPairs) -> EmbedderSettings:
     """Return the settings of the embedder with this fingerprint, with the present URL."""
     values = dict(pairs)
     # The fingerprint of a local model has the name of its directory only; the settings may still

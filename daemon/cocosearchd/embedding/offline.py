@@ -9,8 +9,8 @@ from typing import Any
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
 from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.model import EmbedderPairs
 
-Pairs = tuple[tuple[str, str], ...]
 _INTEGERS = ("dimension", "max_tokens")
 _BOOLEANS = {"True": True, "False": False}
 
@@ -48,7 +48,7 @@ class OfflineEmbedder:
         return embedder
 
 
-def fingerprint_from_pairs(pairs: Pairs) -> EmbedderFingerprint | None:
+def fingerprint_from_pairs(pairs: EmbedderPairs) -> EmbedderFingerprint | None:
     """Build the fingerprint with these pairs; None for pairs of another version."""
     values: dict[str, Any] = dict(pairs)
     try:

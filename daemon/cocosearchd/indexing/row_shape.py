@@ -16,7 +16,7 @@ from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.references import reference_query
 from cocosearchd.languages.symbols import QueryOverrides, query_texts
-from cocosearchd.model import IndexIdentity
+from cocosearchd.model import EmbedderPairs, IndexIdentity
 from cocosearchd.store.invalidation import NO_LIMIT, AffectedFiles
 
 ShapingSettings = Mapping[str, str]
@@ -54,9 +54,7 @@ def skip_rules(indexing: IndexingSettings) -> SkipRules:
     return SkipRules(indexing.max_file_bytes, indexing.index_secrets, any_type=names_files)
 
 
-def index_identity(
-    embedder: tuple[tuple[str, str], ...], indexing: IndexingSettings
-) -> IndexIdentity:
+def index_identity(embedder: EmbedderPairs, indexing: IndexingSettings) -> IndexIdentity:
     """Return the identity of an index, from an embedder's fingerprint pairs and the chunker."""
     version = HEADER_VERSION if embeds_path(embedder) else HEADER_VERSION + _WITHOUT_PATH
     return IndexIdentity(embedder, chunker_id(chunker_limits(indexing)), version)

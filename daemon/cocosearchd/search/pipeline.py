@@ -19,7 +19,7 @@ from cocosearchd.errors import (
 )
 from cocosearchd.filters.filter_fields import make_relative
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import Hit, IndexRecord
+from cocosearchd.model import EmbedderPairs, Hit, IndexRecord
 from cocosearchd.search.answers.context import (
     ExpandedHits,
     HitExpander,
@@ -85,7 +85,7 @@ class Answer:
     omitted: int = 0  # hits that did not fit into the budget
 
 
-FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
+FindEmbedder = Callable[[EmbedderPairs], Embedder]
 FindHistory = Callable[[IndexRecord], HistoryIndex | None]
 
 
@@ -125,7 +125,7 @@ class Pipeline:
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._expander = HitExpander(settings.context_lines, settings.line_width)
         self.stored_contents = StoredContentReader(db)
-        self._fingerprint: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (
+        self._fingerprint: tuple[EmbedderFingerprint | None, EmbedderPairs] = (
             None,
             (),
         )
@@ -307,9 +307,7 @@ class Pipeline:
             stored = await self.stored_contents.read_versions(ranked.record, hashes)
         return {path: content.contents for path, content in stored.items() if content.has_places}
 
-    async def embed(
-        self, embedder_pairs: tuple[tuple[str, str], ...], text: str, trace: Trace
-    ) -> QueryVector:
+    async def embed(self, embedder_pairs: EmbedderPairs, text: str, trace: Trace) -> QueryVector:
         """Embed a question with the embedder that the pairs of a fingerprint identify.
 
         An unavailable embedder causes a warning, not an error: search by words still works.
@@ -326,8 +324,8 @@ class Pipeline:
         )
 
     async def _embed_with_one(
-        self, embedder_pairs: tuple[tuple[str, str], ...], text: str
-    ) -> tuple[Vectors, tuple[tuple[str, str], ...]]:
+        self, embedder_pairs: EmbedderPairs, text: str
+    ) -> tuple[Vectors, EmbedderPairs]:
         """Return a vector, and the pairs of the fingerprint of the embedder that made it.
 
         An embedder that was not open yet may turn out to be another one than the pairs identify:
@@ -342,7 +340,7 @@ class Pipeline:
                 embedder = successor
         return vector, self._pairs(embedder.fingerprint)
 
-    def _pairs(self, fingerprint: EmbedderFingerprint) -> tuple[tuple[str, str], ...]:
+    def _pairs(self, fingerprint: EmbedderFingerprint) -> EmbedderPairs:
         if self._fingerprint[0] is not fingerprint:
             self._fingerprint = (fingerprint, fingerprint.pairs())
         return self._fingerprint[1]

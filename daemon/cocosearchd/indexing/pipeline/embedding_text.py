@@ -5,7 +5,7 @@ If texts change, raise `chunker.HEADER_VERSION`.
 
 from collections.abc import Iterable
 
-from cocosearchd.model import Chunk
+from cocosearchd.model import Chunk, EmbedderPairs
 
 # With these providers the path is part of the text, which helps the ranking. A moved file is then
 # embedded again, at almost no cost. With a model server that would cost as much as the first
@@ -13,9 +13,7 @@ from cocosearchd.model import Chunk
 PATH_EMBEDDED = frozenset({"builtin"})
 
 
-def build_embedding_texts(
-    path: str, chunks: Iterable[Chunk], embedder: tuple[tuple[str, str], ...]
-) -> list[str]:
+def build_embedding_texts(path: str, chunks: Iterable[Chunk], embedder: EmbedderPairs) -> list[str]:
     """Return the text to embed for each chunk of a file: header and text."""
     removed_prefix = "" if embeds_path(embedder) else path
     return [
@@ -23,6 +21,6 @@ def build_embedding_texts(
     ]
 
 
-def embeds_path(embedder: tuple[tuple[str, str], ...]) -> bool:
+def embeds_path(embedder: EmbedderPairs) -> bool:
     """Return true if the embedded text has the path. Keywords have it with any embedder."""
     return dict(embedder)["provider"] in PATH_EMBEDDED

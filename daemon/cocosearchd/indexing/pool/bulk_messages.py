@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.languages.parse import QueryOverrides
+from cocosearchd.model import EmbedderPairs
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
@@ -38,7 +39,7 @@ class TaskRequest:
 
     limits: ChunkLimits
     overrides: QueryOverrides
-    embedder: tuple[tuple[str, str], ...]
+    embedder: EmbedderPairs
     files: tuple[TaskInput, ...]
 
 

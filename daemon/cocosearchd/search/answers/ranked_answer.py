@@ -13,7 +13,7 @@ from cocosearchd.errors import IdentityMismatch
 from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.freshness import StaleReason
 from cocosearchd.languages.symbol_table import NO_SYMBOLS, PackedSymbols
-from cocosearchd.model import IndexRecord
+from cocosearchd.model import EmbedderPairs, IndexRecord
 from cocosearchd.search.code.code_candidates import join_warnings
 from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.overlay import Overlay
@@ -45,7 +45,7 @@ class QueryVector:
 
     vector: NDArray[np.float32] | None
     warning: str | None = None
-    embedder: tuple[tuple[str, str], ...] = ()
+    embedder: EmbedderPairs = ()
     # False: the next question may get a vector, so this answer is not worth caching
     cacheable: bool = True
 
@@ -137,7 +137,7 @@ def check_identity(record: IndexRecord, query_vector: QueryVector) -> None:
         )
 
 
-def _describe_embedder(embedder_pairs: tuple[tuple[str, str], ...]) -> str:
+def _describe_embedder(embedder_pairs: EmbedderPairs) -> str:
     pairs = dict(embedder_pairs)
     digest = pairs_digest(embedder_pairs)[:8]
     return f"{pairs.get('provider')}/{pairs.get('model')} ({pairs.get('dimension')}-d, fp {digest})"

@@ -10,6 +10,7 @@ from dataclasses import replace
 import anyio
 
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.model import EmbedderPairs
 from cocosearchd.search.answers.ranked_answer import (
     Embed,
     PreparedQuery,
@@ -235,7 +236,7 @@ class JointRanking:
 
         Return their errors too.
         """
-        comparable = set[tuple[tuple[str, str], ...]]()
+        comparable = set[EmbedderPairs]()
         errors = list[tuple[int, CocoSearchError]]()
         for number in numbers:
             record = self._prepared[number].record
