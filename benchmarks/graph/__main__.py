@@ -14,7 +14,7 @@ from benchmarks.graph.parsed_files import parse_texts, read_texts
 from benchmarks.graph.projects import PROJECTS
 from benchmarks.graph.truth import read_truth
 from cocosearch_ipc.graph_vocabulary import CONFIDENCES
-from cocosearchd.graph.scip.scip_reader import read_documents
+from cocosearchd.graph.scip.scip_reader import ScipDocument, read_index
 
 LANGUAGES = frozenset({"python", "javascript", "typescript", "json"})
 
@@ -22,8 +22,10 @@ LANGUAGES = frozenset({"python", "javascript", "typescript", "json"})
 def score(directory: Path, project: str) -> Scores:
     """Return the scores of a project of a directory."""
     texts = read_texts(directory / project)
-    documents = read_documents((directory / f"{project}.scip").read_bytes())
-    return compare(parse_texts(texts, LANGUAGES), read_truth(documents, texts))
+    with (directory / f"{project}.scip").open("rb") as file:
+        documents = (part for part in read_index(file) if isinstance(part, ScipDocument))
+        truth = read_truth(documents, texts)
+    return compare(parse_texts(texts, LANGUAGES), truth)
 
 
 def print_row(name: str, scores: Scores) -> None:

@@ -213,7 +213,7 @@ def _name_files(paths: Sequence[str]) -> str:
     return f"{paths[0]} and {further:,} more {files}" if further else paths[0]
 
 
-def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
-    """Return one sentence: the path, the cause with its `detail`, and the remedy."""
+def exclusion_sentence(path: str, code: str) -> str:
+    """Return one sentence: the path, the cause and the remedy."""
     row = find_exclusion(code)
-    return f"{path} is not searched: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"
+    return f"{path} is not searched: {row.cause}; {row.remedy}"

@@ -12,7 +12,8 @@ import pytest
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api.saved_queries import MIN_EVIDENCE
 from cocosearchd.api.verbs.watch import RECHECK_S, WatchVerbs, make_search_request
-from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.change_notifier import ChangeNotifier
+from cocosearchd.indexes.commit_feed import CommitFeed
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex

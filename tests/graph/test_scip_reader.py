@@ -1,6 +1,7 @@
 """SCIP indexes are read from bytes that are written here by hand, and from hostile ones."""
 
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
 
@@ -13,12 +14,17 @@ from cocosearchd.graph.scip import scip_reader
 from cocosearchd.graph.scip.scip_reader import (
     DEFINITION,
     UTF8,
+    ScipDocument,
     ScipMetadata,
     ScipOccurrence,
-    read_documents,
     read_index,
 )
 from tests.graph.scip_encoder import document, head, message, number, occurrence, varint
+
+
+def read_documents(data: bytes) -> Iterator[ScipDocument]:
+    """Yield the documents of an index."""
+    return (part for part in read_index(BytesIO(data)) if isinstance(part, ScipDocument))
 
 
 def test_documents_have_occurrences_and_documentation() -> None:

@@ -1,6 +1,5 @@
 """Publishes commits to subscribers; a subscriber that is too slow is cut off and has to ask again."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,25 +41,3 @@ class CommitFeed:
                 log.warning("subscriber_too_slow")
                 subscriber.close()
                 self._subscribers -= {subscriber}
-
-
-class ChangeNotifier:
-    """Counts moments of possible changes. A waiter has to find out itself what changed."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self._changed: asyncio.Event | None = None  # while a task waits
-
-    def notify(self) -> None:
-        """Wake all waiters. Cheap: called for every hint of a file."""
-        self.version += 1
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None
-
-    async def wait(self, version: int) -> int:
-        """Wait until the version differs from `version`; returns the new one."""
-        while self.version == version:
-            self._changed = self._changed or asyncio.Event()
-            await self._changed.wait()
-        return self.version

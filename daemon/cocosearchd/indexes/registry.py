@@ -34,7 +34,8 @@ from cocosearchd.errors import (
     StoreUnavailable,
 )
 from cocosearchd.graph.code_graph import CodeGraph
-from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.change_notifier import ChangeNotifier
+from cocosearchd.indexes.commit_feed import CommitFeed
 from cocosearchd.indexes.config_sync import ConfigSync, embedder_mismatch, is_complete
 from cocosearchd.indexes.following.chunk_budget import ChunkBudget
 from cocosearchd.indexes.following.followed_indexes import FollowedIndexes

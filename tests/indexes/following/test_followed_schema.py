@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import LoadedSettings, Settings
-from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.change_notifier import ChangeNotifier
+from cocosearchd.indexes.commit_feed import CommitFeed
 from cocosearchd.indexes.following.chunk_budget import ChunkBudget
 from cocosearchd.indexes.following.followed_schema import FollowedSchema, FollowingParts
 from cocosearchd.indexes.running_index import RunningIndex

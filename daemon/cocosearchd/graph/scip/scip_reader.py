@@ -5,7 +5,6 @@ untrusted: every length is checked, time is linear, and only one document at a t
 """
 
 from collections.abc import Iterator, Sized
-from io import BytesIO
 from typing import BinaryIO, NamedTuple
 
 from cocosearchd.errors import InvalidInput
@@ -55,13 +54,6 @@ class ScipMetadata(NamedTuple):
     """The head of an index."""
 
     project_root: str  # a URL
-
-
-def read_documents(data: bytes) -> Iterator[ScipDocument]:
-    """Yield the documents of an index. Raises `InvalidInput` if it is no SCIP index."""
-    for part in read_index(BytesIO(data)):
-        if isinstance(part, ScipDocument):
-            yield part
 
 
 def read_index(file: BinaryIO) -> Iterator[ScipMetadata | ScipDocument]:

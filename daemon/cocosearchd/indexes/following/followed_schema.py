@@ -15,7 +15,8 @@ from cocosearchd.config.index_settings import IndexSettings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.errors import CocoSearchError, Conflict, NotFound, StoreUnavailable
 from cocosearchd.graph.code_graph import CodeGraph
-from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.change_notifier import ChangeNotifier
+from cocosearchd.indexes.commit_feed import CommitFeed
 from cocosearchd.indexes.following.chunk_budget import ChunkBudget, describe_memory
 from cocosearchd.indexes.following.followed_root import FollowedRoot
 from cocosearchd.indexes.following.followed_rows import FollowedRows

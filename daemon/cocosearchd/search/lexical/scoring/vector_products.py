@@ -47,11 +47,6 @@ def widen_rows(selections: Sequence[Rows], scales: Floats) -> WidenedRows:
     return WidenedRows(tuple(block[: _round_up_rows(count)].copy() for count in counts), scales)
 
 
-def dot_products(tables: Sequence[NDArray[np.int8]], scales: Floats, vector: Floats) -> Floats:
-    """Multiply all rows of tables with a vector, as `multiply_rows` does."""
-    return multiply_rows([(table, np.arange(len(table))) for table in tables], scales, vector)
-
-
 def multiply_rows(selections: Sequence[Rows], scales: Floats, vector: Floats) -> Floats:
     """Multiply the selected rows of tables with a vector, (n,); NaN for rows of scale 0.
 
