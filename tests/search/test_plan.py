@@ -1,6 +1,7 @@
 """From a text and parameters to a plan."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -156,6 +157,27 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
         plan_of(text)
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"limit": 3}, True),
+        ({"profile": "classic"}, False),
+        ({"reranker": "functional"}, False),
+        ({"all_chunks": True}, False),
+        ({"min_relevance": 0.1}, False),
+        ({"min_evidence": 0.1}, False),
+        ({"phrases": ["a phrase"]}, False),
+    ],
+)
+def test_history_orders_long_questions_whose_places_nothing_else_chooses(
+    options: dict[str, Any], expected: bool
+) -> None:
+    report = "The cookie is lost\n" + "After a redirect it is not sent.\n" * 20
+    assert make_plan(parse_query(report, **options), SearchSettings()).uses_history is expected
+    assert not make_plan(parse_query("lost cookie", **options), SearchSettings()).uses_history
+
+
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
     cursor = ListCursor("a", ListPosition(False, False, "a.py", 0, "b"))
@@ -177,6 +199,7 @@ def test_the_digest_differs_with_every_field() -> None:
         False,
         cursor=cursor,
         report=read_report("a report"),
+        uses_history=True,
     )
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other_plan, field.name)})
