@@ -26,11 +26,7 @@ from cocosearchd.search.code.place_scores import (
     estimate_relevance,
     score_places,
 )
-from cocosearchd.search.history.history_evidence import (
-    TAIL_FILES,
-    HistoryEvidence,
-    order_tail,
-)
+from cocosearchd.search.history.history_evidence import TAIL_FILES, HistoryEvidence
 from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, join_ranges
 from cocosearchd.search.lexical.index_snapshot import SignalMatrix, split_matrix
@@ -388,16 +384,15 @@ def _rank_by_history(
     """
     matrix = scored.matrix
     files = np.array(_sort_files(matrix, scored.scores, eligible, max(limit, TAIL_FILES)), np.int64)
-    values = evidence.weigh([matrix.paths[file] for file in files])
-    order, new_scores = order_tail(scored.scores[files], values)
+    tail = evidence.order([matrix.paths[file] for file in files], scored.scores[files])
     scores = scored.scores.copy()
-    scores[files[order]] = new_scores
-    best = order[:limit]
+    scores[files[tail.order]] = tail.scores
+    best = tail.order[:limit]
     history = {
-        int(file): tuple(
-            (name, float(value[rank])) for name, value in values.items() if value[rank]
+        int(files[rank]): tuple(
+            (name, float(values[rank])) for name, values in tail.evidence.items() if values[rank]
         )
-        for file, rank in zip(files[best], best, strict=True)
+        for rank in best
     }
     return _RankedFiles(files[best].tolist(), scores, history)
 

@@ -18,20 +18,33 @@ from cocosearchd.search.lexical.array_types import Floats, Ints
 
 HEAD_FILES = 3  # first files, which history does not move
 # Files that change together are often tests and documents, and were wrong as often as right on the
-# first page: they count after it.
+# first page: they order what comes after it.
 PAGE_FILES = 10
 TAIL_FILES = 200  # ranked files that history may bring up; the scores of later ones are far lower
-# The values below were chosen on 117 bug reports: benchmarks/README.md, "history".
-FITTING_COMMITS = 30  # commits whose messages fit a report best
+# The values below were chosen on 117 bug reports and 73 commits: benchmarks/README.md, "history".
+FITTING_COMMITS = 10  # commits whose messages fit a report best
 LENGTH_SHARE = 0.5  # of the normalisation of a message by its length, as b of BM25
 # A file that many commits change is in many of the fitting ones by chance: its evidence is divided
 # by its number of commits to this power.
 FREQUENCY_POWER = 0.25
 # Weights of the evidence. A score differs by about 1 between the first and the fifth file.
-WEIGHTS: Mapping[str, float] = {"history_messages": 1.5, "history_together": 0.25}
+MESSAGES_WEIGHT = 1.0
+TOGETHER_WEIGHT = 0.25
 MIN_COMMIT_WEIGHT = 2.0  # added to the weight of all commits of a file, which may have only one
 COMMITS_SHOWN = 10
 ID_SHOWN = 12  # characters of an object id
+
+
+@dataclass(frozen=True, slots=True)
+class TailOrder:
+    """A new order of n ranked files: the first `HEAD_FILES` keep their places and scores.
+
+    `evidence` names each kind of evidence: weighted, by file in the old order, (n,).
+    """
+
+    order: Ints  # (n,): the old rank of the file at each new rank, from 0
+    scores: Floats  # (n,): in the new order, never rising
+    evidence: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +54,26 @@ class HistoryEvidence:
     history: HistoryIndex
     terms: tuple[tuple[int, float], ...]  # (hash, weight)
 
-    def weigh(self, paths: Sequence[str]) -> dict[str, Floats]:
-        """Return the weighted evidence for n ranked files, best first: name -> (n,).
+    def order(self, paths: Sequence[str], scores: Floats) -> TailOrder:
+        """Order n ranked files, best first, by messages, and those after the first page again.
 
-        Messages count after the first `HEAD_FILES`, files that change together with these after the
-        first `PAGE_FILES`.
+        `scores` never rise, (n,).
         """
         ranks = self._rank_paths(paths)
-        numbers = np.arange(len(paths))
-        messages = scale(self._score_messages(ranks, len(paths))) * (numbers >= HEAD_FILES)
-        together = scale(self._score_together(ranks, len(paths)) * (numbers >= PAGE_FILES))
-        values = {"history_messages": messages, "history_together": together}
-        return {name: (value * WEIGHTS[name]).astype(np.float32) for name, value in values.items()}
+        # squared, so that weak evidence moves nothing
+        messages = MESSAGES_WEIGHT * scale(self._score_messages(ranks, len(paths))) ** 2
+        messages[:HEAD_FILES] = 0
+        order, raised = raise_tail(scores, messages, HEAD_FILES)
+        together = self._score_together(ranks, len(paths))
+        together[order[:PAGE_FILES]] = 0
+        together = TOGETHER_WEIGHT * scale(together)
+        again, raised = raise_tail(raised, together[order], PAGE_FILES)
+        evidence = {"history_messages": messages, "history_together": together}
+        return TailOrder(
+            order[again],
+            raised,
+            {name: values.astype(np.float32) for name, values in evidence.items()},
+        )
 
     def find_commits(self) -> Ints:
         """Return the numbers of the commits whose messages fit the report, best first."""
@@ -141,17 +162,15 @@ def scale(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return logarithms / largest if largest else logarithms
 
 
-def order_tail(scores: Floats, evidence: Mapping[str, Floats]) -> tuple[Ints, Floats]:
-    """Order n ranked files anew, with their evidence; the first `HEAD_FILES` keep their places.
+def raise_tail(scores: Floats, values: NDArray[np.float64], head_count: int) -> tuple[Ints, Floats]:
+    """Order n ranked files by their scores and values; the first `head_count` keep their places.
 
-    `scores` fall, (n,). Returns the new order, and the new scores in it: the score of a file of the
-    tail is never above that of the last file of the head. Equal scores keep their order.
+    `scores` never rise, (n,). Returns the new order, and the new scores in it. The score of a file of
+    the tail is never above that of the last file of the head. Equal scores keep their order.
     """
-    raised = scores + np.sum(list(evidence.values()), axis=0, dtype=np.float32)
-    head = np.arange(min(HEAD_FILES, len(scores)))
+    raised = (scores + values).astype(np.float32)
+    head = np.arange(min(head_count, len(scores)))
     tail = np.argsort(-raised[len(head) :], kind="stable") + len(head)
-    order = np.concatenate([head, tail])
-    limits = np.concatenate(
-        [scores[head], np.minimum(raised[tail], scores[head].min(initial=np.inf))]
-    )
-    return order, limits.astype(np.float32)
+    limit = scores[head].min(initial=np.inf)
+    new_scores = np.concatenate([scores[head], np.minimum(raised[tail], limit)])
+    return np.concatenate([head, tail]), new_scores.astype(np.float32)
