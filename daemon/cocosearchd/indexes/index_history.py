@@ -6,6 +6,7 @@ A follower has none: the repository is on the host of the owner.
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from functools import partial
 import anyio
 import numpy as np
 
+from cocosearchd.errors import CocoSearchError
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Revision
@@ -95,7 +97,7 @@ class HistoryKeeper:
             async with self._turn:
                 await self._read()
             self._failure, self._failed_at = "", -math.inf
-        except (NoRepository, GitRefused, GitUnresponsive) as error:
+        except (NoRepository, GitRefused, GitUnresponsive, CocoSearchError) as error:
             self._history.drop()
             self._failed_at = time.monotonic()
             self._log_failure(str(error))
@@ -134,7 +136,7 @@ class HistoryKeeper:
 
     async def _read_git(self, previous: HistoryIndex | None) -> GitHistory:
         """Read the commits that `previous` lacks. A stop ends the read after one call of git."""
-        is_stopped = asyncio.Event()
+        is_stopped = threading.Event()
         known_ids = self._read_ids if previous is not None else ()
         read = partial(read_history, self._index.record.root, known_ids, is_stopped.is_set)
         try:
