@@ -2,14 +2,17 @@
 
     python -m benchmarks.quality.issue_parts --cases CASES.jsonl --repositories DIR [--only NAME ...]
 
-Trees are read as the daemon reads them, each changed file once. A question is ranked as shipped,
-and again without one part after another. Results that are alike are not collapsed, and nothing is
-rounded for the disk, so single cases may differ from those that a daemon answers.
+Trees are read as the daemon reads them, each changed file once, and so is the history: ancestors of
+the commit alone. A question is ranked as shipped, and again without one part after another. Results
+that are alike are not collapsed, and nothing is rounded for the disk, so single cases may differ from
+those that a daemon answers.
 """
 
 import argparse
 import asyncio
+import os
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +22,20 @@ import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.quality.issue_outcomes import DEPTHS, Case, read_cases
-from benchmarks.quality.issues import LIMIT, dated_cases
+from benchmarks.quality.issues import LIMIT, dated_cases, make_repository
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.search.code.code_profile import Weights, load_weights, rank_chunks, score_matrix
+from cocosearchd.indexes.index_history import collect_terms, message_text
+from cocosearchd.search.code.code_profile import (
+    Weights,
+    load_weights,
+    rank_chunks,
+    score_matrix,
+)
+from cocosearchd.search.history.history_evidence import HistoryEvidence
+from cocosearchd.search.history.history_index import HistoryIndex, build_history
+from cocosearchd.search.lexical.analysis.documents import make_documents
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.index_snapshot import (
@@ -34,12 +46,14 @@ from cocosearchd.search.lexical.index_snapshot import (
 from cocosearchd.search.plan import split_question
 from cocosearchd.search.reports.report_signals import make_scorer
 from cocosearchd.search.reports.report_terms import report_query_terms
+from cocosearchd.watching.git.git_history import read_history
 from training.ranking.reports import TreeReader
 
 SHIPPED = "as shipped"
 ALIKE = "parts: every word counts alike"
 UNLEARNED = "weights of reports: those of short questions"
 VECTORS = "vectors"
+HISTORY = "history"
 # Part -> prefixes of its signals, which get the weight 0.
 SIGNALS_OF_PART = {
     "anchors: definitions, paths and names that are mentioned": (
@@ -62,8 +76,33 @@ SIGNALS_OF_PART = {
 Ranks = tuple[int | None, ...]
 
 
+class HistoryReader:
+    """Reads the ancestors of commits of one repository, each commit once."""
+
+    def __init__(self, repository: Path, root: Path, terms: TermCache) -> None:
+        """`root` is an empty directory that becomes a repository at each commit that is read."""
+        self._repository = repository
+        self._root = root
+        self._terms = terms
+        self._history: HistoryIndex | None = None
+
+    def read(self, commit: str) -> HistoryIndex:
+        """Return the history of a commit."""
+        make_repository(self._repository, commit, self._root)
+        earlier = self._history
+        history = read_history(os.fsencode(self._root), () if earlier is None else earlier.ids)
+        documents = list(make_documents(list(map(message_text, history.new)), self._terms))
+        messages = collect_terms(documents)
+        self._history = build_history(history.ids, history.new, messages, earlier)
+        return self._history
+
+
 def rank_case(
-    case: Case, snapshot: IndexSnapshot, terms: TermCache, vector: Floats
+    case: Case,
+    snapshot: IndexSnapshot,
+    terms: TermCache,
+    vector: Floats,
+    history: HistoryIndex | None = None,
 ) -> Iterator[tuple[str, Ranks]]:
     """Yield the name of each way to rank, and the ranks of the files of a case.
 
@@ -85,14 +124,22 @@ def rank_case(
             snapshot, query, terms, vector, limit=LIMIT, report_signals=scorer
         )
 
-    def rank(matrix: SignalMatrix, weights: Weights) -> Ranks:
-        chunks = rank_chunks(score_matrix(matrix, report_terms.is_name, weights), LIMIT)
+    evidence = None
+    if history is not None and report is not None:
+        evidence = HistoryEvidence(history, report_terms.terms)
+
+    def rank(
+        matrix: SignalMatrix, weights: Weights, evidence: HistoryEvidence | None = evidence
+    ) -> Ranks:
+        scored = score_matrix(matrix, report_terms.is_name, weights)
+        chunks = rank_chunks(scored, LIMIT, evidence=evidence)
         paths = dict.fromkeys(chunk.path for chunk in chunks)
         ranks = {path: rank for rank, path in enumerate(paths, 1)}
         return tuple(map(ranks.get, case.gold))
 
     matrix = compute(report_terms, vector)
     yield SHIPPED, rank(matrix, shipped)
+    yield HISTORY, rank(matrix, shipped, None)
     yield ALIKE, rank(compute(plain_terms, vector), shipped)
     for part, prefixes in SIGNALS_OF_PART.items():
         yield part, rank(matrix, _without(shipped, prefixes))
@@ -113,11 +160,13 @@ def rank_repository(
     repository: Path, cases: Sequence[Case], embedder: Embedder
 ) -> Iterator[tuple[str, Ranks]]:
     """Yield the ranks of all cases of a repository, tree by tree."""
-    with TreeReader(repository, embedder) as reader:
+    with TreeReader(repository, embedder) as reader, tempfile.TemporaryDirectory() as folder:
+        histories = HistoryReader(repository, Path(folder) / "root", reader.terms)
         for case in dated_cases(repository, cases):
             summary = split_question(case.query)[0].words
             vector = asyncio.run(embedder.embed_query(summary))
-            yield from rank_case(case, reader.read(case.base), reader.terms, vector)
+            history = histories.read(case.base)
+            yield from rank_case(case, reader.read(case.base), reader.terms, vector, history)
 
 
 def print_table(ranks: Mapping[str, Sequence[Ranks]]) -> None:

@@ -90,6 +90,7 @@ class RepositoryRun:
         check_out(self._repository, case.base, self._root)
         if self._as_repository:
             make_repository(self._repository, case.base, self._root)
+            shutil.copy(self._root.parent / "index", self._root / ".git" / "index")
         if is_new:
             index(self._socket, self._index, self._root)
         wait = {"index": self._index, "timeout_ms": 600_000}
@@ -166,7 +167,7 @@ def check_out(repository: Path, commit: str, root: Path) -> None:
 
 
 def make_repository(repository: Path, commit: str, root: Path) -> None:
-    """Make a checked out tree a git repository at its commit, with the objects of `repository`.
+    """Make a directory a git repository at a commit, with the objects of `repository`.
 
     It has no other reference, so all that can be reached are ancestors of the commit.
     """
@@ -175,7 +176,6 @@ def make_repository(repository: Path, commit: str, root: Path) -> None:
         subprocess.run(["git", "init", "-q", str(root)], check=True)
         alternates = git_dir / "objects" / "info" / "alternates"
         alternates.write_text(f"{repository / 'objects'}\n", "utf-8")
-    shutil.copy(root.parent / "index", git_dir / "index")
     (git_dir / "HEAD").write_text(f"{commit}\n", "utf-8")
 
 

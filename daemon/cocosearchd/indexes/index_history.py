@@ -146,18 +146,18 @@ class HistoryKeeper:
 
     async def _split_messages(self, revisions: Sequence[Revision]) -> MessageTerms:
         """Split the messages of commits into terms, in worker processes, as texts of files."""
-        analysed = await self._analyser.analyse(list(map(_message_text, revisions)))
-        return _collect_terms(analysed.documents)
+        analysed = await self._analyser.analyse(list(map(message_text, revisions)))
+        return collect_terms(analysed.documents)
 
 
-def _message_text(revision: Revision) -> FileText:
+def message_text(revision: Revision) -> FileText:
     """Return the message of a commit as the text of a file without a language."""
     size = len(revision.message.encode("utf-8", "surrogatepass"))
     chunk = ChunkText(0, size, revision.message)
     return FileText(f"commit {path_text(revision.id.encode())}", 0, "text", (chunk,), _NO_VECTORS)
 
 
-def _collect_terms(documents: Sequence[Documents]) -> MessageTerms:
+def collect_terms(documents: Sequence[Documents]) -> MessageTerms:
     """Return the terms of all messages, without those of the names that the texts have."""
     terms, commits = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
     start = 0
