@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cocosearchd.api import overlay_sessions
 from cocosearchd.api.overlay_sessions import (
     EMBEDDING_BATCH,
     MAX_SESSIONS,
@@ -130,6 +131,24 @@ class Counting(BuiltinEmbedder):
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         self.sizes.append(len(texts))
+        return await super().embed_documents(texts)
+
+
+class Unhurried(Counting):
+    """The built-in model, which needs a while for each text when it is `busy`."""
+
+    TEXT_S = 0.05
+    busy = False
+    running = 0
+    most_running = 0
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            await asyncio.sleep(self.TEXT_S * len(texts) if self.busy else 0)
+        finally:
+            self.running -= 1
         return await super().embed_documents(texts)
 
 
@@ -370,6 +389,40 @@ async def test_words_are_found_while_the_model_is_away(
         overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert np.all(overlay.files["app/new.py"].vectors.any(axis=1))
+
+
+async def test_questions_complete_the_vectors_of_a_slow_model_together(
+    corpus: Corpus, overlay_parser: OverlayParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them asks the model, and what it made in time is not made again."""
+    monkeypatch.setattr(overlay_sessions, "RETRY_WAIT_S", 0.5)
+    monkeypatch.setattr(overlay_sessions, "RETRY_S", 0.0)
+    call = "    send(message, to=queue)\n"
+    text = "".join(f"def unsaved_{n}():\n{call * 40}\n\n" for n in range(40))
+    path = "app/quota.py"
+    away = Away()
+    away.answers = False
+    slow = Unhurried()
+    slow.busy = True
+    embedders: dict[bool, BuiltinEmbedder] = {True: slow, False: away}
+    overlays = OverlaySessions(lambda _: embedders[away.answers], overlay_parser)
+    with overlays.session() as session:
+        await overlays.put(session, corpus.record, path, text.encode(), RULES)
+        away.answers = True
+        counts = list[int]()  # of chunks with a vector, after each turn of questions
+        for _ in range(60):
+            replies = await asyncio.gather(
+                *(overlays.overlay(session, corpus.record) for _ in range(5))
+            )
+            overlay = replies[-1]
+            assert overlay is not None
+            is_made = overlay.files[path].vectors.any(axis=1)
+            counts.append(int(is_made.sum()))
+            if is_made.all():
+                break
+    assert counts[-1] == len(is_made) == sum(slow.sizes)
+    assert len(counts) > 1
+    assert slow.most_running == 1
 
 
 async def test_a_text_that_ends_its_parser_is_found_without_definitions(corpus: Corpus) -> None:

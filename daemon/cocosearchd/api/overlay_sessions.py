@@ -7,7 +7,7 @@ native code. No query waits for that process. Unsaved text is kept in memory onl
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -38,9 +38,11 @@ MAX_SESSIONS = 64
 MAX_UNSAVED_FILES = 200
 MAX_UNSAVED_BYTES = 32 << 20
 # Vectors that an unavailable embedder could not make: the pause until a question tries again, and
-# the longest wait of that question.
+# the longest wait of that question. It keeps the vectors of each batch, so an embedder that needs
+# longer for a file ends it in several tries.
 RETRY_S = 30.0
 RETRY_WAIT_S = 5.0
+RETRY_BATCH = 4  # texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class _Session:
     embedders: dict[tuple[bytes, str], EmbedderPairs] = field(default_factory=dict)
     # When vectors that the embedder could not make are due again, by the clock of the event loop
     retry_at: dict[tuple[bytes, str], float] = field(default_factory=dict)
+    renewal: anyio.Lock = field(default_factory=anyio.Lock)  # one question makes them
     # number of the last requested change of each file
     latest: dict[tuple[bytes, str], int] = field(default_factory=dict)
     # by root, built from `files` at the first request
@@ -80,10 +83,9 @@ class _Session:
     def size(self) -> int:
         return sum(len(file.text.data) for file in self.files.values())
 
-    def needs_vectors(self, key: tuple[bytes, str], embedder: EmbedderPairs) -> bool:
-        """Return True if a file has vectors of another embedder, or lacks some that are due."""
-        is_due = anyio.current_time() >= self.retry_at.get(key, math.inf)
-        return is_due or self.embedders.get(key) != embedder
+    def is_due(self, key: tuple[bytes, str]) -> bool:
+        """Return True if a file lacks vectors that are due."""
+        return anyio.current_time() >= self.retry_at.get(key, math.inf)
 
     def record_vectors(
         self, key: tuple[bytes, str], embedder: EmbedderPairs, *, is_complete: bool
@@ -214,21 +216,43 @@ class OverlaySessions:
         return unsaved.overlays[record.root]
 
     async def _renew_vectors(self, unsaved: _Session, record: IndexRecord) -> None:
-        """Compute the vectors of an index's unsaved files again where they are due."""
+        """Compute the missing vectors of an index's unsaved files where they are due.
+
+        One question computes; others that come meanwhile wait for it, and no longer than it may.
+        """
+        _drop_vectors_of_others(unsaved, record)
+        due = [key for key in unsaved.in_root(record.root) if unsaved.is_due(key)]
+        if not due:
+            return
+        with anyio.move_on_after(RETRY_WAIT_S) as wait:
+            async with unsaved.renewal:
+                for key in due:
+                    if unsaved.is_due(key):
+                        await self._complete_vectors(unsaved, key, record)
+        if wait.cancelled_caught:
+            late = [key for key in due if unsaved.is_due(key)]
+            unsaved.retry_at |= dict.fromkeys(late, anyio.current_time() + RETRY_S)
+
+    async def _complete_vectors(
+        self, unsaved: _Session, key: tuple[bytes, str], record: IndexRecord
+    ) -> None:
+        """Compute the missing vectors of a file; after a cancellation it has those made until then."""
+        file = unsaved.files[key]
         embedder = record.identity.embedder
-        deadline = anyio.current_time() + RETRY_WAIT_S
-        for key, file in unsaved.in_root(record.root).items():
-            if not unsaved.needs_vectors(key, embedder):
-                continue
-            # never those of another embedder: without new ones, the text is found by words
-            vectors: Vectors = np.zeros((len(file.chunks), record.dimension), np.float32)
-            warning: str | None = "the embedder takes too long"
-            with anyio.CancelScope(deadline=deadline):
-                vectors, warning = await self._vectors(file.path, file.chunks, record, None)
+        texts = build_embedding_texts(file.path, file.chunks, embedder)
+        vector_of = _by_text(file, embedder)
+        warning: str | None = None
+        is_tried = False
+        try:
+            warning = await self._embed(texts, vector_of, embedder, RETRY_BATCH)
+            is_tried = True
+        finally:
             if unsaved.files.get(key) is file:  # unless it was put again or cleared meanwhile
+                vectors = _rows(texts, vector_of, record.dimension)
                 unsaved.files[key] = replace(file, vectors=vectors)
-                unsaved.record_vectors(key, embedder, is_complete=not warning)
                 unsaved.overlays.pop(record.root, None)
+                if is_tried:
+                    unsaved.record_vectors(key, embedder, is_complete=not warning)
 
     def _check_limits(self, unsaved: _Session, key: tuple[bytes, str], data: bytes) -> None:
         if key not in unsaved.files and len(unsaved.files) >= MAX_UNSAVED_FILES:
@@ -276,26 +300,59 @@ class OverlaySessions:
         The second value is a warning if the embedder is unavailable.
         """
         embedder = record.identity.embedder
-        dimension = record.dimension
         texts = build_embedding_texts(path, chunks, embedder)
-        reused = _by_text(previous, embedder) if previous is not None else {}
-        vectors = np.zeros((len(chunks), dimension), np.float32)
-        missing = [text for text in dict.fromkeys(texts) if text not in reused]
-        embedded: list[Vectors] = []
+        vector_of = _by_text(previous, embedder) if previous is not None else {}
+        warning = await self._embed(texts, vector_of, embedder, EMBEDDING_BATCH)
+        return _rows(texts, vector_of, record.dimension), warning
+
+    async def _embed(
+        self,
+        texts: Sequence[str],
+        vector_of: dict[str, Vectors],
+        embedder: EmbedderPairs,
+        batch_size: int,
+    ) -> str | None:
+        """Add the vectors of the texts that `vector_of` lacks, batch by batch.
+
+        Returns a warning if the embedder is unavailable.
+        """
+        missing = [text for text in dict.fromkeys(texts) if text not in vector_of]
         try:
-            for first in range(0, len(missing), EMBEDDING_BATCH):
-                batch = missing[first : first + EMBEDDING_BATCH]
-                embedded += list(await self._embedder_of(embedder).embed_documents(batch))
+            for first in range(0, len(missing), batch_size):
+                batch = missing[first : first + batch_size]
+                vectors = await self._embedder_of(embedder).embed_documents(batch)
+                vector_of.update(zip(batch, vectors, strict=True))
                 # let other requests run: the built-in model does not yield
                 await anyio.lowlevel.checkpoint()
         except EmbedderUnavailable as error:
-            return vectors, f"the unsaved text is found by words only: {error.message}"
-        vector_of = {**reused, **dict(zip(missing, embedded, strict=True))}
-        for row, text in zip(vectors, texts, strict=True):
-            if len(vector_of[text]) == dimension:
-                # rounded as in the store: saving the file then changes no answer
-                row[:] = np.asarray(vector_of[text], np.float16)
-        return vectors, None
+            return f"the unsaved text is found by words only: {error.message}"
+        return None
+
+
+def _drop_vectors_of_others(unsaved: _Session, record: IndexRecord) -> None:
+    """Drop the vectors of another embedder than that of the index; others are due at once.
+
+    Without vectors, the text is found by words.
+    """
+    embedder = record.identity.embedder
+    for key, file in unsaved.in_root(record.root).items():
+        if unsaved.embedders.get(key) != embedder:
+            vectors: Vectors = np.zeros((len(file.chunks), record.dimension), np.float32)
+            unsaved.files[key] = replace(file, vectors=vectors)
+            unsaved.embedders[key] = embedder
+            unsaved.retry_at[key] = anyio.current_time()
+            unsaved.overlays.pop(record.root, None)
+
+
+def _rows(texts: Sequence[str], vector_of: Mapping[str, Vectors], dimension: int) -> Vectors:
+    """Return the vectors of texts in their order, zeros where there is none."""
+    vectors: Vectors = np.zeros((len(texts), dimension), np.float32)
+    for row, text in zip(vectors, texts, strict=True):
+        vector = vector_of.get(text)
+        if vector is not None and len(vector) == dimension:
+            # rounded as in the store: saving the file then changes no answer
+            row[:] = np.asarray(vector, np.float16)
+    return vectors
 
 
 def _describe(
@@ -305,7 +362,7 @@ def _describe(
     return parsed.chunks(path, language, data), pack_code(parsed.symbols, parsed.facts)
 
 
-def _by_text(file: OverlayFile, embedder: EmbedderPairs) -> Mapping[str, Vectors]:
+def _by_text(file: OverlayFile, embedder: EmbedderPairs) -> dict[str, Vectors]:
     """Return the vectors of a file by embedded text; missing vectors (zeros) are left out."""
     texts = build_embedding_texts(file.path, file.chunks, embedder)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
