@@ -332,7 +332,7 @@ class Database:
         if self._schema and (row is None or row[0] != self._schema):
             raise StoreUnavailable(
                 f"schema {self._schema} of the daemon is not there any more",
-                "restore it; or make it anew and restart the daemon, which indexes all files again",
+                "restore it; or make it anew, restart the daemon, and `cocosearchctl up` its directories",
             )
         if not (connection.is_distributed or self.owner):
             return  # there may be no registry yet
@@ -341,7 +341,7 @@ class Database:
         except psycopg.errors.UndefinedTable:
             raise StoreUnavailable(
                 f"the registry of the daemon is not in schema {self._schema} any more",
-                "restore it; or restart the daemon, which indexes all files again",
+                "restore it; or restart the daemon, and `cocosearchctl up` its directories",
             ) from None
 
 
