@@ -249,3 +249,25 @@ def test_the_command_line_prints_what_grep_prints(shared: Daemon, project: Path)
     refused = shared.ctl("grep", "(", cwd=source, check=False)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "not a regular expression" in refused.stderr
+
+
+def test_the_rule_that_leaves_a_file_out_is_named(shared: Daemon, project: Path) -> None:
+    (project / "prod.tfvars").write_text('region = "here"\n')
+    (project / "prod.tfvars.example").write_text('region = "somewhere"\n')
+    shared.index(project, "rules")
+    rule = "its name is one of files with secrets (indexing.index_secrets)"
+    reply = shared.call("grep", pattern="region", index="rules", under="prod.tfvars")
+    assert reply["notes"] == [f"prod.tfvars is not in rules: {rule}"]
+    with pytest.raises(client.CallFailed) as refused:
+        shared.call("get_file", path="prod.tfvars", index="rules")
+    assert refused.value.message == f"index rules has no file prod.tfvars: {rule}"
+    missing = shared.call("grep", pattern="region", index="rules", under="none.tf")
+    assert missing["notes"] == ["no file of rules passes the filters"]
+    (file,) = shared.call("grep", pattern="region", index="rules")["files"]
+    assert (file["path"], file["language"]) == ("prod.tfvars.example", "hcl")
+
+
+def test_matches_come_with_the_roots_of_their_indexes(shared: Daemon, project: Path) -> None:
+    shared.index(project, "rooted")
+    reply = shared.call("grep", pattern="retry", index="rooted")
+    assert reply["roots"] == {"rooted": str(project)}

@@ -14,6 +14,8 @@ HEAD_BYTES = 65_536
 # Bytes that decide: from the first line, or from the first line of code in a header.
 DECIDING_BYTES = 4096
 
+# Suffixes of files to copy and fill in, such as `terraform.tfvars.example`: the name before decides.
+_TEMPLATE_SUFFIXES = (".example", ".sample", ".template", ".dist")
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
 _VERSION_CHARACTERS = "0123456789."  # characters of an interpreter's version
 # Blanks and comments of C. Possessive, so that each byte is read once.
@@ -53,6 +55,8 @@ def is_supported(path: str) -> bool:
 
 def _by_path(path: str) -> language_table.LanguageInfo | None:
     name = path.rpartition("/")[2].lower()
+    if name.endswith(_TEMPLATE_SUFFIXES):
+        name = name.rpartition(".")[0]
     by_name = language_table.by_file_name().get(name)
     if by_name is not None:
         return by_name

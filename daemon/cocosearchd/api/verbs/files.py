@@ -110,7 +110,10 @@ class FileVerbs:
                 if content.source != "index":
                     return content
             await self._sync.catch_up(indexes, deadline)
-            return await self._read(request, indexes, path)
+            try:
+                return await self._read(request, indexes, path)
+            except NotFound as error:
+                raise await _with_rule(error, indexes, path) from None
 
         content = await file_references.first_result(
             self._indexes.lookup, request.path, request.index, request.cwd, request.topic, read
@@ -191,6 +194,12 @@ class FileVerbs:
             await self._sync.catch_up(indexes, deadline)
             name = await file_content.find_owner(self._db, records, path, overlays)
         return self._indexes.lookup.get(name)
+
+
+async def _with_rule(error: NotFound, indexes: Sequence[RunningIndex], path: str) -> NotFound:
+    """Add the rule that leaves a missing file out of the only index that was asked."""
+    rule = await indexes[0].root.exclusions.rule(path) if len(indexes) == 1 else None
+    return NotFound(f"{error.message}: {rule}", error.hint) if rule else error
 
 
 def _records(indexes: Sequence[RunningIndex]) -> list[IndexRecord]:

@@ -82,7 +82,8 @@ class GrepVerbs:
             "sync": (synced - began) * 1000,
             "total": (anyio.current_time() - began) * 1000,
         }
-        reply = _reply(request, indexes, answers, freshness, timings)
+        unmatched = await _name_unmatched_indexes(request, answers)
+        reply = _reply(request, indexes, answers, freshness, timings, unmatched)
         if not asks_all_indexes(request):
             return reply
         missing = find_missing_indexes(self._indexes.lookup, needs_vectors=False)
@@ -191,6 +192,7 @@ def _reply(
     answers: Sequence[_IndexAnswer],
     freshness: Freshness,
     timings: dict[str, float],
+    unmatched: Sequence[str],
 ) -> w.GrepReply:
     files = tuple(
         _file(answer.index.record.name, file) for answer in answers for file in answer.matches.files
@@ -215,7 +217,7 @@ def _reply(
         notes=limit_sentences(
             [
                 *(note for answer in answers for note in _notes(answer)),
-                *_name_unmatched_indexes(request, answers),
+                *unmatched,
             ]
         ),
         timings_ms=timings,
@@ -288,11 +290,18 @@ def _line_tokens(line: w.GrepLine) -> int:
     return sum(map(estimate_tokens, (match, *context)))
 
 
-def _name_unmatched_indexes(request: w.GrepRequest, answers: Sequence[_IndexAnswer]) -> list[str]:
-    """Name the indexes in which no file passes the filters."""
+async def _name_unmatched_indexes(
+    request: w.GrepRequest, answers: Sequence[_IndexAnswer]
+) -> list[str]:
+    """Name the indexes in which no file passes the filters, or the rule that leaves the file out."""
     if not (request.under or request.paths or request.languages):
         return []
-    names = [answer.index.record.name for answer in answers if not answer.matches.searched]
+    unmatched = [answer.index for answer in answers if not answer.matches.searched]
+    if len(unmatched) == len(answers) == 1 and request.under:
+        path = path_from_client(request.under.removeprefix("./"))
+        if rule := await unmatched[0].root.exclusions.rule(path):
+            return [f"{path} is not in {unmatched[0].record.name}: {rule}"]
+    names = [index.record.name for index in unmatched]
     return [f"no file of {join_names(names)} passes the filters"] if names else []
 
 

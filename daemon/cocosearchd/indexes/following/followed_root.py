@@ -23,6 +23,9 @@ class OwnerExclusions:
         """Say who knows why a file is not in the index."""
         return f"only {self._owner.description} knows why"
 
+    async def rule(self, path: str) -> None:
+        """Name no rule: the rules are not known here."""
+
     async def left_out_files(self) -> None:
         """Count nothing: the rules are not known here."""
 
