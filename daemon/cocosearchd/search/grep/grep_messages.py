@@ -6,7 +6,8 @@ daemon. A response is not trusted and is checked, because the process has read u
 
 import marshal
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TypeVar
 
 from cocosearchd.sandbox.frames import InvalidFrame
@@ -15,6 +16,9 @@ from cocosearchd.search.grep.line_pattern import LinePattern
 from cocosearchd.search.grep.matching_lines import LineMatches, LineOptions, MatchingLine
 
 T = TypeVar("T")
+# `astuple` would cost ten times as much: it copies each value.
+_PATTERN_VALUES = attrgetter(*(entry.name for entry in fields(LinePattern)))
+_OPTION_VALUES = attrgetter(*(entry.name for entry in fields(LineOptions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ class GrepTask:
         return marshal.dumps(
             (
                 self.root,
-                astuple(self.pattern),
-                astuple(self.options),
+                _PATTERN_VALUES(self.pattern),
+                _OPTION_VALUES(self.options),
                 self.max_file_bytes,
                 self.max_files,
                 self.paths,
@@ -115,10 +119,7 @@ def unpack_response(body: bytes, count: int) -> tuple[str, GrepResult]:
 
 
 def _file_values(file: SearchedFile) -> tuple[object, ...]:
-    """Return the values of a file as a tuple.
-
-    `astuple` would cost ten times as much: it copies each value.
-    """
+    """Return the values of a file as a tuple."""
     lines = tuple(
         (line.number, line.column, line.text, line.lines_before, line.lines_after)
         for line in file.matches.lines

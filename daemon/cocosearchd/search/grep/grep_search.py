@@ -4,7 +4,8 @@ The lines come from disk or from unsaved text. A file that has changed since it 
 searched in its current state and marked; its definitions are unknown.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -39,7 +40,9 @@ MIN_BATCH_FILES = 32
 MAX_TASK_BYTES = 8 << 20  # unsaved or stored text of a task
 _PATH = attrgetter("path")
 
-ReadTexts = Callable[[Sequence["SelectedFile"]], Awaitable[Sequence["SelectedFile"]]]
+Match = tuple[SelectedFile, SearchedFile]
+ReadTexts = Callable[[Sequence[SelectedFile]], Awaitable[Sequence[SelectedFile]]]
+Describe = Callable[[Sequence[Match]], Awaitable[tuple["MatchingFile", ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,11 @@ class Grep:
         selection = await select_files(self._db, record, lexical, blooms, grep_filter, overlay)
         approximate = set[str]()
         read = partial(self._read_texts, record, approximate) if record.is_followed else None
-        run = _GrepRun(self._db, self._processes, record, query, blooms, read)
-        await run.search(selection.files)
-        files = await self._describe(record, run, query, overlay)
+        describe = partial(self._describe, record, query, overlay)
+        run = _GrepRun(
+            self._db, self._processes, record, query, blooms, read_texts=read, describe=describe
+        )
+        files = await run.search(selection.files)
         return IndexMatches(
             files=files,
             total_lines=run.total_lines,
@@ -157,10 +162,14 @@ class Grep:
         )
 
     async def _describe(
-        self, record: IndexRecord, run: "_GrepRun", query: GrepQuery, overlay: Overlay | None
+        self,
+        record: IndexRecord,
+        query: GrepQuery,
+        overlay: Overlay | None,
+        matches: Sequence[Match],
     ) -> tuple[MatchingFile, ...]:
         """Describe the first files and lines, with file states and enclosing definitions."""
-        described_matches = _first_matches(run.matches, query)
+        described_matches = _first_matches(matches, query)
         saved = [file.path for file, _ in described_matches if not file.is_unsaved]
         states = (await file_states(self._db, record, saved)).files if saved else {}
         unchanged = {
@@ -187,7 +196,7 @@ class Grep:
     async def _definitions(
         self,
         record: IndexRecord,
-        described_matches: Sequence[tuple[SelectedFile, SearchedFile]],
+        described_matches: Sequence[Match],
         unchanged: dict[str, FileState],
         overlay: Overlay | None,
     ) -> dict[Line, EnclosingDefinition]:
@@ -203,7 +212,10 @@ class Grep:
 
 
 class _GrepRun:
-    """The tasks of one grep and their results. Matches are in the order of the files."""
+    """The tasks of one grep and their results. Matches are in the order of the files.
+
+    The matches that are shown are described while the other files are still being counted.
+    """
 
     def __init__(
         self,
@@ -212,16 +224,21 @@ class _GrepRun:
         record: IndexRecord,
         query: GrepQuery,
         blooms: BloomCache,
-        read_texts: ReadTexts | None = None,
+        *,
+        read_texts: ReadTexts | None,
+        describe: Describe,
     ) -> None:
         """`read_texts` supplies the texts that are searched instead of files on disk."""
         self._db = db
+        self._describe = describe
+        self._described: tuple[MatchingFile, ...] | None = None
+        self._first_batches = FirstBatches(query)
         self._read_texts = read_texts
         self._processes = processes
         self._record = record
         self._query = query
         self._blooms = blooms
-        self._results: dict[int, list[tuple[SelectedFile, SearchedFile]]] = {}  # by task
+        self._results: dict[int, list[Match]] = {}  # by batch
         self._files_left = query.max_files  # to return; of lines, beside those of running tasks
         self._lines_left = query.max_lines
         self.total_files = 0
@@ -230,13 +247,15 @@ class _GrepRun:
         self.problems: list[tuple[str, str]] = []
         self.done = 0  # files
 
-    @property
-    def matches(self) -> list[tuple[SelectedFile, SearchedFile]]:
-        """The first `max_files` matching files, in order, and maybe some more."""
+    def _matches(self) -> list[Match]:
+        """Return the first `max_files` matching files, in order, and maybe some more."""
         return [match for number in sorted(self._results) for match in self._results[number]]
 
-    async def search(self, files: Sequence[SelectedFile]) -> None:
-        """Search files until the time is over. Raises `InvalidInput` and `WorkerUnavailable`."""
+    async def search(self, files: Sequence[SelectedFile]) -> tuple[MatchingFile, ...]:
+        """Search files until the time is over, and describe the first matches.
+
+        Raises `InvalidInput`, `WorkerUnavailable` and `StoreUnavailable`.
+        """
         batches = iter(enumerate(_split(files, self._processes.count)))
 
         async def work() -> None:
@@ -244,6 +263,8 @@ class _GrepRun:
                 if self._error is not None:
                     return
                 await self._search_batch(number, batch)
+                if self._first_batches.become_complete(self._results):
+                    tasks.start_soon(self._describe_first)
 
         if not files:  # an empty task still checks the pattern
             await self._search_batch(0, ())
@@ -253,6 +274,14 @@ class _GrepRun:
                     tasks.start_soon(work)
         if self._error is not None:
             raise self._error
+        return await self._describe(self._matches()) if self._described is None else self._described
+
+    async def _describe_first(self) -> None:
+        """Describe the first matches while other files are being searched."""
+        try:
+            self._described = await self._describe(self._matches())
+        except CocoSearchError as error:
+            self._error = error
 
     async def _search_batch(self, number: int, batch: Sequence[SelectedFile]) -> None:
         try:
@@ -320,7 +349,7 @@ class _GrepRun:
             return frozenset()
         return frozenset(number for number, file in enumerate(batch) if not file.has_bloom)
 
-    async def _keep_blooms(self, results: Sequence[tuple[SelectedFile, SearchedFile]]) -> None:
+    async def _keep_blooms(self, results: Sequence[Match]) -> None:
         """Cache the Bloom filters of files whose searched content is the indexed content."""
         results_by_path = {file.path: result for file, result in results if result.bloom}
         if not results_by_path:
@@ -331,6 +360,28 @@ class _GrepRun:
             for path, state in states.items()
             if state.content_hash == results_by_path[path].content_hash
         )
+
+
+class FirstBatches:
+    """The first batches of a grep, up to the one that reaches the limits of what is described."""
+
+    def __init__(self, query: GrepQuery) -> None:
+        self._files_left = query.max_files
+        self._lines_left: float = query.max_lines or math.inf  # without lines, files alone count
+        self._count = 0
+        self._is_complete = False
+
+    def become_complete(self, results: Mapping[int, Sequence[Match]]) -> bool:
+        """Count further results by batch. Return True once: when all first batches are there."""
+        if self._is_complete:
+            return False
+        while self._files_left > 0 and self._lines_left > 0 and self._count in results:
+            for _, searched in results[self._count]:
+                self._files_left -= 1
+                self._lines_left -= len(searched.matches.lines)
+            self._count += 1
+        self._is_complete = self._files_left <= 0 or self._lines_left <= 0
+        return self._is_complete
 
 
 def _unsaved_definitions(
@@ -348,12 +399,10 @@ def _unsaved_definitions(
     return definitions
 
 
-def _first_matches(
-    matches: Sequence[tuple[SelectedFile, SearchedFile]], query: GrepQuery
-) -> list[tuple[SelectedFile, SearchedFile]]:
+def _first_matches(matches: Sequence[Match], query: GrepQuery) -> list[Match]:
     """Return the first `max_files` files with, together, the first `max_lines` lines."""
     room = query.max_lines
-    first_matches = list[tuple[SelectedFile, SearchedFile]]()
+    first_matches = list[Match]()
     for file, searched in matches[: query.max_files]:
         lines = searched.matches.lines[:room]
         if query.max_lines and not lines:
