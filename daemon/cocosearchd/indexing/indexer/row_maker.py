@@ -69,6 +69,9 @@ from cocosearchd.store.chunks.rows import FileWrite
 # Texts of several files go to the embedder together. A provider may cut this batch further, by its own
 # settings. The built-in provider blocks the event loop for about 5 ms for this many texts.
 BATCH_TEXTS = 64
+# A saved file of at most this size is cut on the event loop, in a millisecond: a thread would cost as
+# much.
+MAX_BYTES_ON_LOOP = 16 << 10
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
 Vectors = NDArray[np.float32]
@@ -188,6 +191,8 @@ class RowMaker:
         pause = (lambda: None) if urgent else self._work_priority.pause_thread
         if stored is None:
             extract = partial(extract_files, sources, preparation, pause)
+            if urgent and sum(len(source.data) for source in sources) <= MAX_BYTES_ON_LOOP:
+                return extract()
         else:
             extract = partial(
                 extract_with_results,

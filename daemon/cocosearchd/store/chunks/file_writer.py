@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from psycopg import AsyncCursor
 from psycopg.types.json import Jsonb
 
 from cocosearchd.errors import IdentityMismatch
@@ -27,7 +28,9 @@ from cocosearchd.store.connection.database import Connection, Database, fetch_ro
 from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
-from cocosearchd.store.words.words_table import read_words_state
+from cocosearchd.store.words.words_table import ask_words_state, fetch_words_state
+
+Cursor = AsyncCursor[tuple[Any, ...]]
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
@@ -56,24 +59,42 @@ async def replace_files(
     targets = await _build_file_rows(record, writes)
     paths = sorted([*(write.path for write in writes), *deleted])
     async with write_transaction(db) as connection:
-        await connection.execute(
-            statement("lock_files", record), {"filenames": array_literal(paths)}, prepare=PREPARE
-        )
-        changes = await _compare_with_stored(connection, record, targets)
+        stored, with_words = await _lock_and_read(connection, record, paths, targets)
+        pairs = zip(targets, stored, strict=True)
+        changes = [
+            change async for change in cooperatively(rows.change(old) for rows, old in pairs)
+        ]
         changed = [change for change in changes if change.differs]
         await _set_fingerprints(connection, record, changes)
         retained = await _delete_files(connection, record, deleted)
         if not changed and retained is None:
             return await _read_generation_by_rules(connection, record)
-        # Under the lock of words, which came with the locks of the files.
-        with_words = await read_words_state(connection, record) != "none"
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
         await write_chunks(connection, record, changed, with_words=with_words)
         # Raised last: from here on no other change of this index can be committed.
-        generation = await _raise_generation(connection, record)
-        await write_files(connection, record, changed, retained or {}, generation)
-    return generation
+        async with connection.pipeline():
+            raised = await _raise_generation(connection, record)
+            await write_files(connection, record, changed, retained or {})
+        return await _fetch_generation(connection, record, raised)
+
+
+async def _lock_and_read(
+    connection: Connection, record: IndexRecord, paths: Sequence[str], targets: Sequence[FileRows]
+) -> tuple[list[StoredFile], bool]:
+    """Lock files; return the stored states of `targets`, and whether the index keeps words.
+
+    One round trip to the server. The lock of words comes with the locks of the files.
+    """
+    async with connection.cursor(binary=True) as stored_rows:
+        async with connection.pipeline():
+            values = {"filenames": array_literal(paths)}
+            await connection.execute(statement("lock_files", record), values, prepare=PREPARE)
+            values = {"filenames": array_literal(rows.write.path for rows in targets)}
+            await stored_rows.execute(statement("stored_files", record), values)
+            words_state = await ask_words_state(connection, record)
+        stored = [stored_file_from_row(row) for row in await stored_rows.fetchall()]
+    return stored, await fetch_words_state(words_state) != "none"
 
 
 async def _build_file_rows(record: IndexRecord, writes: Sequence[FileWrite]) -> list[FileRows]:
@@ -147,17 +168,6 @@ async def refresh_fingerprints(
     return frozenset(row[0] for row in rows)
 
 
-async def _compare_with_stored(
-    connection: Connection, record: IndexRecord, targets: Sequence[FileRows]
-) -> list[FileChange]:
-    """Compute the difference to what is stored, file by file."""
-    if not targets:
-        return []
-    stored = await _read_stored_files(connection, record, [rows.write.path for rows in targets])
-    pairs = zip(targets, stored, strict=True)
-    return [change async for change in cooperatively(rows.change(state) for rows, state in pairs)]
-
-
 async def _read_stored_files(
     connection: Connection, record: IndexRecord, paths: Sequence[str]
 ) -> list[StoredFile]:
@@ -166,19 +176,21 @@ async def _read_stored_files(
         return [stored_file_from_row(row) for row in await cursor.fetchall()]
 
 
-async def _raise_generation(connection: Connection, record: IndexRecord) -> int:
-    return await _fetch_generation(connection, record, "bump_generation")
+async def _raise_generation(connection: Connection, record: IndexRecord) -> Cursor:
+    return await connection.execute(
+        statement("bump_generation", record), _rules_values(record), prepare=PREPARE
+    )
 
 
 async def _read_generation_by_rules(connection: Connection, record: IndexRecord) -> int:
-    return await _fetch_generation(connection, record, "generation_by_rules")
+    query = statement("generation_by_rules", record)
+    cursor = await connection.execute(query, _rules_values(record), prepare=PREPARE)
+    return await _fetch_generation(connection, record, cursor)
 
 
-async def _fetch_generation(connection: Connection, record: IndexRecord, name: str) -> int:
+async def _fetch_generation(connection: Connection, record: IndexRecord, cursor: Cursor) -> int:
     """Return the generation of a statement that no row passes if the index has other rules."""
-    row = await fetch_row(
-        connection, statement(name, record), _rules_values(record), prepare=PREPARE
-    )
+    row = await cursor.fetchone()
     if row is not None:
         return int(row[0])
     if await fetch_row(connection, statement("generation", record), {}) is None:

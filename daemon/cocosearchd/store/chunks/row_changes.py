@@ -82,24 +82,23 @@ async def write_files(
     record: IndexRecord,
     changed: Sequence[FileChange],
     retained: Mapping[str, str],
-    generation: int,
 ) -> None:
-    """Write the rows about files: positions of chunks, parse results, retained chunks.
+    """Write the rows about files, with the raised generation: positions of chunks, parse results,
+    retained chunks. It reads nothing, so it may be part of a pipeline.
 
     `retained` has by path the retained chunks of deleted files that are not written yet.
     """
     if changed:
-        await _write_files(connection, record, changed, generation)
+        await _write_files(connection, record, changed)
     await _write_retained(connection, record, changed, retained)
 
 
 async def _write_files(
-    connection: Connection, record: IndexRecord, changed: Sequence[FileChange], generation: int
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
 ) -> None:
-    files = to_columns([change.file for change in changed], FILE_COLUMNS)
     await connection.execute(
         _insert_statement(connection, record, "upsert_files"),
-        files | {"generation": generation},
+        to_columns([change.file for change in changed], FILE_COLUMNS),
         prepare=PREPARE,
     )
     if parses := [change.parse for change in changed if change.parse]:

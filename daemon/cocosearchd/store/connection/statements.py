@@ -28,7 +28,8 @@ INSERT_PARTS: Mapping[bool, Mapping[str, str]] = {
     False: {
         "beside": "",
         "registered": "true",
-        "new_generation": "%(generation)s",
+        # 0 without the index: the statement that raises the generation tells that it is gone.
+        "new_generation": "coalesce((select generation from {indexes} where number = {number}), 0)",
         "change_time": "now()",
         "chunk_numbers_array": "chunk_numbers::int8[]",
         "starts_array": "starts::int8[]",

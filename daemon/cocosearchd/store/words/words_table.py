@@ -9,7 +9,9 @@ have words.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, cast
+from typing import Any, Literal, cast
+
+from psycopg import AsyncCursor
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import unpack_texts
@@ -32,7 +34,19 @@ PREPARE = True  # a single plan, however large the tables are
 
 async def read_words_state(connection: Connection, record: IndexRecord) -> WordsState:
     """Read the state of the words of an index; `none` if the index is gone."""
-    row = await fetch_row(connection, statement("words_state", record), prepare=PREPARE)
+    return await fetch_words_state(await ask_words_state(connection, record))
+
+
+async def ask_words_state(
+    connection: Connection, record: IndexRecord
+) -> AsyncCursor[tuple[Any, ...]]:
+    """Send the question of `read_words_state`. In a pipeline, its answer comes with the others."""
+    return await connection.execute(statement("words_state", record), prepare=PREPARE)
+
+
+async def fetch_words_state(cursor: AsyncCursor[tuple[Any, ...]]) -> WordsState:
+    """Return the answer to `ask_words_state`."""
+    row = await cursor.fetchone()
     return cast(WordsState, row[0]) if row else "none"
 
 

@@ -45,6 +45,9 @@ DEADLINE_S = 20.0  # wall time; the limit of CPU time comes first, unless the ma
 SIZE = PoolSize(
     max_processes=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, max_slow=2
 )
+# Chunks whose documents are assembled on the event loop, in a third of a millisecond: a thread would
+# cost a save as much.
+MAX_CHUNKS_ON_LOOP = 16
 BATCHES_AHEAD = 2  # batches in flight: one is analysed, one is assembled
 MAX_WARNINGS = 5  # files that warnings name
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
@@ -216,10 +219,13 @@ async def _assemble(
     request: asyncio.Task[list[tuple[Sequence[FileText], Analysis]]],
 ) -> list[Documents]:
     """Wait for the analysis of a batch, and assemble its documents."""
-    return [
-        await asyncio.to_thread(assemble_documents, files, analysis)
-        for files, analysis in await request
-    ]
+    documents = list[Documents]()
+    for files, analysis in await request:
+        if sum(len(file.chunks) for file in files) <= MAX_CHUNKS_ON_LOOP:
+            documents.append(assemble_documents(files, analysis))
+        else:
+            documents.append(await asyncio.to_thread(assemble_documents, files, analysis))
+    return documents
 
 
 def split_into_batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
