@@ -4,8 +4,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -212,31 +213,99 @@ def find_mentioned_files(corpus: Corpus) -> MentionedFiles:
 
 def mention_signals(mentions: Mentions, corpus: Corpus) -> dict[str, Floats]:
     """Compute the signals `MENTION_SIGNALS` of all live files, (F,) each; 0 for unmentioned files."""
-    stems = corpus.live.stem_set
-    # Most names are not names of files: only the others are looked up in each of many indexes.
-    names_by_group = {
-        group: [name for name in mentions.names[group] if not stems.isdisjoint((name, f"_{name}"))]
-        for group in GROUPS.values()
-    }
-    by_index = [
-        _mention_signals_of_paths(mentions, names_by_group, find_mentioned_files(part))
-        for part in corpus.parts or (corpus,)
-    ]
     signals = _definition_signals(mentions, corpus)
-    for name in by_index[0]:
-        signals[name] = np.concatenate([of_index[name] for of_index in by_index])
+    for name in MENTION_SIGNALS - signals.keys():
+        signals[name] = np.zeros(len(corpus.live.paths), np.float32)
+    parts = corpus.parts or (corpus,)
+    for part, resolvable in _mentions_by_part(mentions, corpus).items():
+        of_part = _mention_signals_of_paths(resolvable, find_mentioned_files(parts[part]))
+        for name, values in of_part.items():
+            signals[name][corpus.file_groups.rows(part)] = values
     return signals
 
 
-def _mention_signals_of_paths(
-    mentions: Mentions,
-    names_by_group: Mapping[Group, Sequence[str]],
-    mentioned_files: MentionedFiles,
-) -> dict[str, Floats]:
-    """Compute the signals from paths for the files of one index, (F,) each.
+@dataclass(frozen=True, slots=True)
+class _PathMentions:
+    """The mentions that one index may resolve by the names of its files."""
 
-    `names_by_group` has, by group, the mentioned names that may be names of files.
+    names: dict[Group, list[str]] = field(default_factory=lambda: defaultdict(list))
+    paths: dict[Group, list[str]] = field(default_factory=lambda: defaultdict(list))
+    dotted: dict[Group, list[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(list))
+    frames: list[Frame] = field(default_factory=list)
+
+
+def _mentions_by_part(mentions: Mentions, corpus: Corpus) -> dict[int, _PathMentions]:
+    """Return the mentions to resolve in each index, by its number.
+
+    Most mentions are names of no file, and few of many indexes have a file with one of the others.
     """
+    search = _PartSearch(mentions, corpus)
+    split = defaultdict[int, _PathMentions](_PathMentions)
+    for group in GROUPS.values():
+        for name in mentions.names[group]:
+            for part in search.of_name(name):
+                split[part].names[group].append(name)
+        for path in mentions.paths[group]:
+            for part in search.of_path(path):
+                split[part].paths[group].append(path)
+        for dotted in mentions.dotted[group]:
+            for part in search.of_dotted(dotted):
+                split[part].dotted[group].append(dotted)
+    for frame in mentions.frames:
+        for part in search.of_frame(frame):
+            split[part].frames.append(frame)
+    return split
+
+
+class _PartSearch:
+    """Finds the indexes of a corpus that may resolve a mention. All may in a corpus of one index."""
+
+    def __init__(self, mentions: Mentions, corpus: Corpus) -> None:
+        self._names = corpus.part_names if corpus.parts else None
+        self._stems = corpus.live.stem_set
+        functions = [frame.function for frame in mentions.frames if not frame.path]
+        self._parts_by_function = (
+            _parts_that_define(corpus, tuple(dict.fromkeys(filter(None, functions))))
+            if self._names is not None
+            else {}
+        )
+
+    def of_name(self, name: str) -> Iterable[int]:
+        """Return the indexes that may have a file with this name."""
+        if self._stems.isdisjoint((name, f"_{name}")):
+            return ()
+        if self._names is None:
+            return (0,)
+        return {*self._names.with_stem(name), *self._names.with_stem(f"_{name}")}
+
+    def of_path(self, path: str) -> Iterable[int]:
+        """Return the indexes that may have a file with the end of this path."""
+        return (0,) if self._names is None else self._names.with_stem(file_stem(path))
+
+    def of_dotted(self, parts: Sequence[str]) -> Iterable[int]:
+        """Return the indexes that may have a module of this dotted name."""
+        if self._names is None:
+            return (0,)
+        return {index for pair in pairwise(parts) for index in self._names.with_module(*pair)}
+
+    def of_frame(self, frame: Frame) -> Iterable[int]:
+        """Return the indexes that may have the file of this frame."""
+        if frame.path or self._names is None:
+            return self.of_path(frame.path)
+        return self._parts_by_function.get(frame.function, ())
+
+
+def _parts_that_define(corpus: Corpus, names: Sequence[str]) -> dict[str, frozenset[int]]:
+    """Return the indexes that define each of these names as written."""
+    files, numbers = find_defining_files(corpus, names)
+    parts = corpus.file_groups.numbers[files]
+    return {name: frozenset(parts[numbers == n].tolist()) for n, name in enumerate(names)}
+
+
+def _mention_signals_of_paths(
+    mentions: _PathMentions, mentioned_files: MentionedFiles
+) -> dict[str, Floats]:
+    """Compute the signals from paths for the files of one index, (F,) each."""
     count = len(mentioned_files.paths)
     signals = dict[str, Floats]()
     for group in GROUPS.values():
@@ -248,7 +317,7 @@ def _mention_signals_of_paths(
             count,
         )
         signals[f"stem_{group}"] = _share_signal(
-            (mentioned_files.find_by_stem(name) for name in names_by_group[group]), count
+            (mentioned_files.find_by_stem(name) for name in mentions.names[group]), count
         )
     signals["frame"] = _frame_signal(mentions.frames, mentioned_files, count)
     return signals

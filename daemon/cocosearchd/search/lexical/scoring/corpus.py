@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate, join_ranges
 from cocosearchd.search.lexical.groups import Groups, make_groups
 from cocosearchd.search.lexical.ranking_signals import joined_stem
+from cocosearchd.search.lexical.scoring.part_names import PartNames
 from cocosearchd.search.lexical.scoring.vector_products import WidenedRows, widen_rows
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays
 from cocosearchd.search.lexical.segments.path_names import FileStems, PathNames, make_file_stems
@@ -155,6 +156,11 @@ class Corpus:
             if number is not None:
                 files, _ = self.number_files(view, names.file_stems.files_of(number))
                 yield from files.tolist()
+
+    @cached_property
+    def part_names(self) -> PartNames:
+        """The names of the files of each joined corpus, made when a report first needs them."""
+        return PartNames(part.live.paths for part in self.parts)
 
     @cached_property
     def defining_rows(self) -> tuple[Ints, ...]:
