@@ -1,5 +1,6 @@
 """Ranking of long questions: what is mentioned is found, whatever else the text has."""
 
+import random
 from itertools import islice, takewhile
 from time import process_time
 
@@ -13,9 +14,14 @@ from cocosearchd.search.lexical.index_snapshot import (
     compute_signal_matrix,
     make_snapshot,
 )
+from cocosearchd.search.lexical.scoring.corpus import join_corpora
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.plan import make_plan, parse_query, split_question
-from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, MentionedFiles
+from cocosearchd.search.reports.mention_signals import (
+    MENTION_SIGNALS,
+    MentionedFiles,
+    mention_signals,
+)
 from cocosearchd.search.reports.report import Report, read_report
 from cocosearchd.search.reports.report_signals import REPORT_SIGNALS, ReportScorer, make_scorer
 from cocosearchd.search.reports.report_terms import MAX_TERMS, report_query_terms
@@ -177,6 +183,42 @@ def test_names_are_found_in_an_index_as_in_all_of_its_paths() -> None:
         for parts in (("shop", name), ("shop", "basket", name), ("lib", "shop", name, "x")):
             assert by_index.find_by_module(parts) == every_path.find_by_module(parts)
     assert by_index.find_by_module(("shop", "basket")), "a package has a file"
+
+
+MENTIONING = (
+    "see shop.basket and src.shop.payment here",
+    "import lib.shop, basket.rules",
+    "the file src/shop/rules.py and ./basket.py",
+    "log_format or `payment`, `_rules`, `Basket`",
+    "docs/versions.md, __init__.py, lib/shop/__init__.py",
+    '```\nTraceback (most recent call last):\n  File "/a/shop/basket.py", line 1, in add\n```',
+    "```\nValueError: x\n    at Basket.add(Unknown Source)\n    at charge_card (payment.py:2:1)\n```",
+    "```\n#0 0x1 in Basket::add ()\n#1 0x2 in charge_card () at shop/payment.py:1\n```",
+)
+
+
+def test_signals_of_joined_indexes_are_those_of_each() -> None:
+    rng = random.Random(4)
+    pool = {
+        **FILES,
+        "lib/shop/__init__.py": "x = 1\n",
+        "basket/rules.py": "class Basket:\n    def add(self): ...\n",
+        "basket.py": "def add(): ...\n",
+        "shop/_rules.py": "def charge_card(): ...\n",
+        "__init__.py": "y = 1\n",
+    }
+    kinds = set[str]()
+    for _ in range(60):
+        parts = [dict(rng.sample(sorted(pool.items()), rng.randrange(1, 6))) for _ in range(5)]
+        corpora = [snapshot(files).corpus for files in parts]
+        text = "\n".join(["It fails", *rng.sample(MENTIONING, rng.randrange(1, 5))])
+        mentions = read_report(text).mentions
+        joined = mention_signals(mentions, join_corpora(corpora))
+        for name in MENTION_SIGNALS:
+            alone = [mention_signals(mentions, corpus)[name] for corpus in corpora]
+            assert np.array_equal(joined[name], np.concatenate(alone)), (name, text)
+            kinds |= {name.partition("_")[0]} if joined[name].any() else set()
+    assert kinds == {"defines", "path", "stem", "frame"}
 
 
 def test_signals_are_those_that_weights_may_have() -> None:

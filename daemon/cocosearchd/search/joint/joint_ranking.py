@@ -20,7 +20,7 @@ from cocosearchd.search.answers.ranked_answer import (
     make_ranked_hits,
 )
 from cocosearchd.search.code.code_candidates import RankedCandidates, join_warnings
-from cocosearchd.search.code.file_masks import unmet_filter
+from cocosearchd.search.code.file_masks import restricts_files, unmet_filter
 from cocosearchd.search.joint.hit_order import (
     HitRelevances,
     RelevanceBounds,
@@ -285,11 +285,17 @@ class JointRanking:
 
     def _skip(self, indexes: Mapping[int, JointIndex | ScoredIndex], cache: CacheUse) -> None:
         """Set the outcomes of indexes that add no hits to answers without hits."""
+        filters = {self._prepared[number].plan.where for number in indexes}
+        is_filtered = any(map(restricts_files, filters))
         for number, index in indexes.items():
             prepared = self._prepared[number]
             source = index if isinstance(index, JointIndex) else index.code_query
             snapshot = source.snapshot
-            unmet = unmet_filter(prepared.plan.where, snapshot.live_documents, prepared.record.root)
+            unmet = (
+                unmet_filter(prepared.plan.where, snapshot.live_documents, prepared.record.root)
+                if is_filtered
+                else None
+            )
             warnings = join_warnings(self._query_vector.warning, unmet, source.incompleteness)
             ranked_hits = RankedHits(
                 snapshot.generation,

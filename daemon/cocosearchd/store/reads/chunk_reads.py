@@ -10,7 +10,7 @@ from psycopg import sql
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.arrays import array_literal
+from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
 from cocosearchd.store.chunks.rows import (
     Candidate,
     FileChunks,
@@ -136,8 +136,8 @@ def _chunks_with_files(record: IndexRecord, rows: Sequence[Row]) -> RowsWithFile
 def _key_columns(keys: Sequence[Key]) -> dict[str, str]:
     return {
         "filenames": array_literal(path for path, _, _ in keys),
-        "starts": array_literal(start for _, start, _ in keys),
-        "ends": array_literal(end for _, _, end in keys),
+        "starts": number_array_literal([start for _, start, _ in keys]),
+        "ends": number_array_literal([end for _, _, end in keys]),
     }
 
 

@@ -200,6 +200,8 @@ class RootScope:
         For a repository around the root the directory is b"".
         """
         around = self._failure or (self._around.failure if self._around else None)
+        if around is None and not self._nested:
+            return {}
         nested = {directory: rules.failure for directory, rules in list(self._nested.items())}
         return {
             directory: failure for directory, failure in ({b"": around} | nested).items() if failure

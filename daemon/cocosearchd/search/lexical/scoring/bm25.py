@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
+from cocosearchd.search.lexical.array_types import (
+    Array,
+    Floats,
+    Ints,
+    Mask,
+    concatenate,
+    join_ranges,
+    mark_changes,
+)
 from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
@@ -24,6 +32,10 @@ _FIELDS = {  # column, place of its length, k1, b
     "comment_words": ("posting_commented", 2, 1.5, 0.75),
     "path_words": ("posting_paths", 3, 1.2, 0.5),
 }
+# So many runs with fewer rows on average, as those of many small indexes, are read together by view: to
+# cut out one run takes as long as to copy some hundred rows.
+MANY_RUNS = 64
+SHORT_RUN = 64
 _FindBounds = Callable[[Segment, NDArray[np.uint64]], tuple[Ints, Ints]]
 
 
@@ -50,6 +62,9 @@ class PostingRuns:
     def concatenate(self, views: Sequence[SegmentView], column: str, kind: type) -> Array:
         """Concatenate the values of a column for all runs: (R,)."""
         columns = [getattr(view.segment, column) for view in views]
+        counts = self.counts
+        if len(counts) >= MANY_RUNS and int(counts.sum()) < SHORT_RUN * len(counts):
+            return concatenate(self._take_rows(columns, counts), kind)
         return concatenate(
             [
                 columns[view][start:end]
@@ -59,6 +74,18 @@ class PostingRuns:
             ],
             kind,
         )
+
+    def _take_rows(self, columns: Sequence[Array], counts: Ints) -> list[Array]:
+        """Return the values of a column for the runs of each view, by one operation for a view."""
+        rows = join_ranges(self.starts, counts)
+        firsts = np.flatnonzero(mark_changes(self.views))
+        row_ends = np.cumsum(np.add.reduceat(counts, firsts)).tolist()
+        return [
+            columns[view].take(rows[start:end])
+            for view, start, end in zip(
+                self.views[firsts].tolist(), [0, *row_ends], row_ends, strict=False
+            )
+        ]
 
 
 @dataclass(frozen=True, slots=True)
