@@ -308,7 +308,6 @@ PRONOUNS = {
 GOOD_PRONOUNS = {
     "cocosearchd.watching.scans.scan_schedule": {"now"},
     "cocosearchd.watching.git.checkout_hold": {"now"},
-    "cocosearchd.watching.hints.inotify": {"now"},
     "cocosearchd.watching.dirty_set": {"now"},
     "cocosearch_ipc.http.connection_slots": {"now"},
     "cocosearch_ipc.mcp.root_policy": {"own"},

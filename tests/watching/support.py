@@ -20,7 +20,7 @@ from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.model import FileRecord, Fingerprint
 from cocosearchd.watching.dirty_records import DirtyBatch
-from cocosearchd.watching.root_group import RootGroup
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 
 BACKENDS = (

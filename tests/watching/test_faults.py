@@ -26,8 +26,8 @@ from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
-from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.scans import scan_schedule
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import Operations, as_git_sees, difference
 from tests.watching.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk

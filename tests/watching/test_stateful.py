@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching import watched_root
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
-from cocosearchd.watching.root_group import RootGroup
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import PATTERNS, Operations, as_git_sees, difference
 from tests.watching.support import BACKENDS, MemoryIndex, following, git, in_sync

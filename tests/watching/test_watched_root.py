@@ -37,9 +37,9 @@ from cocosearchd.watching.hints.base import (
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.ignore.root_scope import RootScope
-from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.root_status import MAX_LISTED_FAILURES
 from cocosearchd.watching.scans import scan_coordinator
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.scans.scan import ComparedPaths, Scan, compare_paths
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import (

@@ -60,9 +60,9 @@ from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.stored_files import StoredFiles, root_available
 from cocosearchd.watching.watched_root import WatchedRoot
 

@@ -44,7 +44,6 @@ from cocosearchd.watching.hints.base import (
 from cocosearchd.watching.hints.save_settling import SaveSettling
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.root_freshness import lag_reason, synced_freshness
-from cocosearchd.watching.root_group import RootGroup
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
@@ -54,6 +53,7 @@ from cocosearchd.watching.root_status import (
 )
 from cocosearchd.watching.root_threads import GIT_THREADS_PER_ROOT, RootThreads
 from cocosearchd.watching.scans.hard_links import MAX_CHECKED
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.scans.scan import compare_paths
 from cocosearchd.watching.scans.scan_coordinator import KnownFiles, ScanCoordinator
 from cocosearchd.watching.scans.scan_schedule import ScanSchedule

@@ -23,7 +23,7 @@ from cocosearchd.watching.hints.base import (
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances, default_limit
-from cocosearchd.watching.root_group import RootGroup
+from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.hints.heard import Heard, watch_all
 from tests.watching.support import QUICK, MemoryIndex, Mutator, following, in_sync, on_disk

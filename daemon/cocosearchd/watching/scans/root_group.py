@@ -16,7 +16,7 @@ STAMPS_S = 0.2
 
 
 class RootGroup:
-    """The parts that the roots of one daemon share. All methods belong to one event loop."""
+    """The shared parts of the roots of one daemon. All methods belong to one event loop."""
 
     def __init__(self, instances: InotifyInstances | None = None) -> None:
         self.instances = InotifyInstances() if instances is None else instances
