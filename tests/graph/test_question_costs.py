@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.graph.parsed_files import ParsedFiles
 from cocosearchd.graph.code_files import WHOLE_FILE, DefinitionKey
-from cocosearchd.graph.questions.calls import CallQuery, find_callees
+from cocosearchd.graph.questions.calls import CallQuery, find_callees, find_callers
 from cocosearchd.graph.questions.file_locations import enclosing_symbol
+from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
 from cocosearchd.graph.questions.question_limits import TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
 from cocosearchd.graph.questions.removed_definitions import changed_signatures
@@ -60,6 +61,44 @@ def test_thousands_of_imports_in_a_file_with_thousands_of_definitions_cost_littl
     )
     assert process_time() - began < LIMIT_S * slowness()
     assert sum(page.counts.values()) == 6 * COUNT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "def t(): 0\n"
+            + "".join(f"class A{n}:\n    def __init__(self): t()\n" for n in range(6 * COUNT)),
+            id="constructors",
+        ),
+        pytest.param("class A:\n" + "    def f(self): self.f()\n" * 6 * COUNT, id="overloads"),
+    ],
+)
+def test_thousands_of_changed_definitions_of_one_file_cost_little(text: str) -> None:
+    files = parse_sources({"a.py": text})
+    count_of_symbols = len(files.load(["a.py"])["a.py"].symbols)
+    keys = [DefinitionKey("a.py", position) for position in range(count_of_symbols)]
+    began = process_time()
+    impact = find_impact(files, Resolver(files), keys, ImpactBounds(3, "possible", lambda: False))
+    assert process_time() - began < LIMIT_S
+    assert not impact.affected
+
+
+def test_callers_that_were_found_before_the_time_was_over_are_answered() -> None:
+    users = {f"b{n}.py": "from a import f\ndef g():\n" + "    f()\n" * 300 for n in range(9)}
+    files = parse_sources({"a.py": "def f(): 0\n"} | users)
+    keys = [DefinitionKey("a.py", 0)]
+    full = find_callers(files, Resolver(files), keys, CallQuery(depth=9), lambda: False)
+    looks = count()
+    timed = TimedFiles(files, lambda: next(looks) >= 0)
+    sizes = set[int]()
+    for allowed in range(200):
+        looks = count(-allowed)
+        tree = find_callers(timed, Resolver(timed), keys, CallQuery(depth=9), lambda: False)
+        sizes.add(len(tree.nodes))
+        assert tree.nodes == full.nodes[: len(tree.nodes)]
+        assert tree == full or not tree.is_complete
+    assert sizes == set(range(10)), "each caller is answered once it was found"
 
 
 def test_the_time_is_checked_within_a_file() -> None:

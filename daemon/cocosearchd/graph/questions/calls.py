@@ -18,7 +18,7 @@ from cocosearchd.graph.code_files import (
     ResolvedUse,
 )
 from cocosearchd.graph.questions.impact import constructed_class
-from cocosearchd.graph.questions.question_limits import STEP, IsOver, TimedSearch
+from cocosearchd.graph.questions.question_limits import STEP, IsOver, LimitReached, TimedSearch
 from cocosearchd.graph.questions.reference_pages import first_of_each_name
 from cocosearchd.languages.code_facts import TOP_LEVEL, Use
 from cocosearchd.languages.patterns.path_roles import is_test
@@ -210,12 +210,15 @@ class _Walk:
         """Walk from the target and return the page."""
         self._positions = dict.fromkeys(keys, _ROOT)
         waiting = deque([(_ROOT, tuple(keys))])
-        while waiting and len(self._nodes) < self._end and self._search.is_complete:
-            position, group = waiting.popleft()
-            if self._depth(position) >= self._query.depth:
-                break
-            for key in self._expand(position, edges(group, position == _ROOT)):
-                waiting.append((self._positions[key], (key,)))
+        try:
+            while waiting and len(self._nodes) < self._end and self._search.is_complete:
+                position, group = waiting.popleft()
+                if self._depth(position) >= self._query.depth:
+                    break
+                for key in self._expand(position, edges(group, position == _ROOT)):
+                    waiting.append((self._positions[key], (key,)))
+        except LimitReached:  # while the neighbours of an entry were added
+            self._search.is_complete = False
         query = self._query
         return CallTree(
             nodes=tuple(self._nodes[query.offset : query.offset + query.limit]),

@@ -19,6 +19,7 @@ from cocosearchd.graph.questions.removed_definitions import RemovedDefinition
 from cocosearchd.graph.resolution.reasons import OVERRIDES, REASONS
 from cocosearchd.languages.code_facts import TOP_LEVEL
 from cocosearchd.languages.patterns.path_roles import is_test
+from cocosearchd.languages.symbol_table import values_of as symbol_values
 from cocosearchd.model import Symbol
 
 MAX_AFFECTED = 5_000  # definitions
@@ -167,12 +168,17 @@ def constructed_class(file: CodeFile, position: int) -> int | None:
     class_name = (symbol.parent or "").rpartition(".")[2]
     if symbol.parent is None or symbol.name not in {*CONSTRUCTORS, class_name}:
         return None
-    classes = (
-        i
-        for i, outer in enumerate(file.symbols)
-        if outer.qualified_name == symbol.parent and i != position
-    )
-    return next(classes, None)
+    owner = file.derived.get(_first_positions, file).get(symbol.parent)
+    return None if owner == position else owner
+
+
+def _first_positions(file: CodeFile) -> Mapping[str, int]:
+    """Return the position of the first definition with each qualified name.
+
+    A file may have ten thousand constructors.
+    """
+    names = symbol_values(file.symbols, "qualified_name")
+    return {name: position for position, name in reversed([*enumerate(names)])}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Finds definitions that a use may mean by its name alone, for unknown receivers."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 
 from cocosearchd.graph.code_files import DefinitionKey, Resolution
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
@@ -41,27 +41,24 @@ class _PossibleKeys:
         for key in keys:
             self._by_path.setdefault(key.path, []).append(key)
         self._paths = list(self._by_path)
-        # length of the common prefix of each path and the next one
-        self._shared = [_shared_prefix(*pair) for pair in pairwise(self._paths)]
 
     def nearest_to(self, path: str) -> Iterator[DefinitionKey]:
-        """Yield the definitions by descending length of the common prefix of their path and `path`."""
-        lengths = self._shared_with(path)
-        nearest = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-        for number in nearest:
-            yield from self._by_path[self._paths[number]]
+        """Yield the definitions by descending length of the common prefix of their path and `path`.
 
-    def _shared_with(self, path: str) -> list[int]:
-        """Return for each path the length of its common prefix with `path`.
-
-        Paths are sorted, so these lengths fall in both directions from the place of `path`.
+        Paths are sorted, so those that share a prefix follow each other. The cost depends on what
+        is read, not on the number of paths.
         """
-        paths, shared = self._paths, self._shared
-        start = bisect_left(paths, path)
-        earlier = [_shared_prefix(paths[start - 1], path)] if start else []
-        later = [_shared_prefix(paths[start], path)] if start < len(paths) else []
-        falling = list(accumulate([*earlier, *reversed(shared[: max(0, start - 1)])], min))
-        return [*reversed(falling), *accumulate([*later, *shared[start:]], min)]
+        first = after = bisect_left(self._paths, path)
+        while first > 0 or after < len(self._paths):
+            beside = self._paths[max(0, first - 1) : first] + self._paths[after : after + 1]
+            prefix = path[: max(_shared_prefix(other, path) for other in beside)]
+            start = bisect_left(self._paths, prefix, hi=first)
+            end = bisect_right(
+                self._paths, prefix, lo=after, key=lambda other: other[: len(prefix)]
+            )
+            for number in (*range(start, first), *range(after, end)):
+                yield from self._by_path[self._paths[number]]
+            first, after = start, end
 
 
 class NameCandidates:

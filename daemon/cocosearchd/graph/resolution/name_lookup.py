@@ -8,6 +8,7 @@ from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey
 from cocosearchd.graph.resolution.file_names import FileNames, names_of
 from cocosearchd.graph.resolution.inferred_value import FOREIGN, UNKNOWN, Value
 from cocosearchd.graph.resolution.modules.base import ModuleRules
+from cocosearchd.graph.resolution.modules.module_paths import directory_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import
 from cocosearchd.languages.symbols import TYPE_KINDS, VALUE_KINDS
@@ -32,6 +33,7 @@ class NameLookup:
     def __init__(self, files: CodeFiles) -> None:
         self.files = files
         self._file_names: dict[str, FileNames | None] = {}
+        # Keyed by the file, or by its directory if that decides, and the module
         self._modules: dict[tuple[str, str], tuple[str, ...]] = {}
         self._names: dict[tuple[str, int, str], Value] = {}
         # Keyed by path and name: most scopes of a file define none of the names that they use
@@ -80,9 +82,11 @@ class NameLookup:
 
     def find_module(self, file: CodeFile, module: str) -> tuple[str, ...]:
         """Return the files that a module, as written in a file, means."""
-        key = (file.path, module)
+        rules = rules_of(file.language)
+        place = f"{directory_of(file.path)}/" if rules.modules_by_directory else file.path
+        key = (place, module)
         if key not in self._modules:
-            self._modules[key] = rules_of(file.language).find_module(self.files, file, module)
+            self._modules[key] = rules.find_module(self.files, file, module)
         return self._modules[key]
 
     def find_import(self, path: str, item: Import) -> Value:

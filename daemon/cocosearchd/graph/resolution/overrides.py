@@ -36,6 +36,7 @@ class OverrideLookup:
         self._names = names
         self._types = types
         self._base_classes: dict[DefinitionKey, tuple[DefinitionKey, ...]] = {}
+        self._direct_subclasses: dict[DefinitionKey, tuple[DefinitionKey, ...]] = {}
 
     def overridden_by(self, key: DefinitionKey) -> OverriddenMembers:
         """Return the members that a member overrides; none for constructors and non-members."""
@@ -54,7 +55,10 @@ class OverrideLookup:
         visited = set(owners)
         waiting = deque(owners)
         while waiting and len(visited) <= MAX_CLASSES:
-            for subclass in _subclasses(base_uses_of(waiting.popleft())):
+            owner = waiting.popleft()
+            if owner not in self._direct_subclasses:
+                self._direct_subclasses[owner] = tuple(_subclasses(base_uses_of(owner)))
+            for subclass in self._direct_subclasses[owner]:
                 if subclass not in visited:
                     visited.add(subclass)
                     waiting.append(subclass)

@@ -56,6 +56,9 @@ class MeaningResolver:
         # Equal resolutions are one object: a file may use a name with thousands of definitions in
         # thousands of functions.
         self._shared: dict[Resolution, Resolution] = {}
+        # By the id of the definitions, which an entry keeps, and the reason: to hash thousands of
+        # definitions for each of thousands of uses would take seconds
+        self._shared_by_id: dict[tuple[int, str], Resolution] = {}
         # By the id of a shared resolution
         self._scope_definitions: dict[int, ScopeDefinitions] = {}
         # By the id of the definitions of a value, which an entry keeps
@@ -70,8 +73,18 @@ class MeaningResolver:
         key = (file.path, use.symbol, use.receiver, use.name, use.kind, use.is_local, region)
         if key not in self._resolutions:
             resolved = self._resolve(file, use, region)
-            self._resolutions[key] = self._shared.setdefault(resolved, resolved)
+            self._resolutions[key] = self._share(resolved)
         return self._nearest(file, use, self._resolutions[key])
+
+    def _share(self, resolved: Resolution) -> Resolution:
+        """Return the resolution that stands for all equal ones."""
+        key = (id(resolved.definitions), resolved.reason)
+        shared = self._shared_by_id.get(key)
+        if shared is None:
+            shared = self._shared.setdefault(resolved, resolved)
+            if shared is resolved:
+                self._shared_by_id[key] = shared
+        return shared
 
     def imported_files(self, file: CodeFile, item: Import) -> tuple[str, ...]:
         """Return the indexed files that the module of an import means; empty if it is external."""

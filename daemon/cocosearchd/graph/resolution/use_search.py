@@ -202,9 +202,10 @@ class UseSearch:
             is_local = not is_imported and all(map(self._is_local, meanings))
             names = frozenset(self._names_of(definition, meanings, is_imported=is_imported))
             overridden = self._resolver.overridden_by(definition)
-            self._targets[definition] = _UseTarget(
-                meanings, overridden, names, is_imported, is_local
-            )
+            target = _UseTarget(meanings, overridden, names, is_imported, is_local)
+            # one shared target: a definition may have ten thousand overloads
+            overloads = (key for key in meanings if key.path == definition.path)
+            self._targets |= dict.fromkeys((definition, *overloads), target)
         return self._targets[definition]
 
     def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:

@@ -38,6 +38,8 @@ class ModuleRules:
     find_submodule: FindSubmodule = find_no_submodule
     find_neighbours: FindNeighbours = find_no_neighbours
 
+    modules_by_directory: bool = False  # an import means the same in all files of a directory
+
     # Names with a receiver
     instance_names: frozenset[str] = frozenset()  # names of the object itself: self, this
     parent_names: frozenset[str] = frozenset()  # names of its base class: super, base

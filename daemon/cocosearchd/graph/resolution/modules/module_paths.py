@@ -30,13 +30,14 @@ def first_indexed(files: CodeFiles, paths: Iterable[str]) -> tuple[str, ...]:
 
 def nearest(paths: Sequence[str], path: str) -> tuple[str, ...]:
     """Return the paths that share the most leading directories with `path`."""
-    shared = [_shared_directories(candidate, path) for candidate in paths]
+    directories = path.split("/")[:-1]
+    shared = [_shared_directories(candidate, directories) for candidate in paths]
     most = max(shared, default=0)
     return tuple(p for p, count in zip(paths, shared, strict=True) if count == most)
 
 
-def _shared_directories(first: str, second: str) -> int:
-    pairs = zip(first.split("/")[:-1], second.split("/")[:-1], strict=False)
+def _shared_directories(path: str, directories: Sequence[str]) -> int:
+    pairs = zip(path.split("/")[:-1], directories, strict=False)
     count = 0
     for first_part, second_part in pairs:
         if first_part != second_part:

@@ -94,6 +94,7 @@ PYTHON = ModuleRules(
     family="python",
     find_module=find_module,
     find_submodule=find_submodule,
+    modules_by_directory=True,
     instance_names=frozenset({"self", "cls"}),
     parent_names=frozenset({"super"}),
     constructor_names=frozenset({"__init__", "__new__"}),
