@@ -108,7 +108,10 @@ def test_values_that_are_made_after_a_file_left_the_cache_go_with_it() -> None:
     cache = CodeFileCache(max_bytes=1)
     evicted = file("a.py")
     cache.put(evicted, 1)
-    references = [weakref.ref(names_of(evicted)), weakref.ref(mentions_of(evicted))]
+    references: list[weakref.ref[object]] = [
+        weakref.ref(names_of(evicted)),
+        weakref.ref(mentions_of(evicted)),
+    ]
     gc.disable()
     del evicted
     gone = [reference() is None for reference in references]

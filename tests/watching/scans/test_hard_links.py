@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching import hard_links, watched_root
-from cocosearchd.watching.scans import scan_coordinator
+from cocosearchd.watching import watched_root
+from cocosearchd.watching.scans import hard_links, scan_coordinator
 from tests.watching.support import BACKENDS, following, in_sync, on_disk
 
 PYTHON = IndexingSettings(include=("*.py",))
