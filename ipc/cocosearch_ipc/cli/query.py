@@ -9,7 +9,7 @@ import os
 import sys
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.render import answers, output
+from cocosearch_ipc.render import output
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def run(
 
     `how` is text, compact, json or grep.
     """
+    # Other modules, `grep` above all, take only the calls of this one.
+    from cocosearch_ipc.render import answers
+
     reply = fetch_results(params, env, None if how == "json" else _hint_upgrade)
     if how == "json":
         output.document(reply)
@@ -43,6 +46,8 @@ def run(
 
 def _print_places(reply: dict[str, Any], env: Mapping[str, str]) -> None:
     """Print places for an editor, and remarks about them to standard error."""
+    from cocosearch_ipc.render import answers
+
     for line in answers.grep(reply, roots(env), os.getcwd()):
         output.line(line)
     if reply.get("weak"):

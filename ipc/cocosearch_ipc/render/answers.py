@@ -23,7 +23,6 @@ _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 SNIPPET_LINES = 10
 SIMILAR_PATHS = 3
 WEAK_NOTICE = "nothing matches well; these are the nearest"
-PENDING = 3
 MAX_NAMED_INDEXES = 10  # of one answer
 
 
@@ -97,7 +96,7 @@ def remarks(reply: dict[str, Any]) -> Iterator[str]:
     for note in reply.get("notes") or ():
         yield f"note: {output.printable(note, keep='')}"
     if not reply["fresh"]:
-        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
+        yield f"not fresh: {output.describe_staleness(reply['stale_reason'], reply['pending'])}"
 
 
 def _compact_symbol(hit: Mapping[str, Any], index: str) -> str:
@@ -158,13 +157,6 @@ def format_lines_alike(entry: Mapping[str, Any]) -> str:
     """Return where nearly equal code of the file begins, in parentheses; "" without any."""
     lines = entry.get("similar_lines")
     return f" (alike: {', '.join(map(str, lines))})" if lines else ""
-
-
-def describe_staleness(reason: str, pending: Sequence[str]) -> str:
-    """Return the reason why an answer may be outdated, and the first pending paths."""
-    paths = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
-    more = ", …" if len(pending) > PENDING else ""
-    return output.printable(reason, keep="") + (f" ({paths}{more})" if paths else "")
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
@@ -400,7 +392,7 @@ def _foot(reply: dict[str, Any], style: output.Style) -> str:
     state = (
         "fresh"
         if reply["fresh"]
-        else f"NOT FRESH: {describe_staleness(reply['stale_reason'], reply['pending'])}"
+        else f"NOT FRESH: {output.describe_staleness(reply['stale_reason'], reply['pending'])}"
     )
     colour = (output.DIM,) if reply["fresh"] else (output.BOLD, output.YELLOW)
     return style.paint(f"{count} of {names}{took}{cached}, {state}", *colour)

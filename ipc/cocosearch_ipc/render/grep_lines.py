@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from cocosearch_ipc.render import output
-from cocosearch_ipc.render.answers import describe_staleness
 from cocosearch_ipc.render.line_range import on_disk
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
@@ -56,7 +55,7 @@ def warnings(reply: dict[str, Any]) -> Iterator[str]:
     for sentence in reply["notes"]:
         yield f"note: {output.printable(sentence, keep='')}"
     if not reply["fresh"]:
-        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
+        yield f"not fresh: {output.describe_staleness(reply['stale_reason'], reply['pending'])}"
 
 
 def _summary(reply: dict[str, Any], mode: str) -> str:

@@ -10,12 +10,13 @@ from cocosearch_ipc.render import visible
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any, TextIO
 
 # Columns of a line of code.
 WIDEST = 160
 NARROWEST = 60
+PENDING = 3  # paths that a doubt about freshness names
 BOLD = "1"
 DIM = "2"
 RED = "31"
@@ -138,3 +139,10 @@ def format_number(number: int) -> str:
 def format_quantity(number: int, noun: str) -> str:
     """Return a number with its noun: "1 file", "2 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def describe_staleness(reason: str, pending: Sequence[str]) -> str:
+    """Return the reason why an answer may be outdated, and the first pending paths."""
+    paths = ", ".join(printable(path, keep="") for path in pending[:PENDING])
+    more = ", …" if len(pending) > PENDING else ""
+    return printable(reason, keep="") + (f" ({paths}{more})" if paths else "")

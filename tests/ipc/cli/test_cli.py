@@ -81,16 +81,20 @@ ALLOWED = {
         "cocosearch_ipc.render.line_range",
         "cocosearch_ipc.render.visible",
         "cocosearch_ipc.render",
-        "cocosearch_ipc.render.answers",
-        "cocosearch_ipc.render.comment_marks",
-        "cocosearch_ipc.render.highlight",
         "cocosearch_ipc.render.output",
     ),
 }
-GREP_MODULES = {
-    "cocosearch_ipc.cli.grep_command",
-    "cocosearch_ipc.render.grep_lines",
-}  # of a plain grep, too
+MODULES_OF_VERB = {  # beside those
+    "query": {
+        "cocosearch_ipc.render.answers",
+        "cocosearch_ipc.render.comment_marks",
+        "cocosearch_ipc.render.highlight",
+    },
+    "grep": {
+        "cocosearch_ipc.cli.grep_command",
+        "cocosearch_ipc.render.grep_lines",
+    },
+}
 
 
 def ctl(served: Served, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -225,9 +229,7 @@ def test_a_query_or_grep_imports_next_to_nothing(served: Served, verb: str) -> N
     done = subprocess.run(
         command, env=served.environment, capture_output=True, text=True, timeout=120, check=True
     )
-    assert set(done.stderr.splitlines()[-1].split()) <= ALLOWED | (
-        GREP_MODULES if verb == "grep" else set()
-    )
+    assert set(done.stderr.splitlines()[-1].split()) <= ALLOWED | MODULES_OF_VERB[verb]
 
 
 def test_lists_and_counts(served: Served) -> None:

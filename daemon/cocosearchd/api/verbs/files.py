@@ -1,6 +1,6 @@
 """Verbs about files: list them, read them, find related code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import anyio
@@ -120,22 +120,7 @@ class FileVerbs:
         )
         if request.budget_tokens is not None:
             content = file_content.fit_content(content, request.budget_tokens)
-        stale = stale_reason("content_outdated") if content.source == "index" else None
-        if content.source == "rows":
-            stale = freshness[content.index].stale
-        return w.GetFileReply(
-            index=content.index,
-            path=content.path,
-            language=content.language,
-            content=content.content,
-            start_line=content.first_line,
-            end_line=content.last_line,
-            total_lines=content.lines,
-            fresh=stale is None,
-            stale_reason=stale.sentence if stale else None,
-            stale_code=stale.code if stale else None,
-            overlay=content.source == "overlay",
-        )
+        return _file_reply(content, freshness)
 
     async def _read(
         self, request: w.GetFileRequest, indexes: tuple[RunningIndex, ...], path: str
@@ -194,6 +179,28 @@ class FileVerbs:
             await self._sync.catch_up(indexes, deadline)
             name = await file_content.find_owner(self._db, records, path, overlays)
         return self._indexes.lookup.get(name)
+
+
+def _file_reply(
+    content: file_content.FileContent, freshness: Mapping[str, Freshness]
+) -> w.GetFileReply:
+    """Make the reply with a content. `freshness` is that of followed indexes, by name."""
+    stale = stale_reason("content_outdated") if content.source == "index" else None
+    if content.source == "rows":
+        stale = freshness[content.index].stale
+    return w.GetFileReply(
+        index=content.index,
+        path=content.path,
+        language=content.language,
+        content=content.content,
+        start_line=content.first_line,
+        end_line=content.last_line,
+        total_lines=content.lines,
+        fresh=stale is None,
+        stale_reason=stale.sentence if stale else None,
+        stale_code=stale.code if stale else None,
+        overlay=content.source == "overlay",
+    )
 
 
 async def _with_rule(error: NotFound, indexes: Sequence[RunningIndex], path: str) -> NotFound:

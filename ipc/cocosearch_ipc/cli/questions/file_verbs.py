@@ -32,7 +32,7 @@ def files(args: argparse.Namespace, env: Env) -> int:
     entries = reply["files"]
     cursor = reply["cursor"]
     if not reply["fresh"]:
-        state = answers.describe_staleness(reply["stale_reason"], reply["pending"])
+        state = output.describe_staleness(reply["stale_reason"], reply["pending"])
         output.note(f"not fresh: {state}")
     if cursor:
         output.note(f"there are more than {args.limit} files: raise --limit")

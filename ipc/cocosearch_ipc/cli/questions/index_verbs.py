@@ -11,7 +11,6 @@ from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.render import output, tables
-from cocosearch_ipc.render.answers import describe_staleness
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
@@ -26,7 +25,7 @@ def describe_freshness(reply: dict[str, Any]) -> str:
     """Describe a reply of `sync` in words."""
     if reply["fresh"]:
         return "fresh"
-    return f"not fresh: {describe_staleness(reply['reason'], reply['pending'])}"
+    return f"not fresh: {output.describe_staleness(reply['reason'], reply['pending'])}"
 
 
 def follow_progress(

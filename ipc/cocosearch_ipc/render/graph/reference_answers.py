@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cocosearch_ipc.render import output
-from cocosearch_ipc.render.answers import describe_staleness
 from cocosearch_ipc.render.line_range import on_disk
 
 TAB = "\t"
@@ -94,7 +93,7 @@ def warnings(reply: dict[str, Any]) -> Iterator[str]:
     for sentence in reply["notes"]:
         yield f"note: {output.printable(sentence, keep='')}"
     if not reply["fresh"]:
-        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
+        yield f"not fresh: {output.describe_staleness(reply['stale_reason'], reply['pending'])}"
 
 
 def symbol_place(symbol: dict[str, Any]) -> str:

@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import Any
 
 from cocosearch_ipc.render import output
-from cocosearch_ipc.render.answers import describe_staleness
 
 Reply = Mapping[str, Any]
 
@@ -100,7 +99,7 @@ def warnings(reply: Reply) -> Iterator[str]:
     for sentence in reply["notes"]:
         yield f"note: {_escape(sentence)}"
     if not reply["fresh"]:
-        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
+        yield f"not fresh: {output.describe_staleness(reply['stale_reason'], reply['pending'])}"
 
 
 def _affected_summary(reply: Reply) -> str:
