@@ -394,6 +394,8 @@ class StatusReply:
     warnings: tuple[str, ...] = ()
     # count of all queries; p50_ms, p95_ms and recent_ms of the latest queries
     queries: dict[str, Any] = field(default_factory=dict)
+    # seconds used by the same parts as in `rss_bytes`, with ended processes
+    cpu_s: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

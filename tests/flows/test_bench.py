@@ -51,6 +51,9 @@ def test_a_run_measures_everything_and_leaves_nothing(
     figures = {figure["name"]: figure for figure in report["figures"]}
     assert {
         "index: files",
+        "index: CPU of a file",
+        "index: CPU of a MB",
+        "index: rows, to the files",
         "save to answer",
         "question, cold",
         "question, cached",
@@ -72,4 +75,22 @@ def test_ctrl_c_leaves_nothing(shared: Daemon, scratch: Path) -> None:
     assert process.communicate(timeout=120)[1] == b""
     assert process.returncode == 130
     assert shared.ctl("list", "--names").stdout == ""
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_directory_of_the_user_is_measured_in_a_copy(
+    shared: Daemon, project: Path, scratch: Path
+) -> None:
+    (project / ".git").mkdir(exist_ok=True)
+    (project / ".git" / "large").write_bytes(bytes(1 << 20))
+    paths = sorted(project.rglob("*"))
+    report = shared.json("bench", "--tree", str(project))
+    figures = {figure["name"]: figure["p50"] for figure in report["figures"]}
+    assert 0 < figures["index: CPU of a file"] < 10_000
+    assert figures["index: rows, to the files"] > 0
+    assert sorted(project.rglob("*")) == paths
+    assert list(scratch.iterdir()) == []
+    missing = shared.ctl("bench", "--tree", str(project / "missing"), check=False)
+    assert missing.returncode != 0
+    assert "cannot be copied" in missing.stderr
     assert list(scratch.iterdir()) == []

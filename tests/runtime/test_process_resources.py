@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cocosearchd.runtime.process_resources import measure_memory
+from cocosearchd.runtime.process_resources import measure_cpu, measure_memory
 
 # A child that takes little, with one of its own that takes 100 MB.
 SCRIPT = """
@@ -31,6 +31,31 @@ def test_the_workers_memory_includes_its_own_workers() -> None:
     assert own_usage["analysis"] > 1_000_000
     assert own_usage["total"] == own_usage["daemon"] + own_usage["analysis"]
     assert measure_memory(worker.pid, lambda: (os.getpid(),))["worker"] == 0
+
+
+# A child that uses a tenth of a second, by a child of its own that has ended.
+BUSY = """
+import subprocess, sys
+inner = "import time\\nwhile time.process_time() < .2: pass"
+subprocess.run([sys.executable, "-c", inner])
+print("ready", flush=True); input()
+"""
+
+
+def test_the_workers_cpu_includes_workers_that_have_ended() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        usage = measure_cpu(worker.pid, lambda: (), [os.getpid()])
+        worker.communicate(b"\n")
+    assert usage["worker"] > 0.2
+    assert usage["analysis"] >= usage["daemon"] > 0
+    assert usage["postgres"] == 0
+    parts = usage["daemon"] + usage["worker"] + usage["analysis"]
+    assert usage["total"] == pytest.approx(parts, abs=0.01)
+    assert measure_cpu(worker.pid, lambda: ())["worker"] == 0
 
 
 RAISE_LIMIT = """

@@ -1,9 +1,9 @@
-"""Resources of the daemon: memory and file handles. Works even if none are left."""
+"""Resources of the daemon: memory, CPU and file handles. Works even if none are left."""
 
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import psutil
 
@@ -22,15 +22,40 @@ def measure_memory(
     their proportional sizes are added up if the system has them.
     """
     sizes = {
-        "daemon": _memory(os.getpid()),
-        "worker": sum(map(_memory, _family(worker))) if worker else 0,
+        part: sum(map(_memory, pids)) for part, pids in _parts(worker, postgres, analysis).items()
     }
-    sizes["analysis"] = sum(map(_memory, analysis))
-    try:
-        sizes["postgres"] = sum(_memory(pid) for pid in postgres())
-    except OSError:  # no file handle is left to list the processes
-        sizes["postgres"] = 0
     return sizes | {"total": sum(sizes.values())}
+
+
+def measure_cpu(
+    worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
+) -> dict[str, float]:
+    """Return the CPU seconds that each part of the daemon has used, with its ended children.
+
+    The parameters are those of `measure_memory`. An indexer process or an analyser that has ended
+    counts for "daemon", its parent. The system counts in steps of about 10 ms.
+    """
+    seconds = {
+        part: round(sum(map(_cpu, pids)), 2)
+        for part, pids in _parts(worker, postgres, analysis).items()
+    }
+    return seconds | {"total": round(sum(seconds.values()), 2)}
+
+
+def _parts(
+    worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int]
+) -> dict[str, Sequence[int]]:
+    """Return the process ids of each part of the daemon."""
+    try:
+        servers = postgres()
+    except OSError:  # no file handle is left to list the processes
+        servers = ()
+    return {
+        "daemon": (os.getpid(),),
+        "worker": _family(worker) if worker else (),
+        "analysis": tuple(analysis),
+        "postgres": servers,
+    }
 
 
 def raise_file_limit(limits: Iterable[int] = OPEN_FILES) -> None:
@@ -75,3 +100,11 @@ def _memory(pid: int) -> int:
         return int(getattr(process.memory_full_info(), "pss", 0) or process.memory_info().rss)
     except (psutil.Error, OSError):
         return 0
+
+
+def _cpu(pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except (psutil.Error, OSError):
+        return 0.0
+    return float(times.user + times.system + times.children_user + times.children_system)

@@ -287,6 +287,11 @@ def _bench(p: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of files to index in a scratch directory; default: 200",
     )
+    p.add_argument(
+        "--tree",
+        metavar="DIR",
+        help="index a copy of this directory in place of files of Python's standard library",
+    )
 
 
 def _config(p: argparse.ArgumentParser) -> None:

@@ -31,6 +31,11 @@ def _daemon_metrics(status: StatusReply) -> list[str]:
             "Resident memory.",
             [({"process": k}, v) for k, v in status.rss_bytes.items()],
         ),
+        *_counter(
+            "cpu_seconds_total",
+            "CPU time of each part, with ended processes.",
+            [({"process": k}, v) for k, v in status.cpu_s.items()],
+        ),
         *_counter("queries_total", "Answered queries.", [({}, status.queries.get("count", 0))]),
         *_gauge("query_milliseconds", "Latency of the latest queries.", _quantiles(status)),
         *_counter(

@@ -2,8 +2,10 @@
 few others.
 """
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,3 +120,25 @@ async def test_an_embedding_failure_fails_only_its_batch(
         True,
     ]
     assert all(isinstance(write, FileWrite | EmbedderUnavailable) for write in writes)
+
+
+@pytest.mark.parametrize(("lines", "is_on_loop"), [(10, True), (5_000, False)])
+async def test_small_saves_are_cut_without_another_thread(
+    root: Path, monkeypatch: pytest.MonkeyPatch, lines: int, is_on_loop: bool
+) -> None:
+    """The rows are the same, and a large file must not hold the event loop."""
+    (root / "saved.py").write_text("value = 1\n" * lines)
+    (source,) = read_files(bytes(root), ["saved.py"], 1 << 20)
+    assert isinstance(source, SourceFile)
+    threads = list[threading.Thread]()
+    extract_files = row_maker.extract_files
+
+    def note_thread(*arguments: Any) -> list[row_maker.FileExtract]:
+        threads.append(threading.current_thread())
+        return extract_files(*arguments)
+
+    monkeypatch.setattr(row_maker, "extract_files", note_thread)
+    (write,) = await maker(BuiltinEmbedder())([source], None, urgent=True)
+    assert isinstance(write, FileWrite)
+    assert len(write.chunks) >= 1
+    assert [thread is threading.main_thread() for thread in threads] == [is_on_loop]

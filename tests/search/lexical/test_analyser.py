@@ -5,6 +5,7 @@ import marshal
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ import pytest
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
+from cocosearchd.search.lexical.analysis import analyser as analyser_module
 from cocosearchd.search.lexical.analysis.analyser import (
     BY_PATH_ALONE,
     REQUEST_CHARACTERS,
@@ -33,7 +35,14 @@ from cocosearchd.search.lexical.analysis.analysis_messages import (
     analysis_to_bytes,
 )
 from cocosearchd.search.lexical.analysis.analysis_worker import reduce_to_plain_words
-from cocosearchd.search.lexical.analysis.documents import BATCH_FILES, FileText, analyse
+from cocosearchd.search.lexical.analysis.documents import (
+    BATCH_FILES,
+    Analysis,
+    Documents,
+    FileText,
+    analyse,
+    assemble_documents,
+)
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.index_snapshot import make_snapshot
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, build_segment
@@ -83,6 +92,25 @@ def files_with(analysed: AnalysedFiles, word: str) -> list[str]:
             for file in postings.file[postings.term == np.uint64(term_hash(word))]
         }
     return sorted(hits)
+
+
+@pytest.mark.parametrize(
+    ("max_chunks", "is_on_loop"), [(analyser_module.MAX_CHUNKS_ON_LOOP, True), (0, False)]
+)
+async def test_few_chunks_are_assembled_without_another_thread(
+    monkeypatch: pytest.MonkeyPatch, max_chunks: int, is_on_loop: bool
+) -> None:
+    threads = list[threading.Thread]()
+
+    def note_thread(files: Sequence[FileText], analysis: Analysis) -> Documents:
+        threads.append(threading.current_thread())
+        return assemble_documents(files, analysis)
+
+    monkeypatch.setattr(analyser_module, "MAX_CHUNKS_ON_LOOP", max_chunks)
+    monkeypatch.setattr(analyser_module, "assemble_documents", note_thread)
+    async with stumbling() as analyser:
+        await analyser.analyse(GOOD[:1])
+    assert [thread is threading.main_thread() for thread in threads] == [is_on_loop]
 
 
 async def test_a_process_says_what_this_one_says() -> None:

@@ -22,7 +22,7 @@ from cocosearchd.freshness import stale_reason
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
-from cocosearchd.runtime.process_resources import handle_warning, measure_memory
+from cocosearchd.runtime.process_resources import handle_warning, measure_cpu, measure_memory
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database
@@ -72,6 +72,11 @@ class StatusVerbs:
     async def status(self, request: p.Empty) -> p.StatusReply:
         """Return the state of the daemon, of its dependencies, and of each index."""
         info = self._info
+        processes = (
+            self._updater.pid,
+            info.postgres,
+            [*self._indexes.analyser.pool.pids, *self._indexes.splitter.pool.pids],
+        )
         return p.StatusReply(
             version=info.version,
             protocol=p.PROTOCOL_VERSION,
@@ -82,12 +87,8 @@ class StatusVerbs:
             embedder=self._embedder_status(),
             worker=asdict(self._updater.status),
             cache=asdict(self._pipeline.cache_statistics()),
-            rss_bytes=await anyio.to_thread.run_sync(
-                measure_memory,
-                self._updater.pid,
-                info.postgres,
-                [*self._indexes.analyser.pool.pids, *self._indexes.splitter.pool.pids],
-            ),
+            rss_bytes=await anyio.to_thread.run_sync(measure_memory, *processes),
+            cpu_s=await anyio.to_thread.run_sync(measure_cpu, *processes),
             indexes=(await self._list_indexes(request)).indexes,
             warnings=(
                 *info.warnings(),

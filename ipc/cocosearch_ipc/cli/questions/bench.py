@@ -1,8 +1,8 @@
 """`bench`: measures this machine through the running daemon. Leaves no index or file behind.
 
 It indexes and changes a scratch copy of Python's standard library, which is the same on every
-machine. Queries go to the user's index if there is one, without and with the cache. An interrupted
-run cleans up too.
+machine, or of a directory of the user's. Queries go to the user's index if there is one, without
+and with the cache. An interrupted run cleans up too.
 """
 
 import argparse
@@ -33,6 +33,8 @@ PREFIX = "cocosearch-bench-"
 SAVES = 10
 STARTS = 10
 PATIENCE_S = 60.0
+PAGE_FILES = 1000
+INDEX_S = 300.0  # silence after which a first index counts as stuck
 QUESTIONS = (
     "where are errors handled",
     "open a connection with a timeout",
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     _sweep(path)
     machine = _machine()
     progress = _Progress(quiet=args.json)
-    with _scratch(path, args.files, progress) as (root, indexed):
+    with _scratch(path, args, progress) as (root, indexed):
         figures = [*indexed, *_saves(path, root, progress)]
         index = args.index or _own_index(path) or root.name
         figures += [*_questions(path, index, progress), *_starts(env, index, progress)]
@@ -119,26 +121,16 @@ def _print(
 
 
 @contextlib.contextmanager
-def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Path, list[Figure]]]:
-    """Index a scratch directory; yield it with the indexing rates, and delete both afterwards."""
+def _scratch(
+    path: str, args: argparse.Namespace, progress: "_Progress"
+) -> Iterator[tuple[Path, list[Figure]]]:
+    """Index a scratch directory; yield it with the figures of that, and delete both afterwards."""
     root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
     try:
-        size = _fill(root, files)
-        progress.say(f"indexing {files} files")
-        began = time.perf_counter()
-        client.call(path, "index_codebase", {"path": str(root), "name": root.name})
-        *_, last = client.stream(path, "follow", {"index": root.name}, 300.0)
-        took = time.perf_counter() - began
-        if not last["chunks"]:
-            raise _bench_error(f"no file of {root} was indexed ({last['failed']} files failed)")
-        yield (
-            root,
-            [
-                Figure("index: files", "1/s", 1, last["done"] / took),
-                Figure("index: chunks", "1/s", 1, last["chunks"] / took),
-                Figure("index: source", "kB/s", 1, size / took / 1000),
-            ],
-        )
+        progress.say("copying files")
+        _copy_tree(Path(args.tree), root) if args.tree else _fill(root, args.files)
+        progress.say("indexing")
+        yield root, _first_index(path, root)
     finally:
         # a second Ctrl-C would leave the index behind
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -148,8 +140,59 @@ def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Pat
         signal.signal(signal.SIGINT, handler)
 
 
-def _fill(root: Path, count: int) -> int:
-    """Copy `count` modules of the standard library to `root`; return their size in bytes."""
+def _first_index(path: str, root: Path) -> list[Figure]:
+    """Index a directory; return the figures: rates, CPU of all processes of the daemon, rows."""
+    cpu_before = _cpu_seconds(path)
+    began = time.perf_counter()
+    client.call(path, "index_codebase", {"path": str(root), "name": root.name})
+    *_, last = client.stream(path, "follow", {"index": root.name}, INDEX_S)
+    took = time.perf_counter() - began
+    cpu = _cpu_seconds(path) - cpu_before
+    if not last["chunks"]:
+        raise _broken(f"no file of {root} was indexed ({last['failed']} files failed)")
+    size = sum(file.stat().st_size for file in _indexed_files(path, root))
+    rows = client.call(path, "index_stats", {"index": root.name})["size_bytes"]
+    return [
+        Figure("index: files", "1/s", 1, last["done"] / took),
+        Figure("index: chunks", "1/s", 1, last["chunks"] / took),
+        Figure("index: source", "kB/s", 1, size / took / 1000),
+        Figure("index: CPU of a file", "ms", 1, cpu / last["done"] * 1000),
+        Figure("index: CPU of a MB", "s", 1, cpu / size * 1e6),
+        Figure("index: rows, to the files", "x", 1, rows / size),
+    ]
+
+
+def _indexed_files(path: str, root: Path) -> Iterator[Path]:
+    """Yield the indexed files of a directory. The index has its name."""
+    request = {"index": root.name, "limit": PAGE_FILES}
+    cursor: str | None = ""
+    while cursor is not None:
+        page = client.call(path, "list_files", request | ({"cursor": cursor} if cursor else {}))
+        cursor = page["cursor"]
+        yield from (root / file["path"] for file in page["files"])
+
+
+def _cpu_seconds(path: str) -> float:
+    """Return the CPU seconds of all processes of the daemon, with those that have ended."""
+    return float(client.call(path, "status")["cpu_s"]["total"])
+
+
+def _copy_tree(source: Path, root: Path) -> None:
+    """Copy a directory without its repository. Raises `CallFailed` if it cannot be read."""
+    try:
+        shutil.copytree(
+            source,
+            root,
+            symlinks=True,
+            ignore=shutil.ignore_patterns(".git"),
+            dirs_exist_ok=True,
+        )
+    except (OSError, shutil.Error) as error:
+        raise _broken(f"{source} cannot be copied: {error}") from error
+
+
+def _fill(root: Path, count: int) -> None:
+    """Copy `count` modules of the standard library to `root`."""
     library = Path(sysconfig.get_path("stdlib"))
     sources = [file for file in sorted(library.glob("*.py")) if file.stat().st_size < 200_000]
     sources += [
@@ -157,7 +200,6 @@ def _fill(root: Path, count: int) -> int:
     ]
     for number, source in enumerate(sources[:count]):
         shutil.copyfile(source, root / f"{number:03}_{source.name}")
-    return sum(file.stat().st_size for file in root.iterdir())
 
 
 def _saves(path: str, root: Path, progress: "_Progress") -> Iterator[Figure]:
