@@ -3,8 +3,9 @@
     python -m benchmarks.freshness [--files 1000] [--turns 200]
 
 All three watch one root of small files, and take turns, so that they share whatever load there is.
-Watchman (Debian's package; left out where it is missing) learns that a file changed; the daemon has
-it parsed, embedded and committed.
+The CPU of the daemon's processes for a save depends less on that load than the clock does. Watchman
+(Debian's package; left out where it is missing) learns that a file changed; the daemon has it
+parsed, embedded and committed.
 """
 
 import argparse
@@ -111,7 +112,9 @@ class Daemons:
             root,
             watchman,
         )
+        self._processes = everything(daemon)
         self.found: dict[str, list[float]] = defaultdict(list)
+        self.cpu: dict[str, float] = defaultdict(float)  # seconds of the daemon's processes
 
     def idle_turn(self) -> None:
         """Nothing is pending."""
@@ -163,9 +166,11 @@ class Daemons:
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
+        cpu_before = cpu_seconds(self._processes)
         began = time.perf_counter()
         yield
         self.found[what].append((time.perf_counter() - began) * 1000)
+        self.cpu[what] += cpu_seconds(self._processes) - cpu_before
 
 
 def measure(daemon: Daemon, root: Path, turns: int, watchman: Watchman | None) -> None:
@@ -180,6 +185,8 @@ def measure(daemon: Daemon, root: Path, turns: int, watchman: Watchman | None) -
             measured.watchfiles_turn(number, events)
     for what, values in measured.found.items():
         say(what, spread(values))
+        if what.endswith("cocosearchd"):
+            say(f"{what}, CPU", f"{measured.cpu[what] / len(values) * 1000:.1f} ms on average")
     processes = {"cocosearchd, all processes": everything(daemon)}
     if watchman is not None:
         processes["Watchman"] = [watchman.process]
