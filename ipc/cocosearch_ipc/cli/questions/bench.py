@@ -149,7 +149,7 @@ def _first_index(path: str, root: Path) -> list[Figure]:
     took = time.perf_counter() - began
     cpu = _cpu_seconds(path) - cpu_before
     if not last["chunks"]:
-        raise _broken(f"no file of {root} was indexed ({last['failed']} files failed)")
+        raise _bench_error(f"no file of {root} was indexed ({last['failed']} files failed)")
     size = sum(file.stat().st_size for file in _indexed_files(path, root))
     rows = client.call(path, "index_stats", {"index": root.name})["size_bytes"]
     return [
@@ -188,7 +188,7 @@ def _copy_tree(source: Path, root: Path) -> None:
             dirs_exist_ok=True,
         )
     except (OSError, shutil.Error) as error:
-        raise _broken(f"{source} cannot be copied: {error}") from error
+        raise _bench_error(f"{source} cannot be copied: {error}") from error
 
 
 def _fill(root: Path, count: int) -> None:
