@@ -108,12 +108,10 @@ def test_values_that_are_made_after_a_file_left_the_cache_go_with_it() -> None:
     cache = CodeFileCache(max_bytes=1)
     evicted = file("a.py")
     cache.put(evicted, 1)
-    references: list[weakref.ref[object]] = [
-        weakref.ref(names_of(evicted)),
-        weakref.ref(mentions_of(evicted)),
-    ]
+    values: list[object] = [names_of(evicted), mentions_of(evicted)]
+    references = list(map(weakref.ref, values))
     gc.disable()
-    del evicted
+    del evicted, values
     gone = [reference() is None for reference in references]
     gc.enable()
     assert all(gone)

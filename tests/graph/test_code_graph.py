@@ -12,6 +12,7 @@ from cocosearchd.graph import code_graph
 from cocosearchd.graph.code_files import CodeFile, CodeFiles
 from cocosearchd.graph.code_files_view import CodeFilesView, FilesChanged, UnsavedFile
 from cocosearchd.graph.code_graph import CodeGraph
+from cocosearchd.graph.use_cache import UsedNames
 from cocosearchd.languages import name_hashes
 from cocosearchd.languages.code_facts import CodeFacts, Use
 from cocosearchd.model import Commit, IndexRecord
@@ -234,7 +235,7 @@ async def test_resolved_uses_are_dropped_with_the_first_question_after_a_commit(
     indexed = await new_graph(db)
     await indexed.write("a.py", ["run"], ["stop"])
     cache = await indexed.graph.ask(lambda files: files.use_cache)
-    names = frozenset({"stop"})
+    names = UsedNames(frozenset({"stop"}))
     cache.add(names, cache.of_names(names), "a.py", ())
     await indexed.write("b.py", ["stop"])
     assert await indexed.graph.ask(lambda files: files.use_cache) is not cache

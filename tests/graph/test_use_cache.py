@@ -9,11 +9,12 @@ from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey, Res
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
 from cocosearchd.graph.questions.question_limits import LimitReached, TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
-from cocosearchd.graph.resolution.resolver import Resolver
-from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning
+from cocosearchd.graph.resolution.resolver import MeaningResolver, Resolver
+from cocosearchd.graph.resolution.use_search import UseSearch
+from cocosearchd.graph.use_cache import NameUses, UseCache, UsedNames, UseMeaning
 from cocosearchd.languages.code_facts import Use
 
-NAMES = frozenset({"run"})
+NAMES = UsedNames(frozenset({"run"}), needs_receiver=True)
 SOURCES = {
     "a.py": "class A:\n    def run(self): ...\n\n    def go(self):\n        self.run()\n",
     "b.py": "class B:\n    def run(self): ...\n",
@@ -70,17 +71,17 @@ def test_a_file_is_added_once() -> None:
 def test_names_that_were_asked_for_long_ago_are_dropped() -> None:
     cache = UseCache(max_bytes=10_000)
     for number in range(100):
-        names = frozenset({f"name{number}"})
+        names = UsedNames(frozenset({f"name{number}"}))
         cache.add(names, cache.of_names(names), "a.py", [meaning(1, A_RUN)])
         assert cache.nbytes <= 10_000
-    assert "a.py" in cache.of_names(frozenset({"name99"}))
-    assert "a.py" not in cache.of_names(frozenset({"name0"}))
+    assert "a.py" in cache.of_names(UsedNames(frozenset({"name99"})))
+    assert "a.py" not in cache.of_names(UsedNames(frozenset({"name0"})))
 
 
 def test_names_without_uses_count_as_well() -> None:
     cache = UseCache(max_bytes=10_000)
     for number in range(100):
-        cache.of_names(frozenset({f"name{number}", "other"}))
+        cache.of_names(UsedNames(frozenset({f"name{number}", "other"})))
     assert 5_000 < cache.nbytes <= 10_000
     assert len(cache._uses) < 20
 
@@ -147,3 +148,33 @@ def test_uses_that_were_resolved_after_the_time_was_over_are_not_shared() -> Non
     with pytest.raises(LimitReached):
         list(resolver.uses_in(A_RUN, file))
     assert "c.py" not in cache.of_names(NAMES)
+
+
+class CountedResolutions(MeaningResolver):
+    """Notes the lines of the uses that are resolved in `user.py`."""
+
+    def __init__(self, files: CodeFiles) -> None:
+        super().__init__(files)
+        self.lines = list[int]()
+
+    def resolve(self, file: CodeFile, use: Use) -> Resolution:
+        if file.path == "user.py":
+            self.lines.append(use.line)
+        return super().resolve(file, use)
+
+
+def test_uses_without_a_receiver_are_not_resolved_to_find_those_of_a_method() -> None:
+    """Only the body of its class sees a method; elsewhere such a name is a function or foreign."""
+    sources = {
+        "a.py": "class A:\n    def run(self): ...\n    go = run\n    run()\n\ndef f():\n    run()\n",
+        "user.py": "from a import A\nfrom b import run\nrun()\nA().run()\nrun()\n",
+        "b.py": "def run(): ...\n",
+    }
+    files = parse_texts(sources, {"python"})
+    resolver = CountedResolutions(files)
+    search = UseSearch(files, resolver, UseCache())
+    places = [(item.file.path, item.use.line) for item in search.uses_of(A_RUN)]
+    assert places == [("a.py", 3), ("a.py", 4), ("user.py", 4)]
+    assert resolver.lines == [4]
+    places = [(item.file.path, item.use.line) for item in search.uses_of(DefinitionKey("b.py", 0))]
+    assert places == [("user.py", 3), ("user.py", 5)]

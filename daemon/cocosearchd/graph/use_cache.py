@@ -21,6 +21,17 @@ _PATH_BYTES = 24
 _ENTRY_BYTES, _NAME_BYTES = 600, 80
 
 
+class UsedNames(NamedTuple):
+    """The names under which definitions are used, and which uses of them may mean one.
+
+    `needs_receiver` means that a use without a receiver counts only in files that define such a
+    name, or that have precise uses.
+    """
+
+    names: frozenset[str]
+    needs_receiver: bool = False
+
+
 class UseMeaning(NamedTuple):
     """A use, and the definitions that it may mean."""
 
@@ -83,20 +94,20 @@ def select_meanings(
 
 
 class UseCache:
-    """An LRU cache of resolved uses, keyed by sets of names."""
+    """An LRU cache of resolved uses, keyed by names."""
 
     def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._uses: OrderedDict[frozenset[str], NameUses] = OrderedDict()
+        self._uses: OrderedDict[UsedNames, NameUses] = OrderedDict()
         self._lock = Lock()
         self.nbytes = 0  # estimated
 
-    def of_names(self, names: frozenset[str]) -> NameUses:
+    def of_names(self, names: UsedNames) -> NameUses:
         """Return the cached uses of some names; at first, no file is resolved."""
         with self._lock:
             uses = self._uses.get(names)
             if uses is None:
-                uses = self._uses[names] = NameUses(len(names))
+                uses = self._uses[names] = NameUses(len(names.names))
                 self.nbytes += uses.nbytes
                 self._drop_oldest()
             else:
@@ -104,7 +115,7 @@ class UseCache:
             return uses
 
     def add(
-        self, names: frozenset[str], uses: NameUses, path: str, meanings: Sequence[UseMeaning]
+        self, names: UsedNames, uses: NameUses, path: str, meanings: Sequence[UseMeaning]
     ) -> int:
         """Add all uses of `names` in a file to the result of `of_names`.
 

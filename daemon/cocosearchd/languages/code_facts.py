@@ -166,11 +166,19 @@ class FactTable(Sequence[_Fact]):
         column, values = self._columns[field], self._values[field]
         return column if values is None else map(values.__getitem__, column)
 
-    def select(self, field: int, selected: Collection[str]) -> Iterator[_Fact]:
-        """Yield the facts with one of the `selected` values in a field, given by position."""
+    def select(
+        self, field: int, selected: Collection[str], non_empty: int | None = None
+    ) -> Iterator[_Fact]:
+        """Yield the facts with one of the `selected` values in a field, given by position.
+
+        If the position of a second field is given, only facts with a text in it.
+        """
         column, values = self._columns[field], self._values[field]
         numbers = (number for value in selected for number in _find_all(values or (), value))
         rows = [row for number in numbers for row in _find_all(column, number)]
+        if non_empty is not None:
+            others, texts = self._columns[non_empty], self._values[non_empty] or ()
+            rows = [row for row in rows if texts[others[row]]]
         yield from map(self.__getitem__, sorted(rows))
 
 
@@ -188,11 +196,17 @@ def values_of(facts: Sequence[_Fact], field: int) -> Iterable[Any]:
     return facts.values_of(field) if isinstance(facts, FactTable) else map(itemgetter(field), facts)
 
 
-def select_facts(facts: Sequence[_Fact], field: int, selected: Collection[str]) -> Iterator[_Fact]:
-    """Yield the facts with one of the `selected` values in a field, given by position."""
+def select_facts(
+    facts: Sequence[_Fact], field: int, selected: Collection[str], non_empty: int | None = None
+) -> Iterator[_Fact]:
+    """Yield the facts with one of the `selected` values in a field, given by position.
+
+    If the position of a second field is given, only facts with a text in it.
+    """
     if isinstance(facts, FactTable):
-        return facts.select(field, selected)
-    return (fact for fact in facts if fact[field] in selected)
+        return facts.select(field, selected, non_empty)
+    rows = (fact for fact in facts if fact[field] in selected)
+    return rows if non_empty is None else (fact for fact in rows if fact[non_empty])
 
 
 class ValuePositions:
@@ -281,6 +295,11 @@ class CodeFacts:
     def uses_named(self, names: Collection[str]) -> Iterator[Use]:
         """Yield the uses of some names."""
         return self._select_uses("name", names)
+
+    def member_uses_named(self, names: Collection[str]) -> Iterator[Use]:
+        """Yield the uses of some names that have a receiver."""
+        name, receiver = map(Use._fields.index, ("name", "receiver"))
+        return select_facts(self.uses, name, names, non_empty=receiver)
 
     def uses_of_kind(self, kind: UseKind) -> Iterator[Use]:
         """Yield the uses of a kind."""

@@ -17,7 +17,7 @@ from cocosearchd.graph.resolution.candidates import resolution
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.overrides import OverriddenMembers
-from cocosearchd.graph.use_cache import NameUses, UseCache, UseMeaning, select_meanings
+from cocosearchd.graph.use_cache import NameUses, UseCache, UsedNames, UseMeaning, select_meanings
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.languages.patterns.path_roles import DIRECTORY_STEMS
 from cocosearchd.languages.symbols import FUNCTION_KINDS
@@ -59,9 +59,14 @@ class _UseTarget(NamedTuple):
 
     meanings: frozenset[DefinitionKey]
     overridden: OverriddenMembers
-    names: frozenset[str]
+    used: UsedNames
     is_imported: bool  # an import may mean it
     is_local: bool  # a function inside of a function: code outside of its file cannot use it
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its uses."""
+        return self.used.names
 
     @property
     def candidates(self) -> frozenset[DefinitionKey]:
@@ -78,7 +83,7 @@ class UseSearch:
         self._resolver = resolver
         self._cache = cache
         # Definitions often share their names: the uses of each set of names are resolved once.
-        self._uses: dict[frozenset[str], NameUses] = {}
+        self._uses: dict[UsedNames, NameUses] = {}
         # Imports that give a name an alias, by the name and whether it is the definition's own
         self._imports: dict[tuple[str, bool], list[ResolvedImport]] = {}
         self._remembered = 0  # bytes
@@ -92,13 +97,13 @@ class UseSearch:
     def may_mention(self, definition: DefinitionKey, path: str) -> bool:
         """Return False if a file is known to have neither a use nor an import of a definition."""
         target = self._make_target(definition)
-        uses = self._uses_of(target.names)
+        uses = self._uses_of(target.used)
         return target.is_imported or path not in uses or bool(uses.find(path, target.candidates))
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
         target = self._make_target(definition)
-        uses = self._find_uses(file, target.names, target.candidates)
+        uses = self._find_uses(file, target.used, target.candidates)
         certain = set(map(id, select_meanings(uses, target.meanings)))
         for meaning in uses:
             if id(meaning) in certain:
@@ -140,7 +145,7 @@ class UseSearch:
 
     def _find_base_uses(self, file: CodeFile, target: _UseTarget) -> Sequence[UseMeaning]:
         """Return the uses in a file that name a target as a base class."""
-        uses = self._uses_of(target.names)
+        uses = self._uses_of(target.used)
         if file.path in uses:
             meanings = uses.find(file.path, target.meanings)
             return [meaning for meaning in meanings if meaning.use.kind == "inherit"]
@@ -154,7 +159,7 @@ class UseSearch:
 
     def _load_users(self, batch: Sequence[str], target: _UseTarget) -> Iterator[CodeFile]:
         """Yield, in order, the files of a batch that may have a use of a target."""
-        uses = self._uses_of(target.names)
+        uses = self._uses_of(target.used)
         # This comes before the next line reads the users: otherwise files that another question
         # adds in between would be in neither set.
         unknown = {path for path in batch if path not in uses}
@@ -169,7 +174,7 @@ class UseSearch:
         for file in self._load_mentioning_files(target.names) if target.is_imported else ():
             yield from self.imports_in(definition, file)
 
-    def _uses_of(self, names: frozenset[str]) -> NameUses:
+    def _uses_of(self, names: UsedNames) -> NameUses:
         """Return the uses of some names that are already resolved, by any question."""
         uses = self._uses.get(names)
         if uses is None:
@@ -177,14 +182,14 @@ class UseSearch:
         return uses
 
     def _find_uses(
-        self, file: CodeFile, names: frozenset[str], definitions: frozenset[DefinitionKey]
+        self, file: CodeFile, names: UsedNames, definitions: frozenset[DefinitionKey]
     ) -> Sequence[UseMeaning]:
         """Return the uses of `names` in a file that may mean one of `definitions`."""
         uses = self._uses_of(names)
         if file.path in uses:
             return uses.find(file.path, definitions)
         meanings = list[UseMeaning]()
-        for number, use in enumerate(file.facts.uses_named(names), 1):
+        for number, use in enumerate(_select_uses(file, names), 1):
             meanings.append(UseMeaning(use, self._resolver.resolve(file, use)))
             if number % _CHECKED_USES == 0:
                 self._files.load(())
@@ -202,7 +207,9 @@ class UseSearch:
             is_local = not is_imported and all(map(self._is_local, meanings))
             names = frozenset(self._names_of(definition, meanings, is_imported=is_imported))
             overridden = self._resolver.overridden_by(definition)
-            target = _UseTarget(meanings, overridden, names, is_imported, is_local)
+            needs_receiver = not is_imported and self._needs_receiver(definition)
+            used = UsedNames(names, needs_receiver)
+            target = _UseTarget(meanings, overridden, used, is_imported, is_local)
             # one shared target: a definition may have ten thousand overloads
             overloads = (key for key in meanings if key.path == definition.path)
             self._targets |= dict.fromkeys((definition, *overloads), target)
@@ -272,6 +279,12 @@ class UseSearch:
         exported = {*names.nested(TOP_LEVEL, name), *names.contained(name)}
         return any(key.position in exported for key in keys)
 
+    def _needs_receiver(self, key: DefinitionKey) -> bool:
+        """Return True if other files can use a definition that no import means only as a member."""
+        file = self._files.load([key.path]).get(key.path)
+        rules = rules_of("" if file is None else file.language)
+        return rules.needs_import and not rules.members_visible
+
     def _is_local(self, key: DefinitionKey) -> bool:
         file = self._files.load([key.path]).get(key.path)
         if file is None or key.position == WHOLE_FILE:
@@ -321,6 +334,17 @@ class UseSearch:
 
     def _mentioning_paths(self, names: Iterable[str]) -> Sequence[str]:
         return sorted({path for name in names for path in self._files.files_using(name)})
+
+
+def _select_uses(file: CodeFile, names: UsedNames) -> Iterator[Use]:
+    """Yield the uses in a file that may mean a definition with such names.
+
+    A method of Python may have the name of a function that thousands of files call.
+    """
+    is_whole = not names.needs_receiver or file.precise_uses is not None
+    if is_whole or any(names_of(file).named(name) for name in names.names):
+        return file.facts.uses_named(names.names)
+    return file.facts.member_uses_named(names.names)
 
 
 def _by_path(keys: Iterable[DefinitionKey]) -> Iterable[Sequence[DefinitionKey]]:
