@@ -12,6 +12,7 @@ import pytest
 from benchmarks.graph.parsed_files import ParsedFiles
 from cocosearchd.graph.code_files import WHOLE_FILE, DefinitionKey
 from cocosearchd.graph.questions.calls import CallQuery, find_callees, find_callers
+from cocosearchd.graph.questions.changed_symbols import Hunk, changed_symbols
 from cocosearchd.graph.questions.file_locations import enclosing_symbol
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
 from cocosearchd.graph.questions.question_limits import TimedFiles
@@ -163,4 +164,12 @@ def test_signatures_of_thousands_of_overloads_are_compared_quickly() -> None:
     earlier, present = (parse_source("a.js", text) for text in texts)
     began = process_time()
     assert len(changed_signatures(earlier, present)) == 9 * COUNT
+    assert process_time() - began < LIMIT_S / 2 * slowness()
+
+
+def test_thousands_of_hunks_over_thousands_of_definitions_cost_little() -> None:
+    file = parse_source("a.py", "".join(f"def f{number}(): 0\n" for number in range(9 * COUNT)))
+    hunks = [Hunk(number, 1, number, 9 * COUNT - number) for number in range(1, 9 * COUNT)]
+    began = process_time()
+    assert len(changed_symbols(file, hunks)) == 9 * COUNT - 1
     assert process_time() - began < LIMIT_S / 2 * slowness()

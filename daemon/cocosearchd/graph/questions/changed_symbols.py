@@ -39,12 +39,9 @@ def changed_symbols(file: CodeFile, hunks: Iterable[Hunk]) -> tuple[int, ...]:
     `WHOLE_FILE`. Removed lines count as a change of the innermost definition around the gap.
     """
     owners = _LineOwners(file.symbols)
-    positions = set[int]()
-    for hunk in hunks:
-        if hunk.new_count:
-            positions |= owners.of_lines(hunk.new_start, hunk.last_new)
-        else:
-            positions.add(owners.around_gap(hunk.new_start))
+    distinct = set(hunks)
+    positions = owners.of_spans((h.new_start, h.last_new) for h in distinct if h.new_count)
+    positions |= {owners.around_gap(hunk.new_start) for hunk in distinct if not hunk.new_count}
     return tuple(sorted(positions))
 
 
@@ -94,10 +91,18 @@ class _LineOwners:
             self._start_range(self.symbols[position].start_line, position)
         self._close(around, None)
 
-    def of_lines(self, first: int, last: int) -> set[int]:
-        """Return the innermost definitions of lines `first` to `last`."""
-        start = max(0, bisect_right(self.starts, first) - 1)
-        return set(self.owners[start : bisect_right(self.starts, last)])
+    def of_spans(self, spans: Iterable[tuple[int, int]]) -> set[int]:
+        """Return the innermost definitions of spans of lines, each with its first and last line.
+
+        Each range is read once: after `shift_hunks`, thousands of hunks may span the whole file.
+        """
+        positions = set[int]()
+        unread = 0
+        for first, last in sorted(spans):
+            start = max(unread, bisect_right(self.starts, first) - 1)
+            unread = max(start, bisect_right(self.starts, last))
+            positions.update(self.owners[start:unread])
+        return positions
 
     def around_gap(self, line: int) -> int:
         """Return the innermost definition that contains both `line` and the next line."""
