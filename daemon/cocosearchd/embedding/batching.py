@@ -75,9 +75,9 @@ async def _require_harmless_text(dimension: int, embed: EmbedBatch, refusal: Bat
     """
     try:
         check_vectors(await embed([PROBE]), 1, dimension)
-    except BatchRefused as again:
+    except BatchRefused as probe_refusal:
         raise EmbedderUnavailable(
-            f"the embedding model refuses every text: {again}",
+            f"the embedding model refuses every text: {probe_refusal}",
             "see the log of its server, or name another model",
         ) from refusal
 
@@ -93,8 +93,8 @@ async def _embed_shorter(
         text = text[: len(text) // 2]
         try:
             return check_vectors(await embed([text]), 1, dimension)
-        except BatchRefused as again:
-            refusal = again
+        except BatchRefused as shorter_refusal:
+            refusal = shorter_refusal
     log.warning("text_not_embedded", extra={"reason": str(refusal), "characters": len(text)})
     return np.zeros((1, dimension), dtype=np.float32)
 

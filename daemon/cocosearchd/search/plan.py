@@ -150,9 +150,9 @@ def parse_query(text: str, **options: Any) -> Query:
     """
     check_question(text)
     inline, report = split_question(text)
-    beside = _take(options, tuple(row.name for row in FILTER_FIELDS))
+    option_filters = _take(options, tuple(row.name for row in FILTER_FIELDS))
     filters = {
-        row.name: [*row.to_list(beside.get(row.name)), *inline.values.get(row.name, ())]
+        row.name: [*row.to_list(option_filters.get(row.name)), *inline.values.get(row.name, ())]
         for row in FILTER_FIELDS
     }
     check_filters([value for values in filters.values() for value in values if value])

@@ -8,19 +8,19 @@ from pathlib import Path
 
 def command(env: Mapping[str, str]) -> list[str]:
     """Return the daemon's command: installed beside this program, else on PATH, else its module."""
-    beside = Path(sys.executable).with_name("cocosearchd")
-    if beside.exists():
-        return [str(beside)]
+    neighbour = Path(sys.executable).with_name("cocosearchd")
+    if neighbour.exists():
+        return [str(neighbour)]
     path = shutil.which("cocosearchd", path=env.get("PATH"))
     return [path] if path else [sys.executable, "-m", "cocosearchd"]
 
 
 def ctl_path(env: Mapping[str, str]) -> str:
     """Return the path of `cocosearchctl` itself, for the configuration of other programs."""
-    beside = Path(sys.executable).with_name("cocosearchctl")
+    neighbour = Path(sys.executable).with_name("cocosearchctl")
     return (
-        str(beside)
-        if beside.exists()
+        str(neighbour)
+        if neighbour.exists()
         else shutil.which("cocosearchctl", path=env.get("PATH")) or "cocosearchctl"
     )
 

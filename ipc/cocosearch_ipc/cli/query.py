@@ -20,22 +20,26 @@ WORK_S = 60.0
 
 
 def run(
-    params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False
+    params: dict[str, Any],
+    env: Mapping[str, str],
+    answer_format: str = "text",
+    *,
+    full: bool = False,
 ) -> dict[str, Any]:
     """Search and print the results; return the reply.
 
-    `how` is text, compact, json or grep.
+    `answer_format` is text, compact, json or grep.
     """
     # Other modules, `grep` above all, take only the calls of this one.
     from cocosearch_ipc.render import answers
 
-    reply = fetch_results(params, env, None if how == "json" else _hint_upgrade)
-    if how == "json":
+    reply = fetch_results(params, env, None if answer_format == "json" else _hint_upgrade)
+    if answer_format == "json":
         output.document(reply)
-    elif how == "compact":
+    elif answer_format == "compact":
         for line in answers.compact(reply):
             output.line(line)
-    elif how == "grep":
+    elif answer_format == "grep":
         _print_places(reply, env)
     else:
         style = output.Style.of(sys.stdout, env)

@@ -16,9 +16,9 @@ def extent(
     Lines above a gap do not count: they are the head of the definition.
     """
     above = context_before.split("\n") if context_before else []
-    near = above[::-1].index(GAP) if GAP in above else len(above)
+    shown_above = above[::-1].index(GAP) if GAP in above else len(above)
     below = context_after.rstrip("\n").count("\n") + 1 if context_after else 0
-    return start_line - near, end_line + below
+    return start_line - shown_above, end_line + below
 
 
 def format_location(

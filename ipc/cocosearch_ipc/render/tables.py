@@ -109,13 +109,13 @@ def _failed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Yield the files that could not be indexed, with their errors."""
     troubled = index.get("failed") or ()
     for failed in troubled[:FAILURES_SHOWN]:
-        again = (
+        retry_time = (
             "when it changes"
             if failed["retry_in_s"] is None
             else f"in {duration(failed['retry_in_s'])}"
         )
         yield style.paint(
-            f"  {_line(failed['path'])}: {_line(failed['error'])} (again {again})", output.RED
+            f"  {_line(failed['path'])}: {_line(failed['error'])} (again {retry_time})", output.RED
         )
     count = index.get("failed_count", len(troubled))
     if count > FAILURES_SHOWN:

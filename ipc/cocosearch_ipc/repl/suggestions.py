@@ -35,14 +35,14 @@ class KnownNames:
     def _languages(self) -> list[str]:
         return [entry["name"] for entry in self._session.call("languages")["languages"]]
 
-    def _get_cached(self, what: str, ask: Callable[[], Sequence[str]]) -> tuple[str, ...]:
-        until, names = self._known.get(what, (0.0, ()))
+    def _get_cached(self, kind: str, ask: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+        until, names = self._known.get(kind, (0.0, ()))
         if time.monotonic() > until:
             try:
                 names = tuple(sorted(set(ask())))
             except client.CallFailed:
                 names = ()
-            self._known[what] = time.monotonic() + CACHE_TTL_S, names
+            self._known[kind] = time.monotonic() + CACHE_TTL_S, names
         return names
 
 

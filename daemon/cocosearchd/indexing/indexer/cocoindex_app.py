@@ -182,7 +182,7 @@ class IndexApp:
                 self._tools.target.expect(self.record.number, expected_paths)
             failed |= await self._feed_all(sources, missing)
             unwritten = [source for source in sources if not _is_written(source, written)]
-            failed |= await self._confirm(_without_failed(unwritten, failed), again=True)
+            failed |= await self._confirm(_without_failed(unwritten, failed), may_repeat=True)
             if len(failed) == len(paths) + len(gone):
                 return BatchOutcome(0, failed, tuple(set_aside))
             unknown = [path for path in missing if path not in failed and path not in written]
@@ -224,7 +224,7 @@ class IndexApp:
         failed = await self._feed.apply(sources, missing, end)
         return {path: describe_error(error) for path, error in failed.items()}
 
-    async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
+    async def _confirm(self, sources: Sequence[SourceFile], *, may_repeat: bool) -> dict[str, str]:
         """Compare files as read with PostgreSQL. Return path -> error of the failed files.
 
         Files that it does not hold by these rules are fed once more, with a new number that CocoIndex's memory
@@ -239,14 +239,14 @@ class IndexApp:
         lost = [source for source in sources if source.path not in stored_paths]
         if not lost:
             return {}
-        if not again:
+        if not may_repeat:
             return {
                 source.path: "PostgreSQL does not keep the rows that are written" for source in lost
             }
         log.warning("memories_differ", extra={"index": self.record.name, "files": len(lost)})
         forced = [replace(source, force=time.time_ns()) for source in lost]
         failed = await self._feed_all(forced, [])
-        return failed | await self._confirm(_without_failed(forced, failed), again=False)
+        return failed | await self._confirm(_without_failed(forced, failed), may_repeat=False)
 
     async def _confirm_gone(self, paths: Sequence[str], written: Mapping[str, Written]) -> int:
         """Delete rows of files that CocoIndex did not know. Return the generation after that.

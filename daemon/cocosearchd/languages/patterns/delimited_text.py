@@ -47,25 +47,25 @@ class TextSpan(NamedTuple):
 class SpanFinder:
     """A finder of enclosures and of one additional expression, such as line comments.
 
-    At one offset, enclosures have priority over the expression `beside`, and earlier enclosures
+    At one offset, enclosures have priority over the additional expression `extra`, and earlier enclosures
     over later ones. The expression must be linear, without groups, and must not match an empty
     text.
     """
 
-    def __init__(self, enclosures: Sequence[Enclosure], beside: str = "") -> None:
+    def __init__(self, enclosures: Sequence[Enclosure], extra: str = "") -> None:
         self.enclosures = tuple(enclosures)
         self._patterns = {
             combination: re.compile(
                 "|".join(
                     [
                         *(f"({enclosure.opening})" for enclosure in combination),
-                        *([beside] if beside else []),
+                        *([extra] if extra else []),
                     ]
                 )
             )
             for count in range(len(self.enclosures) + 1)
             for combination in combinations(self.enclosures, count)
-            if combination or beside
+            if combination or extra
         }
 
     def spans(self, text: str) -> list[TextSpan]:

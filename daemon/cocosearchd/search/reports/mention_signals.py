@@ -55,8 +55,8 @@ class _StemFiles:
         insertion = bisect_left(self._parts, parts)
         shared = max(
             (
-                _count_equal(beside, parts)
-                for beside in self._parts[max(0, insertion - 1) : insertion + 1]
+                _count_equal(neighbour, parts)
+                for neighbour in self._parts[max(0, insertion - 1) : insertion + 1]
             ),
             default=0,
         )

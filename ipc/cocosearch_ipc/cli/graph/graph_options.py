@@ -100,9 +100,11 @@ def add_calls(parser: argparse.ArgumentParser) -> None:
 
 def add_scip(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `scip`."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("file", nargs="?", metavar="FILE", help="the SCIP index, such as index.scip")
-    what.add_argument("--remove", action="store_true", help="remove all that was imported")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "file", nargs="?", metavar="FILE", help="the SCIP index, such as index.scip"
+    )
+    source.add_argument("--remove", action="store_true", help="remove all that was imported")
     INDEX_OPTION.add_to(parser)
 
 

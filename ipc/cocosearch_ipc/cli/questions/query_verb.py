@@ -23,13 +23,15 @@ def run(args: argparse.Namespace, env: Env) -> int:
     params = search_params(args)
     if args.open is not None:
         return open_hit(params, env, args.open, as_json=args.json)
-    how = "json" if args.json else args.format
-    if how in ("grep", "compact") and ("explain" in params or "why_not" in params):
-        output.error(f"--format {how} prints no explanation", "leave out --format, or use --json")
+    answer_format = "json" if args.json else args.format
+    if answer_format in ("grep", "compact") and ("explain" in params or "why_not" in params):
+        output.error(
+            f"--format {answer_format} prints no explanation", "leave out --format, or use --json"
+        )
         return exits.USAGE
     around = "lines_before" in params or "lines_after" in params
-    reply = query.run(params, env, how, full=args.full or around)
-    if how == "text":
+    reply = query.run(params, env, answer_format, full=args.full or around)
+    if answer_format == "text":
         for line in explanation(reply, output.Style.of(sys.stdout, env)):
             output.line(line)
     return exits.OK

@@ -94,7 +94,7 @@ class SessionRelay:
         """Relay lines until the client closes its side, then wait for the daemon's last answers."""
         for line in self._source:
             if line.strip():
-                self._up(line)
+                self._relay_up(line)
         self._subscribed = {}  # the client no longer listens
         with self._lock:
             connection = self._socket
@@ -107,7 +107,8 @@ class SessionRelay:
                 connection.shutdown(socket.SHUT_RDWR)
             down.join(1.0)
 
-    def _up(self, line: bytes) -> None:
+    def _relay_up(self, line: bytes) -> None:
+        """Relay a line of the client to the daemon, or answer it."""
         if not line.endswith(b"\n"):  # the client ended with it
             line += b"\n"
         message = _parsed(line)
@@ -252,6 +253,7 @@ class SessionRelay:
         return connection
 
     def _relay_down(self, connection: socket.socket) -> None:
+        """Relay the lines of a daemon to the client, until the connection ends."""
         mark = os.urandom(8).hex()  # of the questions of this connection
         reason = LOST
         with contextlib.suppress(OSError), connection.makefile("rb") as lines:
@@ -336,9 +338,9 @@ class SessionRelay:
                 self._target.write(_encoded(notification))
             self._target.flush()
 
-    def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
+    def _refuse(self, requests: dict[str, Any], error: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
-            for rid in owed.values():
+            for rid in requests.values():
                 self._target.write(
                     json.dumps({"jsonrpc": "2.0", "id": rid, "error": error}).encode() + b"\n"
                 )

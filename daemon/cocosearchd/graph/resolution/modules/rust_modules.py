@@ -102,8 +102,8 @@ def _crate_roots(files: CodeFiles, path: str) -> tuple[str, ...]:
         if files.has_path(prefix + _MANIFEST):
             break
     stem = directory_of(path).rpartition("/")[2]
-    beside = (f"{directory_of(path)}/{stem}.rs", f"{directory_of(path)}/main.rs", path)
-    return first_indexed(files, beside)
+    candidates = (f"{directory_of(path)}/{stem}.rs", f"{directory_of(path)}/main.rs", path)
+    return first_indexed(files, candidates)
 
 
 def _find_crate(files: CodeFiles, path: str, name: str) -> tuple[str, ...]:
