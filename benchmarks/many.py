@@ -4,9 +4,8 @@
 
 Indexes are slices of the standard library and of the installed packages: `--files` neighbouring files
 each. Questions go through the socket, each one new and without the cache, to all indexes and to one.
-CPU is that of the daemon and of PostgreSQL. With `--home` the indexes are made once and kept. A
-user has 128 instances of inotify on most machines, one a root: for more indexes, `--unwatched` has
-no watchers, and questions do not wait for freshness.
+CPU is that of the daemon and of PostgreSQL. With `--home` the indexes are made once and kept. With
+`--unwatched` there are no watchers, and questions do not wait for freshness.
 """
 
 import argparse
