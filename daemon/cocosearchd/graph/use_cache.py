@@ -25,11 +25,12 @@ class UsedNames(NamedTuple):
     """The names under which definitions are used, and which uses of them may mean one.
 
     `needs_receiver` means that a use without a receiver counts only in files that define such a
-    name, or that have precise uses.
+    name, or that have precise uses. `only_bases` means that only uses as a base class count.
     """
 
     names: frozenset[str]
     needs_receiver: bool = False
+    only_bases: bool = False
 
 
 class UseMeaning(NamedTuple):

@@ -132,38 +132,27 @@ class UseSearch:
         """Yield the uses that mean a definition, by path."""
         target = self._make_target(definition)
         for batch in _batches(self.mentioning_paths(definition)):
-            for file in self._load_users(batch, target):
+            for file in self._load_users(batch, target.used, target.candidates):
                 yield from self.uses_in(definition, file)
 
     def subclass_uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses of a class by its subclasses; the other uses are not resolved."""
         target = self._make_target(definition)
+        used = UsedNames(target.names, only_bases=True)
         for batch in _batches(self.mentioning_paths(definition)):
-            for file in self._load_users(batch, target):
-                uses = self._find_base_uses(file, target)
-                yield from (ResolvedUse(file, use, meaning) for use, meaning in uses)
+            for file in self._load_users(batch, used, target.meanings):
+                for use, meaning in self._find_uses(file, used, target.meanings):
+                    yield ResolvedUse(file, use, meaning)
 
-    def _find_base_uses(self, file: CodeFile, target: _UseTarget) -> Sequence[UseMeaning]:
-        """Return the uses in a file that name a target as a base class."""
-        uses = self._uses_of(target.used)
-        if file.path in uses:
-            meanings = uses.find(file.path, target.meanings)
-            return [meaning for meaning in meanings if meaning.use.kind == "inherit"]
-        base_uses = (use for use in file.facts.uses_of_kind("inherit") if use.name in target.names)
-        meanings = list[UseMeaning]()
-        for number, use in enumerate(base_uses, 1):
-            meanings.append(UseMeaning(use, self._resolver.resolve(file, use)))
-            if number % _CHECKED_USES == 0:
-                self._files.load(())  # raises `LimitReached` if the time is over
-        return select_meanings(meanings, target.meanings)
-
-    def _load_users(self, batch: Sequence[str], target: _UseTarget) -> Iterator[CodeFile]:
-        """Yield, in order, the files of a batch that may have a use of a target."""
-        uses = self._uses_of(target.used)
+    def _load_users(
+        self, batch: Sequence[str], used: UsedNames, definitions: frozenset[DefinitionKey]
+    ) -> Iterator[CodeFile]:
+        """Yield, in order, the files of a batch that may have a use of one of `definitions`."""
+        uses = self._uses_of(used)
         # This comes before the next line reads the users: otherwise files that another question
         # adds in between would be in neither set.
         unknown = {path for path in batch if path not in uses}
-        users = uses.using_paths(target.candidates) | unknown
+        users = uses.using_paths(definitions) | unknown
         paths = [path for path in batch if path in users]
         code_files = self._files.load(paths) if paths else {}
         yield from (code_files[path] for path in paths if path in code_files)
@@ -341,6 +330,9 @@ def _select_uses(file: CodeFile, names: UsedNames) -> Iterator[Use]:
 
     A method of Python may have the name of a function that thousands of files call.
     """
+    if names.only_bases:
+        base_uses = file.facts.uses_of_kind("inherit")
+        return (use for use in base_uses if use.name in names.names)
     is_whole = not names.needs_receiver or file.precise_uses is not None
     if is_whole or any(names_of(file).named(name) for name in names.names):
         return file.facts.uses_named(names.names)
