@@ -177,8 +177,8 @@ class FactTable(Sequence[_Fact]):
         numbers = (number for value in selected for number in _find_all(values or (), value))
         rows = [row for number in numbers for row in _find_all(column, number)]
         if non_empty is not None:
-            others, texts = self._columns[non_empty], self._values[non_empty] or ()
-            rows = [row for row in rows if texts[others[row]]]
+            text_numbers, texts = self._columns[non_empty], self._values[non_empty] or ()
+            rows = [row for row in rows if texts[text_numbers[row]]]
         yield from map(self.__getitem__, sorted(rows))
 
 

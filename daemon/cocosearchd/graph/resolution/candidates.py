@@ -51,10 +51,10 @@ class _PossibleKeys:
         first = after = bisect_left(self._paths, path)
         while first > 0 or after < len(self._paths):
             beside = self._paths[max(0, first - 1) : first] + self._paths[after : after + 1]
-            prefix = path[: max(_shared_prefix(other, path) for other in beside)]
+            prefix = path[: max(_shared_prefix(neighbour, path) for neighbour in beside)]
             start = bisect_left(self._paths, prefix, hi=first)
             end = bisect_right(
-                self._paths, prefix, lo=after, key=lambda other: other[: len(prefix)]
+                self._paths, prefix, lo=after, key=lambda defining: defining[: len(prefix)]
             )
             for number in (*range(start, first), *range(after, end)):
                 yield from self._by_path[self._paths[number]]
