@@ -54,7 +54,7 @@ class _PossibleKeys:
             prefix = path[: max(_shared_prefix(neighbour, path) for neighbour in beside)]
             start = bisect_left(self._paths, prefix, hi=first)
             end = bisect_right(
-                self._paths, prefix, lo=after, key=lambda defining: defining[: len(prefix)]
+                self._paths, prefix, lo=after, key=lambda candidate: candidate[: len(prefix)]
             )
             for number in (*range(start, first), *range(after, end)):
                 yield from self._by_path[self._paths[number]]

@@ -83,8 +83,8 @@ class NameLookup:
     def find_module(self, file: CodeFile, module: str) -> tuple[str, ...]:
         """Return the files that a module, as written in a file, means."""
         rules = rules_of(file.language)
-        place = f"{directory_of(file.path)}/" if rules.modules_by_directory else file.path
-        key = (place, module)
+        importer = f"{directory_of(file.path)}/" if rules.modules_by_directory else file.path
+        key = (importer, module)
         if key not in self._modules:
             self._modules[key] = rules.find_module(self.files, file, module)
         return self._modules[key]
