@@ -297,12 +297,18 @@ async def _name_unmatched_indexes(
     if not (request.under or request.paths or request.languages):
         return []
     unmatched = [answer.index for answer in answers if not answer.matches.searched]
-    if len(unmatched) == len(answers) == 1 and request.under:
-        path = path_from_client(request.under.removeprefix("./"))
-        if rule := await unmatched[0].root.exclusions.rule(path):
-            return [f"{path} is not in {unmatched[0].record.name}: {rule}"]
+    is_single = len(unmatched) == len(answers) == 1
+    if is_single and (sentence := await _describe_exclusion(request.under, unmatched[0])):
+        return [sentence]
     names = [index.record.name for index in unmatched]
     return [f"no file of {join_names(names)} passes the filters"] if names else []
+
+
+async def _describe_exclusion(under: str, index: RunningIndex) -> str:
+    """Return a sentence with the rule that leaves a file out of an index; empty without a rule."""
+    path = path_from_client(under.removeprefix("./"))
+    rule = await index.root.exclusions.rule(path) if path else ""
+    return f"{path} is not in {index.record.name}: {rule}" if rule else ""
 
 
 def _notes(answer: _IndexAnswer) -> list[str]:

@@ -336,9 +336,7 @@ def rank_chunks(
     eligible = eligible_files(matrix, holds_phrases=holds_phrases)
     if allowed_chunks is not None:
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
-    ranked = _RankedFiles(_sort_files(matrix, scored.scores, eligible, limit), scored.scores)
-    if evidence is not None:
-        ranked = _rank_by_history(scored, eligible, evidence, limit)
+    ranked = _rank_files(scored, eligible, evidence, limit)
     files = ranked.files
     place_scores = scored.place_scores
     if frame_weights is not None and len(place_scores):
@@ -373,6 +371,15 @@ class _RankedFiles:
     files: list[int]
     scores: Floats
     history: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+
+
+def _rank_files(
+    scored: ScoredMatrix, eligible: Mask, evidence: HistoryEvidence | None, limit: int
+) -> _RankedFiles:
+    """Rank the best `limit` of the eligible files, by their scores and the history if there is one."""
+    if evidence is not None:
+        return _rank_by_history(scored, eligible, evidence, limit)
+    return _RankedFiles(_sort_files(scored.matrix, scored.scores, eligible, limit), scored.scores)
 
 
 def _rank_by_history(

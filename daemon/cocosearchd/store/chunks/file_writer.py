@@ -60,10 +60,7 @@ async def replace_files(
     paths = sorted([*(write.path for write in writes), *deleted])
     async with write_transaction(db) as connection:
         stored, with_words = await _lock_and_read(connection, record, paths, targets)
-        pairs = zip(targets, stored, strict=True)
-        changes = [
-            change async for change in cooperatively(rows.change(old) for rows, old in pairs)
-        ]
+        changes = await _compare_with_stored(targets, stored)
         changed = [change for change in changes if change.differs]
         await _set_fingerprints(connection, record, changes)
         retained = await _delete_files(connection, record, deleted)
@@ -77,6 +74,14 @@ async def replace_files(
             raised = await _raise_generation(connection, record)
             await write_files(connection, record, changed, retained or {})
         return await _fetch_generation(connection, record, raised)
+
+
+async def _compare_with_stored(
+    targets: Sequence[FileRows], stored: Sequence[StoredFile]
+) -> list[FileChange]:
+    """Compute the difference to the stored states, file by file."""
+    pairs = zip(targets, stored, strict=True)
+    return [change async for change in cooperatively(rows.change(state) for rows, state in pairs)]
 
 
 async def _lock_and_read(
