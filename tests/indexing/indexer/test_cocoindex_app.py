@@ -13,9 +13,10 @@ from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.indexing.indexer.cocoindex_app import BatchOutcome, IndexApp
 from cocosearchd.indexing.indexer.index_file import FileTools
 from cocosearchd.indexing.indexer.indexer import LiveRunEnded, OpenIndex
-from cocosearchd.indexing.indexer.row_target import FileTarget
+from cocosearchd.indexing.indexer.row_target import FileTarget, WantedFile
 from cocosearchd.indexing.indexer.set_aside import SetAside
 from cocosearchd.indexing.indexer_messages import IndexRules
+from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
@@ -147,4 +148,34 @@ async def test_only_files_that_a_batch_did_not_write_are_compared(
     await file_writer.delete_file(db, record, "README.md")
     assert await process("README.md") == first + 4
     assert compared == [["README.md"]] * 4, "what was missing is compared again"
+    await app.close()
+
+
+async def test_a_file_that_a_late_write_brings_back_is_deleted(
+    db: Database,
+    record: IndexRecord,
+    root: Path,
+    target: FileTarget,
+    open_app: Callable[[], Awaitable[IndexApp]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CocoIndex may still call the sink of a batch whose caller was cancelled."""
+    app = await open_app()
+    number = record.number
+    await app.process(["README.md"], [], force=False, urgent=True)
+    (reading,) = await app._read(["README.md"], 0, urgent=True)
+    assert isinstance(reading, SourceFile)
+    late = WantedFile(reading, (b"", 0, b""))
+    delete = app._feed.apply
+
+    async def delete_and_write(*args: Any) -> dict[str, BaseException]:
+        failed = await delete(*args)
+        await target.apply(number, "README.md", late)
+        return failed
+
+    monkeypatch.setattr(app._feed, "apply", delete_and_write)
+    outcome = await app.process([], ["README.md"], force=False, urgent=True)
+    assert outcome.failed == {}
+    assert await index_records.file_records(db, record) == ()
+    assert outcome.generation == await index_records.read_generation(db, record)
     await app.close()

@@ -1,4 +1,4 @@
-"""Roots that share instances of inotify: each gets its own hints, and none loses any by ansmall."""
+"""Roots that share instances of inotify: each gets its own hints, and none loses any by another."""
 
 import contextlib
 import errno
@@ -107,7 +107,7 @@ def test_each_root_is_told_its_own_changes(tmp_path: Path) -> None:
 
 
 def test_a_root_within_a_root_and_its_parent_hear_both_roles(tmp_path: Path) -> None:
-    """The kernel has one watch of a directory that is a parent of one root and a part of ansmall."""
+    """The kernel has one watch of a directory that is a parent of one root and a part of another."""
     (tmp_path / "outer" / "inner").mkdir(parents=True)
     with sharing(tmp_path / "outer", tmp_path / "outer" / "inner") as (outer, inner):
         (inner.path / "a.py").write_text("1")

@@ -181,11 +181,19 @@ class IndexApp:
                 expected_paths = [*(source.path for source in sources), *missing]
                 self._tools.target.expect(self.record.number, expected_paths)
             failed |= await self._feed_all(sources, missing)
-            unwritten = [source for source in sources if not _is_written(source, written)]
+            unwritten = [
+                source
+                for source in sources
+                if not _is_written(source.path, source.content_hash, written)
+            ]
             failed |= await self._confirm(_without_failed(unwritten, failed), may_repeat=True)
             if len(failed) == len(paths) + len(gone):
                 return BatchOutcome(0, failed, tuple(set_aside))
-            unknown = [path for path in missing if path not in failed and path not in written]
+            unknown = [
+                path
+                for path in missing
+                if path not in failed and not _is_written(path, None, written)
+            ]
             generation = await self._confirm_gone(unknown, written)
             return BatchOutcome(generation, failed, tuple(set_aside))
         # PostgreSQL did not answer the comparison: no path is known to be done
@@ -267,10 +275,13 @@ class IndexApp:
         return max(generation for generation in results if isinstance(generation, int))
 
 
-def _is_written(source: SourceFile, written: Mapping[str, Written]) -> bool:
-    """Return whether the content that was read is committed: a commit needs no comparison."""
-    state = written.get(source.path)
-    return state is not None and state.content_hash == source.content_hash
+def _is_written(path: str, content_hash: bytes | None, written: Mapping[str, Written]) -> bool:
+    """Return whether the last write of a file was this content, or its deletion for None.
+
+    Such a commit needs no comparison. Another may be a late write of a batch that was cancelled.
+    """
+    state = written.get(path)
+    return state is not None and state.content_hash == content_hash
 
 
 def _without_failed(sources: Iterable[SourceFile], failed: Container[str]) -> list[SourceFile]:
