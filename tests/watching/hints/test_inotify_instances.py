@@ -5,6 +5,7 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -191,17 +192,28 @@ def test_a_root_that_leaves_frees_its_watches_and_no_others(tmp_path: Path) -> N
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (handles, threads)
 
 
-def test_a_large_root_that_leaves_costs_the_others_no_event(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["close", "move"])
+def test_a_large_root_that_leaves_costs_the_others_no_event(tmp_path: Path, end: str) -> None:
     """The kernel queues an event for each watch that ends, and has room for a limited number."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for number in range(limit + 1000):
-        os.makedirs(tmp_path / "large" / str(number))
+        os.makedirs(tmp_path / "large" / "all" / str(number))
     with sharing(tmp_path / "large", tmp_path / "b") as (large, small):
+        before = count_watches()
         assert small.hints.instance.watch_count > limit
-        large.hints.close()
+        if end == "close":
+            large.hints.close()
+        else:
+            (tmp_path / "large" / "all").rename(tmp_path / "b.all")
+            large.heard.wait(lambda hints: DirtyTreeHint(b"all") in hints)
         (small.path / "x.py").touch()
         small.wait_for_cookie("end")
         assert small.changes() == {DirtyHint(b"x.py")}
+        assert not large.heard.losses()
+        end_at = time.monotonic() + 60
+        while count_watches() > before - limit and time.monotonic() < end_at:
+            time.sleep(0.05)
+        assert count_watches() <= before - limit, "the kernel has ended them as well"
 
 
 def test_roots_share_what_they_have_when_the_user_has_no_more_instances(

@@ -411,7 +411,7 @@ class InotifyHints:
                 and descriptor != self._sync
                 and descriptor not in self._ancestors
             ):
-                self.instance.remove_watch(self, descriptor)
+                self.instance.remove_watch_later(self, descriptor)
 
 
 def _add_hint(hint: Hint, hints: dict[Hint, None]) -> None:

@@ -13,7 +13,7 @@ import termios
 import threading
 import time
 from array import array
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -38,8 +38,8 @@ SHARE_OF_WATCHES = 0.75
 BURST_READS = 16
 BURST_S = 0.02
 GATHER_S = 0.005
-# The kernel queues an event for each watch that ends: a root that leaves ends so many at a time, and
-# waits until the thread has read all but some. The queue has room for `max_queued_events`, 16,384.
+# The kernel queues an event for each watch that ends. So many end at a time: then the thread reads, and a
+# root that leaves waits until all but some are read. The queue has room for `max_queued_events`, 16,384.
 ENDED_TOGETHER = 1000
 UNREAD_BYTES = 64 * 1024
 UNREAD_POLL_S = 0.001
@@ -102,6 +102,7 @@ class InotifyInstance:
         # The kernel knows a directory once in an instance, for all roots that watch it.
         self._receivers = dict[int, tuple[EventReceiver, ...]]()  # by watch descriptor
         self._roots = dict[EventReceiver, tuple[EventReceiver, ...]]()  # each with its own 1-tuple
+        self._unused = deque[int]()  # watch descriptors that the thread has to end
         self._closed = False
         self._mounts_version = 0  # that the roots have been told
         with ExitStack() as on_error:
@@ -177,22 +178,37 @@ class InotifyInstance:
 
     def remove_watch(self, root: EventReceiver, descriptor: int) -> None:
         """End a watch of a root, if it has not ended. Call with `lock`."""
+        if self._remove_receiver(root, descriptor):
+            self._end_watch(descriptor)
+
+    def remove_watch_later(self, root: EventReceiver, descriptor: int) -> None:
+        """End a watch of a root, however many there are: the thread ends some between two reads.
+
+        The root gets no event of it any more. Call with `lock`.
+        """
+        if self._remove_receiver(root, descriptor):
+            self._unused.append(descriptor)
+
+    def is_drained(self) -> bool:
+        """Return whether each event so far was read and counted by its roots. Call with `lock`."""
+        return not self._unread_bytes()
+
+    def _remove_receiver(self, root: EventReceiver, descriptor: int) -> bool:
+        """Return whether the root was the last receiver of the events of a watch."""
         receivers = self._receivers.get(descriptor, ())
         remaining = tuple(receiver for receiver in receivers if receiver is not root)
         if remaining:
             self._receivers[descriptor] = (
                 remaining if len(remaining) > 1 else self._roots[remaining[0]]
             )
-        elif receivers:
-            del self._receivers[descriptor]
-            try:
-                self._inotify.rm_watch(descriptor)
-            except OSError:
-                return  # the kernel has removed the watch already
+            return False
+        return self._receivers.pop(descriptor, None) is not None
 
-    def is_drained(self) -> bool:
-        """Return whether each event so far was read and counted by its roots. Call with `lock`."""
-        return not self._unread_bytes()
+    def _end_watch(self, descriptor: int) -> None:
+        try:
+            self._inotify.rm_watch(descriptor)
+        except OSError:
+            return  # the kernel has removed the watch already
 
     # -- the thread
 
@@ -220,12 +236,13 @@ class InotifyInstance:
         closing.register(self._wake_read, select.POLLIN)
         burst = Burst()
         while True:
-            poller.poll()
+            poller.poll(0 if self._unused else None)
             with self._delivery:
                 with self.lock:
                     if self._closed:
                         return
                     hints_by_root = self._read()
+                    self._end_unused()
                     for root in hints_by_root:
                         root.count_batch()
                 for root, hints in hints_by_root.items():
@@ -249,6 +266,13 @@ class InotifyInstance:
                 if root.is_mount_changed():
                     hints_by_root[root][HintsLost("a file system was mounted or unmounted")] = None
         return {root: hints for root, hints in hints_by_root.items() if hints}
+
+    def _end_unused(self) -> None:
+        """End some of the watches without a receiver."""
+        for _ in range(min(len(self._unused), ENDED_TOGETHER)):
+            descriptor = self._unused.popleft()
+            if descriptor not in self._receivers:  # the directory may be watched again
+                self._end_watch(descriptor)
 
     def _translate(self, event: "Event", hints_by_root: HintsByRoot) -> None:
         if event.mask & flags.Q_OVERFLOW:
