@@ -352,6 +352,16 @@ def test_an_output_that_reaches_its_limit_is_cut_only_if_asked(repository: Path)
     assert run_git(replace(call, cut=True)) == run_git(replace(call, output_limit=10_000))[:10]
 
 
+def test_errors_do_not_cut_an_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller would take the output until then for all of it."""
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\necho begin; head -c 100000 /dev/zero >&2; echo end\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(GitRefused, match="more than"):
+        run_git(GitCall(arguments=("log",), output_limit=1000, cut=True))
+
+
 def test_a_log_that_is_cut_anywhere_is_read() -> None:
     entry = b":100644 100644 " + b"1" * 40 + b" " + b"2" * 40 + b" M"
     log = b"\0".join(

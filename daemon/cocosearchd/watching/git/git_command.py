@@ -332,7 +332,7 @@ def _communicate(
     try:
         for descriptor, chunk in _chunks((process.stdout, process.stderr), deadline):
             budgets[descriptor] -= len(chunk)
-            if budgets[descriptor] <= 0 and cut:
+            if cut and descriptor == process.stdout.fileno() and budgets[descriptor] <= 0:
                 chunks[descriptor].append(chunk[: len(chunk) + budgets[descriptor]])
                 break
             if budgets[descriptor] < 0:
