@@ -169,3 +169,22 @@ async def test_a_directory_without_repository_has_none(tmp_path: Path) -> None:
         for _ in range(3):
             assert index.history.take() is None
             await anyio.sleep(0.1)
+
+
+async def test_without_a_history_head_is_looked_for_when_a_question_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking every few seconds for repositories that are not there kept a machine at rest busy."""
+    monkeypatch.setattr(index_history, "HEAD_POLL_S", 0.5)
+    monkeypatch.setattr(index_history, "START_POLL_S", 0.05)
+    looks = list[bytes]()
+    monkeypatch.setattr(index_history, "head_stamp", looks.append)
+    index = Running(tmp_path)
+    async with keeping(index):
+        await anyio.sleep(3.0)
+        assert 1 <= len(looks) <= 2
+        seen = len(looks)
+        assert index.history.take() is None
+        with anyio.fail_after(2):
+            while len(looks) == seen:  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.01)
