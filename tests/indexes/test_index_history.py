@@ -183,8 +183,8 @@ async def test_without_a_history_head_is_looked_for_when_a_question_comes(
     async with keeping(index):
         await anyio.sleep(3.0)
         assert 1 <= len(looks) <= 2
-        seen = len(looks)
+        count = len(looks)
         assert index.history.take() is None
         with anyio.fail_after(2):
-            while len(looks) == seen:  # noqa: ASYNC110 - nothing tells of it
+            while len(looks) == count:  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.01)

@@ -199,7 +199,7 @@ def test_a_large_root_that_leaves_costs_the_others_no_event(tmp_path: Path, end:
     for number in range(limit + 1000):
         os.makedirs(tmp_path / "large" / "all" / str(number))
     with sharing(tmp_path / "large", tmp_path / "b") as (large, small):
-        before = count_watches()
+        of_both = count_watches()
         assert small.hints.instance.watch_count > limit
         if end == "close":
             large.hints.close()
@@ -211,9 +211,9 @@ def test_a_large_root_that_leaves_costs_the_others_no_event(tmp_path: Path, end:
         assert small.changes() == {DirtyHint(b"x.py")}
         assert not large.heard.losses()
         end_at = time.monotonic() + 60
-        while count_watches() > before - limit and time.monotonic() < end_at:
+        while count_watches() > of_both - limit and time.monotonic() < end_at:
             time.sleep(0.05)
-        assert count_watches() <= before - limit, "the kernel has ended them as well"
+        assert count_watches() <= of_both - limit, "the kernel has ended them as well"
 
 
 def test_roots_share_what_they_have_when_the_user_has_no_more_instances(
