@@ -138,7 +138,8 @@ class InotifyHints:
             # Outside of the lock: a file system that hangs must not stop other roots.
             handle = os.open(path, LOOKUP | os.O_NOFOLLOW)
         except OSError as error:
-            self._note_failure(directory, error)
+            with self.instance.lock:
+                self._note_failure(directory, error)
             return
         try:
             with self.instance.lock:
