@@ -3,11 +3,13 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
@@ -232,6 +234,28 @@ async def test_an_earlier_joint_answer_is_better_than_none(dsn: str, tmp_path: P
     }
     assert {answer.index for answer in again.answers} == {hit.index for hit in first.hits}
     assert len(again.failed) == INDEXES - len(again.answers), "an index without hits has no answer"
+
+
+async def test_an_earlier_joint_answer_serves_a_question_to_fewer_indexes(
+    dsn: str, tmp_path: Path
+) -> None:
+    """It lacks hits of an index that others displaced, of which it has the relevance alone."""
+    question = parse_query("send mail", limit=1)
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=2)) as db:
+        many = await make_many(db, tmp_path, 3)
+        complete = await many.ask(question)
+    for corpus in many.corpora:
+        corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
+    unavailable = 0
+    for many.corpora in map(list, combinations(many.corpora, 2)):
+        try:
+            again = await many.ask(question)  # the pool is closed now: nothing answers
+        except StoreUnavailable:
+            unavailable += 1
+            continue
+        if complete.hits[0].index in {corpus.record.name for corpus in many.corpora}:
+            assert again.hits == complete.hits
+    assert unavailable < len(list(combinations(range(INDEXES), 2)))
 
 
 async def test_a_filter_below_one_root_is_not_that_of_another(db: Database, tmp_path: Path) -> None:

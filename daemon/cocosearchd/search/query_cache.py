@@ -11,7 +11,7 @@ can change the answer of another caller.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import monotonic
 from typing import Literal
@@ -226,13 +226,16 @@ class QueryCache:
             self._drop_joint(next(iter(self._joint)))
 
     def latest_joint(self, index: IndexKey, plan: Plan) -> RankedHits | None:
-        """Return the first hits of an index from a cached joint question, at any generation."""
+        """Return the first hits of an index from a cached joint question, at any generation.
+
+        The other indexes may be others now, so it has no relevances of hits that it lacks.
+        """
         digest_of_plan = self._plan_keys(plan).digest
         for entry in reversed(self._joint.values()):
             hits = entry.hits.first_hits.get(index)
             is_same = entry.plans.get(index) == digest_of_plan
             if is_same and hits and entry.expires > self._clock():
-                return hits
+                return _drop_later_relevances(hits)
         return None
 
     def forget(self, index: IndexKey) -> None:
@@ -292,6 +295,16 @@ class QueryCache:
         group_key = (key[0], entry.hits.state, entry.group)
         if entry.slot >= 0 and self._groups[group_key].remove(entry.slot):
             del self._groups[group_key]
+
+
+def _drop_later_relevances(ranked: RankedHits) -> RankedHits:
+    """Drop the relevances of the hits that come after the first ones, which `ranked` has."""
+    relevances = ranked.relevances
+    if relevances is None:
+        return ranked
+    # their relevance for the order, which depends on the later hits
+    values = tuple(relevances.running_maxima()[: len(ranked.hits)])
+    return replace(ranked, relevances=replace(relevances, values=values))
 
 
 class _VectorGroup:
