@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
-from cocosearchd.errors import StoreUnavailable
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
 from cocosearchd.search.history.history_index import HistoryIndex
@@ -247,13 +247,14 @@ async def test_an_earlier_joint_answer_serves_a_question_to_fewer_indexes(
     for corpus in many.corpora:
         corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
     unavailable = 0
-    for many.corpora in map(list, combinations(many.corpora, 2)):
+    for pair in combinations(tuple(many.corpora), 2):
+        many.corpora = list(pair)
         try:
             again = await many.ask(question)  # the pool is closed now: nothing answers
         except StoreUnavailable:
             unavailable += 1
             continue
-        if complete.hits[0].index in {corpus.record.name for corpus in many.corpora}:
+        if complete.hits[0].index in {corpus.record.name for corpus in pair}:
             assert again.hits == complete.hits
     assert unavailable < len(list(combinations(range(INDEXES), 2)))
 

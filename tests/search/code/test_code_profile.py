@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cocosearchd.model import Revision
 from cocosearchd.search.code.code_profile import (
     MAX_SIGNALS,
     RankedChunk,
@@ -19,6 +20,7 @@ from cocosearchd.search.code.code_profile import (
     score_matrix,
 )
 from cocosearchd.search.code.place_scores import place_signals
+from cocosearchd.search.history.history_evidence import TAIL_FILES, HistoryEvidence
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
     SignalMatrix,
@@ -28,6 +30,7 @@ from cocosearchd.search.lexical.index_snapshot import (
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.relevance import WEAK
+from tests.search.history.history_cases import make_history
 from tests.search.lexical.toy import DIMENSION, documents
 
 FILES = {
@@ -48,14 +51,14 @@ ONLY_S3 = replace(
 
 
 def ask(
-    query: str, vector: bool = False, files: dict[str, str] = FILES
+    query: str, vector: bool = False, files: dict[str, str] = FILES, shown: int = 0
 ) -> tuple[SignalMatrix, bool]:
     terms = TermCache()
     query_terms = terms.make_query_terms(query)
     state = make_snapshot((SegmentView(build_segment(documents(files, AXES), DIMENSION)),), 1)
-    return compute_signal_matrix(
-        state, query_terms, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
-    ), query_terms.is_name
+    question = np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
+    matrix = compute_signal_matrix(state, query_terms, terms, question, limit=shown)
+    return matrix, query_terms.is_name
 
 
 def ranked(
@@ -433,3 +436,25 @@ def test_a_matrix_that_suffices_for_more_results_is_the_same(
     if fewer.covers_limit(limit):
         assert fewer.paths == more.paths
     assert (fewer.paths != more.paths) == (limit == 120)
+
+
+def test_a_larger_limit_only_adds_files_after_those_that_history_orders() -> None:
+    files = {f"src/file{number:03}.py": "cookie " * number for number in range(1, TAIL_FILES + 60)}
+    matrix, is_name = ask("the cookie is lost", files=files, shown=len(files))
+    scored = score_matrix(matrix, is_name, load_weights())
+    paths = [result.path for result in rank_chunks(scored, len(files))]
+    assert len(paths) == len(files)
+    history = make_history(
+        [
+            Revision("a" * 40, "Keep the cookie", (paths[30],)),
+            Revision("b" * 40, "The cookie is lost", (paths[-1], paths[-2])),
+            Revision("c" * 40, "Lose the cookie", (paths[-1],)),
+        ]
+    )
+    evidence = HistoryEvidence(history, TermCache().make_query_terms("the cookie is lost").terms)
+    few, many = (rank_chunks(scored, limit, evidence=evidence) for limit in (40, len(files)))
+    assert few == many[:40]
+    assert {result.path for result in few} != set(paths[:40]) or few[30].path != paths[30]
+    assert [result.path for result in many[TAIL_FILES:]] == paths[TAIL_FILES:]
+    scores = [result.score for result in many]
+    assert scores == sorted(scores, reverse=True)

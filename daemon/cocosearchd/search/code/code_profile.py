@@ -387,10 +387,14 @@ def _rank_by_history(
 ) -> _RankedFiles:
     """Rank the best `limit` of the eligible files; history orders all after the first ones.
 
-    History moves files that are ranked anyway: it adds none, and none that a filter excludes.
+    History moves files that are ranked anyway: it adds none, and none that a filter excludes. Files
+    after the first `TAIL_FILES` keep their places, so that a larger limit does not change the order.
     """
     matrix = scored.matrix
-    files = np.array(_sort_files(matrix, scored.scores, eligible, max(limit, TAIL_FILES)), np.int64)
+    ranked = np.array(
+        _sort_files(matrix, scored.scores, eligible, max(limit, TAIL_FILES)), np.int64
+    )
+    files = ranked[:TAIL_FILES]
     tail = evidence.order([matrix.paths[file] for file in files], scored.scores[files])
     scores = scored.scores.copy()
     scores[files[tail.order]] = tail.scores
@@ -401,7 +405,8 @@ def _rank_by_history(
         )
         for rank in best
     }
-    return _RankedFiles(files[best].tolist(), scores, history)
+    later = ranked[TAIL_FILES:limit]
+    return _RankedFiles([*files[best].tolist(), *later.tolist()], scores, history)
 
 
 @dataclass(frozen=True, slots=True)
