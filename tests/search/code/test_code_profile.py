@@ -51,13 +51,13 @@ ONLY_S3 = replace(
 
 
 def ask(
-    query: str, vector: bool = False, files: dict[str, str] = FILES, shown: int = 0
+    query: str, vector: bool = False, files: dict[str, str] = FILES, result_count: int = 0
 ) -> tuple[SignalMatrix, bool]:
     terms = TermCache()
     query_terms = terms.make_query_terms(query)
     state = make_snapshot((SegmentView(build_segment(documents(files, AXES), DIMENSION)),), 1)
     question = np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
-    matrix = compute_signal_matrix(state, query_terms, terms, question, limit=shown)
+    matrix = compute_signal_matrix(state, query_terms, terms, question, limit=result_count)
     return matrix, query_terms.is_name
 
 
@@ -440,7 +440,7 @@ def test_a_matrix_that_suffices_for_more_results_is_the_same(
 
 def test_a_larger_limit_only_adds_files_after_those_that_history_orders() -> None:
     files = {f"src/file{number:03}.py": "cookie " * number for number in range(1, TAIL_FILES + 60)}
-    matrix, is_name = ask("the cookie is lost", files=files, shown=len(files))
+    matrix, is_name = ask("the cookie is lost", files=files, result_count=len(files))
     scored = score_matrix(matrix, is_name, load_weights())
     paths = [result.path for result in rank_chunks(scored, len(files))]
     assert len(paths) == len(files)
