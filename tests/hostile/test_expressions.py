@@ -52,6 +52,7 @@ INSIDE_FUNCTIONS = {
     "cli/setup/install.py _indent": "a person's own settings of a client",
     "cli/setup/install.py _edited_toml": "a person's own settings of a client",
     "cli/parser.py error": "our own message",
+    "render/visible.py _hidden": "a set of characters",
     "render/highlight.py _tokens": "_pattern, attacked below",
     "render/highlight.py name_pattern": "escaped names",
     "render/highlight.py term_pattern": "escaped words",
