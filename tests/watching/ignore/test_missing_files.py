@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
-from cocosearchd.watching.ignore.missing_files import why_absent
+from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
 from cocosearchd.watching.ignore.root_scope import RootScope
 from tests.daemon import git
 
@@ -110,3 +110,15 @@ def test_rules_that_cannot_be_read_now_are_said_to_be(
         reason
         == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"
     )
+
+
+def test_no_rule_is_named_for_a_directory_like_a_file_or_a_path_outside(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "v1.2").mkdir(parents=True)
+    (root / "node_modules").mkdir()
+    scope = RootScope(os.fsencode(root), IndexingSettings())
+    rules = {
+        path: why_left_out(scope, IndexingSettings(), path)
+        for path in (b"v1.2", b"../out/a.py", b"/out/a.py", b"v1.3", b"node_modules")
+    }
+    assert [path for path, rule in rules.items() if rule] == [b"v1.3", b"node_modules"], rules

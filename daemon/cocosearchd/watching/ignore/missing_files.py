@@ -48,7 +48,7 @@ def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str
 
     The path is relative to the root.
     """
-    if path.startswith(b"/") or b".." in path.split(b"/"):
+    if _is_outside(path):
         return f"it is outside of the root {path_text(scope.root)}"
     # checked before the disk, which may refuse a name of this length
     if default_patterns.too_long(path):
@@ -63,12 +63,22 @@ def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str
 def why_left_out(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
     """Return the rule that leaves a path out, whether or not there is a file. Blocking.
 
-    None if there is no such rule, or if the rules cannot be read now.
+    A directory has no type, whatever its name ends with.
+    None if there is no such rule, if the rules cannot be read now, or for a path outside of the root.
     """
+    if _is_outside(path):
+        return None
+    if os.path.isdir(os.path.join(scope.root, path)):
+        path = path.rstrip(b"/") + b"/"
     try:
         return None if scope.is_in_scope(path) else _by_rules(scope, settings, path)
     except OSError:
         return None
+
+
+def _is_outside(path: bytes) -> bool:
+    """Return whether a path may lead out of the root that it is relative to."""
+    return path.startswith(b"/") or b".." in path.split(b"/")
 
 
 def _on_disk(root: bytes, path: bytes) -> str | None:
