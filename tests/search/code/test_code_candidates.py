@@ -213,10 +213,13 @@ async def test_the_explained_answer_is_the_answer(
     # stands for a size that no test builds
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 1)
-    for text, limit in product(
-        ("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)
-    ):
-        query = parse_query(text, limit=limit, use_cache=False)
+    report = f"""{"The router does not add a route with its prefix. " * 9}
+
+  File "notes.md", line 1
+"""
+    texts = ("route", "add route", "keep values between requests", "prefix", report)
+    for text, limit, all_chunks in product(texts, (1, 2, 3, 4), (False, True)):
+        query = parse_query(text, limit=limit, all_chunks=all_chunks, use_cache=False)
         plain = await warm.answer(query)
         explained = await warm.answer(query, Trace(explain=True))
         assert [(hit.path, hit.score) for hit in explained.hits] == [

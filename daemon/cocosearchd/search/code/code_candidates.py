@@ -84,8 +84,8 @@ async def code_candidates(
 ) -> RankedCandidates | None:
     """Return the candidates of a plan as of `generation` or a later one.
 
-    If the trace explains, there are more candidates. The result is None if the lexical index is
-    cold or behind: then PostgreSQL has to answer.
+    If the trace explains, there are more candidates, except with `all_chunks`. The result is None if
+    the lexical index is cold or behind: then PostgreSQL has to answer.
     """
     if not await lexical.wait_for_generation(generation, WAIT_S):
         return None
@@ -116,7 +116,8 @@ async def code_candidates(
         terms=terms,
         vector=vector,
         weights=weights,
-        limit=max(result_count, plan.depth if trace.explain else 0),
+        # Of more files, other chunks would be the most relevant ones.
+        limit=max(result_count, plan.depth if trace.explain and not plan.all_chunks else 0),
         needed=result_count,
         overlay=overlay,
         report_signals=report_scorer,
