@@ -259,6 +259,30 @@ async def test_an_earlier_joint_answer_serves_a_question_to_fewer_indexes(
     assert unavailable < len(list(combinations(range(INDEXES), 2)))
 
 
+async def test_earlier_joint_answers_of_nested_roots_are_merged(dsn: str, tmp_path: Path) -> None:
+    question = parse_query("send mail", limit=4)
+    mail = {f"sub/mail{n}.py": f"def send_mail_{n}(mail):\n    return {n}\n" for n in range(3)}
+    files = {
+        "outer": mail | {"send.py": "def send(mail):\n    return mail\n"},
+        "outer/sub": {path.removeprefix("sub/"): text for path, text in mail.items()},
+        "other": {"queue.py": "def send_mail(queue):\n    return queue\n"},
+    }
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=2)) as db:
+        many = ManyIndexes(db)
+        for root, texts in files.items():
+            await many.add(tmp_path / root, root.replace("/", "-"), texts)
+        outer, inner, other = many.corpora
+        for many.corpora in ([outer, other], [inner, other]):
+            assert {hit.index for hit in (await many.ask(question)).hits} > {"other"}
+    for corpus in (outer, inner):
+        corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
+    many.corpora = [outer, inner]
+    again = await many.ask(question)  # the pool is closed now: nothing answers
+    places = [(hit.index, hit.path) for hit in again.hits]
+    assert len(set(places)) == len(places) > 1
+    assert {index for index, path in places if "mail" in path} == {"outer-sub"}
+
+
 async def test_a_filter_below_one_root_is_not_that_of_another(db: Database, tmp_path: Path) -> None:
     """To `part0`, both filters are the same one; to the others they are not."""
     many = await make_many(db, tmp_path, 4)

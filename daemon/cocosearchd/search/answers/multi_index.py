@@ -418,8 +418,12 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
     ]
     hits_by_index = _assign_hits(hits, roots, all_chunks)
     return [
-        replace(answer, ranked_hits=replace(answer.ranked_hits, hits=tuple(hits_by_index[number])))
-        for number, answer in enumerate(answers)
+        replace(
+            answer,
+            # the relevances of an earlier answer to a joint question are those of all its hits
+            ranked_hits=replace(answer.ranked_hits, hits=tuple(hits_of_index), relevances=None),
+        )
+        for answer, hits_of_index in zip(answers, hits_by_index, strict=True)
     ]
 
 
