@@ -265,15 +265,15 @@ async def test_earlier_joint_answers_of_nested_roots_are_merged(dsn: str, tmp_pa
     files = {
         "outer": mail | {"send.py": "def send(mail):\n    return mail\n"},
         "outer/sub": {path.removeprefix("sub/"): text for path, text in mail.items()},
-        "other": {"queue.py": "def send_mail(queue):\n    return queue\n"},
+        "queue": {"queue.py": "def send_mail(queue):\n    return queue\n"},
     }
     async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=2)) as db:
         many = ManyIndexes(db)
         for root, texts in files.items():
             await many.add(tmp_path / root, root.replace("/", "-"), texts)
-        outer, inner, other = many.corpora
-        for many.corpora in ([outer, other], [inner, other]):
-            assert {hit.index for hit in (await many.ask(question)).hits} > {"other"}
+        outer, inner, queue = many.corpora
+        for many.corpora in ([outer, queue], [inner, queue]):
+            assert {hit.index for hit in (await many.ask(question)).hits} > {"queue"}
     for corpus in (outer, inner):
         corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
     many.corpora = [outer, inner]
