@@ -1,10 +1,16 @@
 """Names of packages and mapped paths of manifests are read as facts, whatever the file holds."""
 
+from time import process_time
+
 import pytest
 
 from cocosearchd.languages.code_facts import NO_FACTS, CodeFacts, Import
 from cocosearchd.languages.parse import parse
-from cocosearchd.languages.references.package_facts import MAX_PACKAGE_BYTES
+from cocosearchd.languages.references.package_facts import (
+    MAX_PACKAGE_BYTES,
+    extract_package_facts,
+)
+from tests.machine_speed import slowness
 
 
 def facts(path: str, text: str) -> CodeFacts:
@@ -49,3 +55,11 @@ def test_settings_may_have_comments_and_final_commas() -> None:
 )
 def test_other_files_have_no_facts(path: str, text: str) -> None:
     assert facts(path, text) == NO_FACTS
+
+
+def test_strings_without_an_end_cost_little() -> None:
+    """Each quote once searched all of the text for its end: minutes for a file of this size."""
+    text = b'\\"' * (MAX_PACKAGE_BYTES // 2)
+    began = process_time()
+    assert extract_package_facts("package.json", text) == NO_FACTS
+    assert process_time() - began < 0.5 * slowness()

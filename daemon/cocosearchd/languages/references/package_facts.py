@@ -21,7 +21,7 @@ _MAX_TEXT = 200
 _TYPESCRIPT_SETTINGS = re.compile(r"(?:^|/)(?:ts|js)config(?:\.[\w-]+)*\.json$")
 _PACKAGE = re.compile(r"(?:^|/)package\.json$")
 # Comments and final commas are removed; strings stay unchanged.
-_COMMENT = re.compile(rb'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)')
+_COMMENT = re.compile(rb'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)')
 _FINAL_COMMA = re.compile(rb",(?=\s*[}\]])")
 
 
