@@ -77,7 +77,7 @@ Match = tuple[int, dict[str, list[Node]]]
 
 _LOCAL = threading.local()
 # A capture in a query; strings and comments are matched first, because they contain no captures.
-_CAPTURE = re.compile(r'"(?:[^"\\]|\\.)*+"|;[^\n]*+|@([\w.-]+)')
+_CAPTURE = re.compile(r'"(?:[^"\\]|\\.)*+"?|;[^\n]*+|@([\w.-]+)')
 _STATEMENT_END = re.compile(rb"[;{}]")
 _ANGLE = re.compile(rb"[<>]")
 # Grammar -> (bytes of indentation, pattern for the start of a line where blocks may begin, pattern

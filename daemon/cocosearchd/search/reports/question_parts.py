@@ -26,10 +26,13 @@ _TAG = re.compile(
 )
 _CHECKBOX = re.compile(r"\s*[-*]\s*\[[ xX]\]")
 # A line that has only references: `Closes #12, #13 and owner/name#14.`
-_REFERENCE = r"(?:(?:[\w-]{1,40}/[\w.-]{1,100})?#|\bGH-|https?://\S{1,200}/(?:issues|pulls?)/)\d+\b"
+# Nothing is taken back: the address of one reference may hold those of the next.
+_REFERENCE = (
+    r"(?>(?:(?:[\w-]{1,40}/[\w.-]{1,100})?#|\bGH-|https?://\S{1,200}/(?:issues|pulls?)/)\d+\b)"
+)
 _REFERENCES = re.compile(
     rf"[-*\s]*+(?:(?:close|fix|resolve|ref|reference|see|part of|relate)\w{{0,3}}\b[\s:]*(?:to\s|also\s)?)?"
-    rf"{_REFERENCE}(?:(?:[\s,;.&]|\band\b|\b(?:close|fix|resolve)\w{{0,3}}\b)*{_REFERENCE})*[\s.]*",
+    rf"{_REFERENCE}(?:(?:[\s,;.&]|\band\b|\b(?:close|fix|resolve)\w{{0,3}}\b)*+{_REFERENCE})*+[\s.]*",
     re.IGNORECASE,
 )
 # Instructions of a project's template for the author of a change.
@@ -67,7 +70,7 @@ _ENVIRONMENT_LINE = re.compile(
 )
 _ENVIRONMENT_HEADING = re.compile(
     r"(?:your |my |output of .*)?(?:environment|versions?|system|setup|installed|show_versions"
-    r"|platform|package|operating|(?:\w+ )?version(?:s| info\w*)?$|os$|dependencies"
+    r"|platform|package|operating|(?:\w{1,40} )?version(?:s| info\w*)?$|os$|dependencies"
     r"|pip (?:list|freeze))",
     re.IGNORECASE,
 )
