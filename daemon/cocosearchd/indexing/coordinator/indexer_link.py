@@ -65,6 +65,7 @@ class IndexerLink:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(IndexerDied())
+                future.exception()  # read here: the caller may have been cancelled
         self._waiting.clear()
 
     async def _line(self) -> dict[str, Any] | None:

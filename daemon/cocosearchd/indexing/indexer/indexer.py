@@ -109,7 +109,7 @@ class Indexer:
         """Answer messages until end of file. Batches overlap."""
         self._send({"ready": True})
         async with asyncio.TaskGroup() as tasks:
-            while line := await reader.readline():
+            while line := await read_message(reader):
                 message = indexer_messages.decode_message(line)
                 if message["do"] == "open":
                     record = indexer_messages.record_from_json(message["record"])
@@ -400,6 +400,14 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
         languages=tuple(digest_languages(index.rules.queries).items()),
         skip=skip_rules(settings),
     )
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """Read a line; empty when the daemon has hung up, also while an answer was written to it."""
+    try:
+        return await reader.readline()
+    except ConnectionError:
+        return b""
 
 
 async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
