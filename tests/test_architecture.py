@@ -294,7 +294,7 @@ LATE_IMPORT_IN = {
     # settings that cannot be read are refused before a second's worth of modules is loaded
     "cocosearchd.__main__",
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
-    "cocosearch_ipc.cli.query",  # nor for asking the service manager, unless nothing comes
+    "cocosearch_ipc.cli.daemon_calls",  # nor for asking the service manager, unless nothing comes
     "cocosearch_ipc.cli.running.status_verb",  # only `--open` needs HTTP
     "cocosearchd.search.classic.rerankers.spacy",  # optional extra
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc import client
-from cocosearch_ipc.cli import query
+from cocosearch_ipc.cli import daemon_calls
 from cocosearchd.config.index_settings import IndexSettings, list_values
 from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import (
@@ -265,7 +265,7 @@ def test_clients_wait_longer_than_a_question_does_by_itself() -> None:
         field for field in fields(SearchSettings) if field.name == "sync_timeout_ms"
     ).metadata["within"][1]
     patience_s = inspect.signature(client.call).parameters["timeout_s"].default
-    assert longest / 1000 <= min(patience_s, query.WORK_S) / 2
+    assert longest / 1000 <= min(patience_s, daemon_calls.WORK_S) / 2
 
 
 def test_what_says_nothing(tmp_path: Path) -> None:

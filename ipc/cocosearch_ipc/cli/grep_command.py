@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cocosearch_ipc.cli import query
+from cocosearch_ipc.cli import daemon_calls
 from cocosearch_ipc.render import grep_lines, output
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
@@ -42,24 +42,26 @@ def _roots(reply: dict[str, Any], env: Mapping[str, str]) -> dict[str, str]:
     """Return the root directory of each index of a reply with files."""
     if not reply["files"]:
         return {}
-    roots: dict[str, str] = reply.get("roots") or query.roots(env)  # an older daemon sends none
+    roots: dict[str, str] = reply.get("roots") or daemon_calls.roots(
+        env
+    )  # an older daemon sends none
     return roots
 
 
 def _with_directory(params: dict[str, Any]) -> dict[str, Any]:
     """Add the current directory where the index, or a path below it, may depend on it."""
     if "under" in params:
-        params = query.with_cwd({}) | params
-    return query.with_cwd(params)
+        params = daemon_calls.with_cwd({}) | params
+    return daemon_calls.with_cwd(params)
 
 
 def _all_pages(params: dict[str, Any], env: Mapping[str, str], mode: str) -> dict[str, Any]:
     """Return the pages of an answer as one reply, with the counts of the first page."""
     limit = params.get("limit", DEFAULT_LIMIT)
-    merged = query.call_and_wait(env, "grep", params | {"limit": min(MAX_PAGE, limit)})
+    merged = daemon_calls.call_and_wait(env, "grep", params | {"limit": min(MAX_PAGE, limit)})
     remaining = limit - _size(merged, mode)
     while merged["cursor"] and remaining > 0 and "budget_tokens" not in params:
-        page = query.call_and_wait(
+        page = daemon_calls.call_and_wait(
             env,
             "grep",
             params | {"limit": min(MAX_PAGE, remaining), "cursor": merged["cursor"]},

@@ -11,7 +11,7 @@ import sys
 from itertools import pairwise
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, plain_commands, query
+from cocosearch_ipc.cli import exits, plain_commands
 from cocosearch_ipc.render import output
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
@@ -83,6 +83,8 @@ def _is_cwd_removed() -> bool:
 def run(arguments: list[str], env: Mapping[str, str]) -> int:
     """Run one command line. Raises `client.CallFailed`."""
     if plain_query := plain_commands.plain_query(arguments):
+        from cocosearch_ipc.cli import query
+
         params, answer_format = plain_query
         query.run(params, env, answer_format)
         return exits.OK

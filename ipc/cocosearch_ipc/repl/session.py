@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import query
+from cocosearch_ipc.cli import daemon_calls
 from cocosearch_ipc.cli.questions import editor
 from cocosearch_ipc.cli.questions.search_options import INLINE_FILTERS, RERANKERS
 from cocosearch_ipc.cli.running import termination
@@ -171,7 +171,7 @@ class ReplSession:
         }
 
     def _ask(self, text: str) -> Iterator[str]:
-        reply = self.call("search", query.with_project(self.options.params(text)))
+        reply = self.call("search", daemon_calls.with_project(self.options.params(text)))
         self.hits = reply["results"]
         self.query = reply["query"]
         if self.as_json:
@@ -235,7 +235,7 @@ class ReplSession:
         params = {name: value for name, value in self.options.params("").items() if name in chosen}
         if self.options.context:
             params["context"] = self.options.context
-        reply = self.call("grep", query.with_cwd(params | {"pattern": rest}))
+        reply = self.call("grep", daemon_calls.with_cwd(params | {"pattern": rest}))
         if self.as_json:
             yield output.compact(reply)
         else:
@@ -263,7 +263,7 @@ class ReplSession:
             raise InvalidLine("the code graph is of one index: /index NAME chooses it")
         chosen = ("index", "languages", "limit")
         params = {name: value for name, value in self.options.params("").items() if name in chosen}
-        reply = self.call(method, query.with_cwd({}) | params | {"target": rest})
+        reply = self.call(method, daemon_calls.with_cwd({}) | params | {"target": rest})
         if self.as_json:
             yield output.compact(reply)
         else:

@@ -75,7 +75,7 @@ ALLOWED = {
     *("unicodedata", "__future__"),
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
     "cocosearch_ipc.error_codes",
-    *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
+    *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.daemon_calls"),
     "cocosearch_ipc.cli.plain_commands",
     *(
         "cocosearch_ipc.render.line_range",
@@ -86,6 +86,7 @@ ALLOWED = {
 }
 MODULES_OF_VERB = {  # beside those
     "query": {
+        "cocosearch_ipc.cli.query",
         "cocosearch_ipc.render.answers",
         "cocosearch_ipc.render.comment_marks",
         "cocosearch_ipc.render.highlight",

@@ -75,7 +75,7 @@ def test_up_takes_no_directory_from_a_variable_that_is_empty(
 def test_open_and_links_name_a_file_as_the_disk_does(
     monkeypatch: pytest.MonkeyPatch, name: bytes
 ) -> None:
-    monkeypatch.setattr("cocosearch_ipc.cli.query.roots", lambda _: {"demo": "/srv"})
+    monkeypatch.setattr("cocosearch_ipc.cli.daemon_calls.roots", lambda _: {"demo": "/srv"})
     result = hit("x") | {"index": "demo", "path": path_text(name)}
     assert os.fsencode(editor.editor_command(result, "x", {})[-1]) == b"/srv/" + name
     lines = answers.text(

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cocosearch_ipc.cli import argument_types, query
+from cocosearch_ipc.cli import argument_types, daemon_calls
 from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.cli.questions.search_options import (
     FILE_FILTER_OPTIONS,
@@ -115,7 +115,7 @@ def read_parameters(
     options = [option for group in COMMON_OPTIONS.values() for option in group]
     params = search_options.parameters(args, (*options, *own_options))
     # a path may be relative to the current directory, also with --index
-    return query.with_cwd({}) | params | ({"target": args.target} if args.target else {})
+    return daemon_calls.with_cwd({}) | params | ({"target": args.target} if args.target else {})
 
 
 def _add(parser: argparse.ArgumentParser, own_options: Iterable[SearchOption]) -> None:

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import daemon_calls, exits
 from cocosearch_ipc.cli.graph import graph_options
 from cocosearch_ipc.cli.graph.graph_output import Env, Render, print_answer
 from cocosearch_ipc.render import output
@@ -13,7 +13,7 @@ from cocosearch_ipc.render.graph import reference_answers
 
 def definition(args: argparse.Namespace, env: Env) -> int:
     """Print the definitions of a name, or of the name at a location."""
-    reply = query.call_and_wait(env, "definition", graph_options.read_parameters(args))
+    reply = daemon_calls.call_and_wait(env, "definition", graph_options.read_parameters(args))
     return print_answer(args, env, reply, reference_answers.definition)
 
 
@@ -23,10 +23,10 @@ def references(args: argparse.Namespace, env: Env) -> int:
     On a pipe, standard error says if there is none: an empty list is not a failure.
     """
     params = graph_options.read_parameters(args, graph_options.REFERENCE_OPTIONS)
-    reply = query.call_and_wait(env, "references", params)
+    reply = daemon_calls.call_and_wait(env, "references", params)
     if args.json or sys.stdout.isatty():
         return print_answer(args, env, reply, reference_answers.references)
-    for line in reference_answers.plain_references(reply, query.roots(env), os.getcwd()):
+    for line in reference_answers.plain_references(reply, daemon_calls.roots(env), os.getcwd()):
         output.line(line)
     if not reply["total"]:
         output.note(reference_answers.reference_summary(reply))
@@ -47,4 +47,4 @@ def callees(args: argparse.Namespace, env: Env) -> int:
 
 def _print_calls(args: argparse.Namespace, env: Env, method: str, render: Render) -> int:
     params = graph_options.read_parameters(args, (graph_options.DEPTH_OPTION,))
-    return print_answer(args, env, query.call_and_wait(env, method, params), render)
+    return print_answer(args, env, daemon_calls.call_and_wait(env, method, params), render)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import daemon_calls, exits
 from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
@@ -17,7 +17,7 @@ def scip(args: argparse.Namespace, env: Env) -> int:
     """Import a SCIP index, or remove what was imported; print what counts now."""
     params: dict[str, Any] = {"index": args.index} if args.index else {}
     params |= {"remove": True} if args.remove else {"path": os.path.abspath(args.file)}
-    reply = client.call(address.rpc_socket(env), "scip", query.with_cwd(params), TIMEOUT_S)
+    reply = client.call(address.rpc_socket(env), "scip", daemon_calls.with_cwd(params), TIMEOUT_S)
     if args.json:
         output.document(reply)
     elif args.remove:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import daemon_calls, exits
 from cocosearch_ipc.cli.graph import graph_options, structure_options
 from cocosearch_ipc.cli.graph.graph_output import Env, Render, print_answer
 from cocosearch_ipc.cli.questions.search_options import SearchOption
@@ -28,14 +28,14 @@ def changes(args: argparse.Namespace, env: Env) -> int:
     if args.revisions:
         params |= {"revisions": args.revisions}
     return print_answer(
-        args, env, query.call_and_wait(env, "changes", params), structure_text.changes
+        args, env, daemon_calls.call_and_wait(env, "changes", params), structure_text.changes
     )
 
 
 def dependencies(args: argparse.Namespace, env: Env) -> int:
     """Print what files or modules import, as text or as a diagram."""
     params = graph_options.read_parameters(args, structure_options.DEPENDENCY_OPTIONS)
-    reply = query.call_and_wait(env, "dependencies", params)
+    reply = daemon_calls.call_and_wait(env, "dependencies", params)
     if args.json or args.format == "text":
         return print_answer(args, env, reply, structure_text.dependencies)
     for line in DIAGRAMS[args.format](reply):
@@ -63,4 +63,4 @@ def _run(
     render: Render,
 ) -> int:
     params = graph_options.read_parameters(args, options)
-    return print_answer(args, env, query.call_and_wait(env, method, params), render)
+    return print_answer(args, env, daemon_calls.call_and_wait(env, method, params), render)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, program, query
+from cocosearch_ipc.cli import daemon_calls, exits, program
 from cocosearch_ipc.cli.running.termination import is_alive
 from cocosearch_ipc.render import output, tables
 
@@ -290,7 +290,7 @@ def _own_index(path: str) -> str | None:
         if not index["name"].startswith(PREFIX)
     ]
     with contextlib.suppress(client.CallFailed):
-        default = str(client.call(path, "index_stats", query.with_cwd({}))["index"])
+        default = str(client.call(path, "index_stats", daemon_calls.with_cwd({}))["index"])
         return default if not default.startswith(PREFIX) else None
     return str(max(candidates, key=lambda index: index["chunks"])["name"]) if candidates else None
 

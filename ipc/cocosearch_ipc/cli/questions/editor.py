@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from cocosearch_ipc.cli import query
+from cocosearch_ipc.cli import daemon_calls
 from cocosearch_ipc.render import answers
 from cocosearch_ipc.render.line_range import on_disk
 
@@ -31,7 +31,7 @@ SHORT = ("mate", "kate", "xed")  # -l LINE PATH
 
 def editor_command(hit: Mapping[str, Any], question: str, env: Env) -> list[str]:
     """Return the command that opens a result in the user's editor."""
-    path = os.path.join(query.roots(env)[hit["index"]], on_disk(hit["path"]))
+    path = os.path.join(daemon_calls.roots(env)[hit["index"]], on_disk(hit["path"]))
     return goto_command(
         env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.line_to_open(hit, question)
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client, error_codes
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import daemon_calls, exits
 from cocosearch_ipc.cli.questions import search_options, subscription
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render import answers, output, tables
@@ -19,7 +19,7 @@ Env = Mapping[str, str]
 
 def files(args: argparse.Namespace, env: Env) -> int:
     """Print indexed files, page by page up to the limit."""
-    params = query.with_cwd({"index": args.index} if args.index else {})
+    params = daemon_calls.with_cwd({"index": args.index} if args.index else {})
     params |= {
         name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
     }
@@ -61,7 +61,7 @@ def _fetch_pages(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]
             | {"limit": min(1000, limit - len(entries))}
             | ({"cursor": cursor} if cursor else {})
         )
-        reply = query.call_and_wait(env, "list_files", page)
+        reply = daemon_calls.call_and_wait(env, "list_files", page)
         entries = entries + reply["files"]
         cursor = reply["cursor"]
         if not merged:
@@ -95,7 +95,7 @@ def _read_file(args: argparse.Namespace, env: Env) -> tuple[dict[str, Any], int 
 
     The name of a file may end as a location does.
     """
-    index = query.with_cwd({"index": args.index} if args.index else {})
+    index = daemon_calls.with_cwd({"index": args.index} if args.index else {})
     path, first, last = parse_location(args.place)
     socket = address.rpc_socket(env)
     lines = {} if first is None else {"start_line": first, "end_line": last}
@@ -122,7 +122,7 @@ def _print_content(content: str, *, is_exact: bool) -> None:
 def related(args: argparse.Namespace, env: Env) -> int:
     """Print code in other files that is similar to the definition at PATH:LINE."""
     path, line, _ = parse_location(args.place)
-    params = query.with_cwd({"index": args.index} if args.index else {}) | {
+    params = daemon_calls.with_cwd({"index": args.index} if args.index else {}) | {
         "path": path,
         "line": 1 if line is None else line,
     }
@@ -176,7 +176,7 @@ def _watch_params(args: argparse.Namespace) -> dict[str, Any]:
             f"{args.since} is not a clock",
             "write EPOCH:SEQ; `cocosearchctl sync --json` prints both",
         )
-    return query.with_cwd(params | {"since": {"epoch": epoch, "seq": int(number)}})
+    return daemon_calls.with_cwd(params | {"since": {"epoch": epoch, "seq": int(number)}})
 
 
 def _print_event(event: dict[str, Any]) -> None:

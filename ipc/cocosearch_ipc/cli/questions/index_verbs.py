@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import daemon_calls, exits
 from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.render import output, tables
 from cocosearch_ipc.render.progress import Progress
@@ -69,10 +69,10 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
 
 def stats(args: argparse.Namespace, env: Env) -> int:
     """Print the counts of one index."""
-    params = query.with_cwd(given_parameters(index=args.name)) | given_parameters(
+    params = daemon_calls.with_cwd(given_parameters(index=args.name)) | given_parameters(
         include_failures=args.failures
     )
-    reply = query.call_and_wait(
+    reply = daemon_calls.call_and_wait(
         env, "index_stats", params | search_options.parameters(args, search_options.SYNC_OPTIONS)
     )
     if args.json:
@@ -92,7 +92,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
             as_json=args.json,
         )
         return exits.USAGE
-    params = query.with_cwd(given_parameters(index=args.named or args.name))
+    params = daemon_calls.with_cwd(given_parameters(index=args.named or args.name))
     reply = _sync_until_fresh(env, params, args.timeout)
     if args.json:
         output.document(reply)
@@ -143,7 +143,7 @@ def _sync_once(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, 
 def reindex(args: argparse.Namespace, env: Env) -> int:
     """Index every file again with the current settings."""
     reply = client.call(
-        address.rpc_socket(env), "reindex", query.with_cwd(given_parameters(index=args.name))
+        address.rpc_socket(env), "reindex", daemon_calls.with_cwd(given_parameters(index=args.name))
     )
     progress = Progress()
     last = reply if args.no_wait else follow_progress(env, reply["index"], reply, progress)

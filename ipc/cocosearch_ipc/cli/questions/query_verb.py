@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import daemon_calls, exits, query
 from cocosearch_ipc.cli.questions import editor, search_options
 from cocosearch_ipc.cli.questions.question_text import read_question
 from cocosearch_ipc.render import output
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = False) -> int:
     """Open `$VISUAL` or `$EDITOR` at the `number`th result, in place of this process."""
-    reply = query.fetch_results(params, env)
+    reply = daemon_calls.fetch_results(params, env)
     hits = reply["results"]
     if not 1 <= number <= len(hits):
         output.error(f"there is no result {number}", f"the answer has {len(hits)}", as_json=as_json)
