@@ -258,6 +258,11 @@ def test_the_rule_that_leaves_a_file_out_is_named(shared: Daemon, project: Path)
     rule = "its name is one of files with secrets (indexing.index_secrets)"
     reply = shared.call("grep", pattern="region", index="rules", under="prod.tfvars")
     assert reply["notes"] == [f"prod.tfvars is not in rules: {rule}"]
+    (project / "sub").mkdir()
+    (project / "sub" / "own.tfvars").write_text('region = "below"\n')
+    file_below = {"under": "own.tfvars", "cwd": str(project / "sub")}
+    reply = shared.call("grep", pattern="region", index="rules", **file_below)
+    assert reply["notes"] == [f"sub/own.tfvars is not in rules: {rule}"]
     with pytest.raises(client.CallFailed) as refused:
         shared.call("get_file", path="prod.tfvars", index="rules")
     assert refused.value.message == f"index rules has no file prod.tfvars: {rule}"

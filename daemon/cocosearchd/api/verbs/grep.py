@@ -82,7 +82,7 @@ class GrepVerbs:
             "sync": (synced - began) * 1000,
             "total": (anyio.current_time() - began) * 1000,
         }
-        unmatched = await _name_unmatched_indexes(request, answers)
+        unmatched = await self._name_unmatched_indexes(request, answers)
         reply = _reply(request, indexes, answers, freshness, timings, unmatched)
         if not asks_all_indexes(request):
             return reply
@@ -133,6 +133,28 @@ class GrepVerbs:
                 query = replace(query, files=replace(query.files, under=reference[1]))
                 matches = await self._grep.search(record, index.lexical, query, overlay)
         return _IndexAnswer(index, matches)
+
+    async def _name_unmatched_indexes(
+        self, request: w.GrepRequest, answers: Sequence[_IndexAnswer]
+    ) -> list[str]:
+        """Name the indexes in which no file passes the filters, or the rule that leaves a file out."""
+        if not (request.under or request.paths or request.languages):
+            return []
+        unmatched = [answer.index for answer in answers if not answer.matches.searched]
+        is_single = len(unmatched) == len(answers) == 1
+        if is_single and (sentence := await self._describe_exclusion(request, unmatched[0])):
+            return [sentence]
+        names = [index.record.name for index in unmatched]
+        return [f"no file of {join_names(names)} passes the filters"] if names else []
+
+    async def _describe_exclusion(self, request: w.GrepRequest, index: RunningIndex) -> str:
+        """Return a sentence with the rule that leaves a file out of an index; empty without a rule."""
+        under = request.under.removeprefix("./")
+        if not under:
+            return ""
+        path = await file_references.missing_path(self._indexes.lookup, index, under, request.cwd)
+        rule = await index.root.exclusions.rule(path)
+        return f"{path} is not in {index.record.name}: {rule}" if rule else ""
 
 
 def _make_query(request: w.GrepRequest) -> GrepQuery:
@@ -288,27 +310,6 @@ def _line_tokens(line: w.GrepLine) -> int:
     match = f"{line.line}:{line.column}: {line.text}{symbol}\n"
     context = (f"{line.line}  {text}\n" for text in (*line.lines_before, *line.lines_after))
     return sum(map(estimate_tokens, (match, *context)))
-
-
-async def _name_unmatched_indexes(
-    request: w.GrepRequest, answers: Sequence[_IndexAnswer]
-) -> list[str]:
-    """Name the indexes in which no file passes the filters, or the rule that leaves the file out."""
-    if not (request.under or request.paths or request.languages):
-        return []
-    unmatched = [answer.index for answer in answers if not answer.matches.searched]
-    is_single = len(unmatched) == len(answers) == 1
-    if is_single and (sentence := await _describe_exclusion(request.under, unmatched[0])):
-        return [sentence]
-    names = [index.record.name for index in unmatched]
-    return [f"no file of {join_names(names)} passes the filters"] if names else []
-
-
-async def _describe_exclusion(under: str, index: RunningIndex) -> str:
-    """Return a sentence with the rule that leaves a file out of an index; empty without a rule."""
-    path = path_from_client(under.removeprefix("./"))
-    rule = await index.root.exclusions.rule(path) if path else ""
-    return f"{path} is not in {index.record.name}: {rule}" if rule else ""
 
 
 def _notes(answer: _IndexAnswer) -> list[str]:
