@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.test_takeover import Registry, check_takeover, check_wake
+from tests.flows.test_takeover import CHECKS, Check, Registry
 from tests.schemas import CITUS, distributed_schema
 
 
@@ -17,15 +17,6 @@ def registry() -> Iterator[Registry]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_another_daemon_takes_over_from_one_that_is_frozen_in_a_write(
-    registry: Registry, tmp_path: Path
-) -> None:
-    check_takeover(registry, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_daemon_that_was_frozen_in_a_write_writes_it_again(
-    registry: Registry, tmp_path: Path
-) -> None:
-    check_wake(registry, tmp_path)
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_daemon_is_frozen_in_a_write(check: Check, registry: Registry, tmp_path: Path) -> None:
+    check(registry, tmp_path)

@@ -37,10 +37,7 @@ def external(public_state: Path, cluster: Path) -> Iterator[External]:
     home = public_state / "external"
     shutil.rmtree(home, ignore_errors=True)  # of the test before
     with remote_server(home, QUICK, cluster) as server:
-        with psycopg.connect(server.admin, autocommit=True) as connection:
-            connection.execute(f"create database {DATABASE} owner {USER}")
-        with psycopg.connect(server.admin, dbname=DATABASE, autocommit=True) as connection:
-            connection.execute("create extension vector")
+        server.make_database(DATABASE)
         with passing_daemon(
             COCOSEARCH_DATABASE_URL=make_conninfo(server.dsn, dbname=DATABASE)
         ) as daemon:

@@ -59,10 +59,8 @@ def pair(
     for number in range(20):
         write(root, f"file_{number}.py", f"first{number}")
     with remote_server(home, QUICK, cluster) as server, contextlib.ExitStack() as stack:
-        with psycopg.connect(server.admin, autocommit=True) as connection:
-            connection.execute(f"create database {DATABASE} owner {USER}")
+        server.make_database(DATABASE)
         with psycopg.connect(server.admin, dbname=DATABASE, autocommit=True) as connection:
-            connection.execute("create extension vector")
             for schema in (OWNER_SCHEMA, "team_b"):
                 connection.execute(f"create schema {schema} authorization {USER}")
         owner = stack.enter_context(

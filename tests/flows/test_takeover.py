@@ -6,7 +6,7 @@ wakes.
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from cocosearch_ipc.cli import exits
 from cocosearch_ipc.client import CallFailed
 from tests.conftest import QUICK
 from tests.daemon import Daemon, freezing, passing_daemon
-from tests.store.remote import USER, remote_server
+from tests.store.remote import remote_server
 
 LOCK_HOLDERS = (
     "select pid from pg_stat_activity"
@@ -62,10 +62,7 @@ def registry(public_state: Path, cluster: Path) -> Iterator[Registry]:
     home = public_state / "takeover"
     shutil.rmtree(home, ignore_errors=True)  # of the test before
     with remote_server(home, QUICK, cluster) as server:
-        with psycopg.connect(server.admin, autocommit=True) as connection:
-            connection.execute(f"create database shared owner {USER}")
-        with psycopg.connect(server.admin, dbname="shared", autocommit=True) as connection:
-            connection.execute("create extension vector")
+        server.make_database("shared")
         yield Registry(
             make_conninfo(server.dsn, dbname="shared"), make_conninfo(server.admin, dbname="shared")
         )
@@ -156,17 +153,12 @@ def check_wake(registry: Registry, root: Path) -> None:
         wait_until(lambda: is_found(daemon, "meanwhile"), daemon.log[-4000:])
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_another_daemon_takes_over_from_one_that_is_frozen_in_a_write(
-    registry: Registry, tmp_path: Path
-) -> None:
-    check_takeover(registry, tmp_path)
+Check = Callable[[Registry, Path], None]
+CHECKS: tuple[Check, ...] = (check_takeover, check_wake)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_daemon_that_was_frozen_in_a_write_writes_it_again(
-    registry: Registry, tmp_path: Path
-) -> None:
-    check_wake(registry, tmp_path)
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_daemon_is_frozen_in_a_write(check: Check, registry: Registry, tmp_path: Path) -> None:
+    check(registry, tmp_path)

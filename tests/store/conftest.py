@@ -65,10 +65,8 @@ def template(server: str, request: pytest.FixtureRequest) -> str:
     if f"user={USER}" in server:
         # Only a superuser may enable pgvector, as on any managed server.
         remote = request.getfixturevalue("remote")
-        with psycopg.connect(remote.admin, autocommit=True) as connection:
-            connection.execute(f"create database {TEMPLATE} owner {USER}")
+        remote.make_database(TEMPLATE)
         with psycopg.connect(remote.admin, dbname=TEMPLATE) as connection:
-            connection.execute("create extension vector")
             connection.execute(f"create schema {SCHEMA} authorization {USER}")
             connection.execute(f"grant create on schema public to {USER}")
         asyncio.run(migrate(make_conninfo(remote.dsn, dbname=TEMPLATE)))

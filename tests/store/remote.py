@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from cocosearchd.store.server.binaries import find_install
@@ -30,6 +31,15 @@ class RemoteServer:
     admin: str
     port: int
     stop: Callable[[], None]
+
+    def make_database(self, name: str) -> None:
+        """Make a database of the user, with the extension for vectors."""
+        owner = sql.Identifier(USER)
+        with psycopg.connect(self.admin, autocommit=True) as connection:
+            database = sql.Identifier(name)
+            connection.execute(sql.SQL("create database {} owner {}").format(database, owner))
+        with psycopg.connect(self.admin, dbname=name, autocommit=True) as connection:
+            connection.execute("create extension vector")
 
 
 @contextlib.contextmanager
