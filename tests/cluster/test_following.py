@@ -17,7 +17,7 @@ from tests.daemon import Daemon, passing_daemon
 from tests.schemas import CITUS, distributed_schema
 
 FILES = 10
-# What an answer says of a server that is away: which one, or that it is the coordinator.
+# An answer names the server that is away: a node, or PostgreSQL for the coordinator.
 AWAY = re.compile(r"node 127\.0\.0\.1:\d+ of the cluster went away|PostgreSQL ")
 
 

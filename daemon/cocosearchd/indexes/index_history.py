@@ -29,8 +29,8 @@ from cocosearchd.watching.git.object_reader import NoRepository
 log = logging.getLogger(__name__)
 
 HEAD_POLL_S = 5.0  # between two looks for a HEAD that has moved
-# So many times as long without a history in memory, as without a repository: a question that finds none
-# has the keeper look at once. With 1,000 such indexes, the shorter time took 3 % of a core.
+# The pause is longer by this factor while no history is in memory: a question that finds none has the
+# keeper look at once. With 1,000 indexes without a repository, the short pause took 3 % of a core.
 ABSENT_FACTOR = 12
 START_POLL_S = 2.0  # until the index follows its disk
 # Time without a long question after which the memory of a history is returned. The next such

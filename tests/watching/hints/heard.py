@@ -28,11 +28,11 @@ class Heard:
         self._news = threading.Condition()
         self.stopped = threading.Event()  # while set, the thread of the backend gets no further
         self.stopped.set()
-        self.held = threading.Event()
+        self.blocked = threading.Event()  # the thread waits for `stopped`
 
     def __call__(self, hints: Sequence[Hint]) -> None:
         if not self.stopped.is_set():
-            self.held.set()
+            self.blocked.set()
         self.stopped.wait()
         with self._news:
             self.hints += hints

@@ -116,7 +116,7 @@ async def code_candidates(
         terms=terms,
         vector=vector,
         weights=weights,
-        # Of more files, other chunks would be the most relevant ones.
+        # With `all_chunks`, more files would change which chunks are the most relevant ones.
         limit=max(result_count, plan.depth if trace.explain and not plan.all_chunks else 0),
         needed=result_count,
         overlay=overlay,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 
-# So many roots at rest are checked at the usual pace; twice as many half as often. Each question
-# makes the checks itself, so the pace costs no freshness.
+# Up to this number, roots at rest are checked at the usual pace; twice as many are checked half as
+# often. Each question makes the checks itself, so the pace costs no freshness.
 PACED_ROOTS = 10
 # Roots are checked at the same moment, one after the other: they share what they read above them.
 STAMPS_S = 0.2

@@ -32,8 +32,8 @@ _FIELDS = {  # column, place of its length, k1, b
     "comment_words": ("posting_commented", 2, 1.5, 0.75),
     "path_words": ("posting_paths", 3, 1.2, 0.5),
 }
-# So many runs with fewer rows on average, as those of many small indexes, are read together by view: to
-# cut out one run takes as long as to copy some hundred rows.
+# At least `MANY_RUNS` runs with fewer rows than `SHORT_RUN` on average, such as those of many small
+# indexes, are read by one operation: reading one run alone takes as long as copying some hundred rows.
 MANY_RUNS = 64
 SHORT_RUN = 64
 _FindBounds = Callable[[Segment, NDArray[np.uint64]], tuple[Ints, Ints]]
