@@ -83,6 +83,8 @@ def test_a_directory_of_the_user_is_measured_in_a_copy(
 ) -> None:
     (project / ".git").mkdir(exist_ok=True)
     (project / ".git" / "large").write_bytes(bytes(1 << 20))
+    os.mkfifo(project / "pipe.py")
+    (project / os.fsdecode(b"odd\xff.py")).write_text("def odd():\n    return 1\n")
     paths = sorted(project.rglob("*"))
     report = shared.json("bench", "--tree", str(project))
     figures = {figure["name"]: figure["p50"] for figure in report["figures"]}

@@ -38,8 +38,9 @@ SHARE_OF_WATCHES = 0.75
 BURST_READS = 16
 BURST_S = 0.02
 GATHER_S = 0.005
-# The kernel queues an event for each watch that ends. So many end at a time: then the thread reads, and a
-# root that leaves waits until all but some are read. The queue has room for `max_queued_events`, 16,384.
+# The kernel queues an event for each watch that ends. `ENDED_TOGETHER` watches end at a time: then the
+# thread reads, and a root that leaves waits until fewer than `UNREAD_BYTES` are unread. The queue has
+# room for `max_queued_events`, 16,384.
 ENDED_TOGETHER = 1000
 UNREAD_BYTES = 64 * 1024
 UNREAD_POLL_S = 0.001

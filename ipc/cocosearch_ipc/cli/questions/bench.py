@@ -26,6 +26,7 @@ from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon_calls, exits, program
 from cocosearch_ipc.cli.running.termination import is_alive
 from cocosearch_ipc.render import output, tables
+from cocosearch_ipc.render.line_range import on_disk
 
 Env = Mapping[str, str]
 
@@ -169,7 +170,7 @@ def _indexed_files(path: str, root: Path) -> Iterator[Path]:
     while cursor is not None:
         page = client.call(path, "list_files", request | ({"cursor": cursor} if cursor else {}))
         cursor = page["cursor"]
-        yield from (root / file["path"] for file in page["files"])
+        yield from (root / on_disk(file["path"]) for file in page["files"])
 
 
 def _cpu_seconds(path: str) -> float:
@@ -185,10 +186,21 @@ def _copy_tree(source: Path, root: Path) -> None:
             root,
             symlinks=True,
             ignore=shutil.ignore_patterns(".git"),
+            copy_function=_copy_regular,
             dirs_exist_ok=True,
         )
-    except (OSError, shutil.Error) as error:
+    except shutil.Error as error:
+        (path, _, reason), *others = error.args[0]
+        more = f", and {len(others):,} more" if others else ""
+        raise _bench_error(f"{path} cannot be copied: {reason}{more}") from error
+    except OSError as error:
         raise _bench_error(f"{source} cannot be copied: {error}") from error
+
+
+def _copy_regular(source: str, target: str) -> None:
+    """Copy a regular file. Others, such as pipes and sockets, are left out, as an index does."""
+    if os.path.isfile(source):
+        shutil.copyfile(source, target)
 
 
 def _fill(root: Path, count: int) -> None:
