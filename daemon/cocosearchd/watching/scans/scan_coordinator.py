@@ -28,6 +28,7 @@ from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.ignore_files import IGNORE_FILES
 from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.scans.audit_rotation import AuditRotation
 from cocosearchd.watching.scans.hard_links import HardLinks, LinkedName, changed_suspects
 from cocosearchd.watching.scans.mounted_paths import MountedPath, MountedPaths, find_mounted
 from cocosearchd.watching.scans.scan import (
@@ -89,7 +90,7 @@ class ScanCoordinator:
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
         self.duration_s = 0.0  # of the last scan
-        self._audit_at = 0
+        self._audit = AuditRotation(AUDIT_SHARE)
         self._damage_checked = False
         self._links = HardLinks()
         self._mounted = MountedPaths(root)
@@ -474,17 +475,15 @@ class ScanCoordinator:
             if path in self._dirty.failures
         }
         if self.audit_due and records:
-            self._audit(records)
+            self._mark_audited(records)
 
-    def _audit(self, records: Sequence[FileRecord]) -> None:
+    def _mark_audited(self, records: Sequence[FileRecord]) -> None:
         """Mark the next share of the files to be read again.
 
         No event announces a write through a mapping or through another name of the file.
         """
-        start = self._audit_at % len(records)
-        self._audit_at = start + len(records) // AUDIT_SHARE + 1
         self.audit_due = False
-        for record in records[start : self._audit_at]:
+        for record in records[self._audit.next_share(len(records))]:
             self._dirty.mark(record.path, urgent=False, may_be_stored=True)
 
     # -- files that failed

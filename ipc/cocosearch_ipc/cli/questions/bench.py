@@ -190,8 +190,8 @@ def _copy_tree(source: Path, root: Path) -> None:
             dirs_exist_ok=True,
         )
     except shutil.Error as error:
-        (path, _, reason), *others = error.args[0]
-        more = f", and {len(others):,} more" if others else ""
+        (path, _, reason), *further_errors = error.args[0]
+        more = f", and {len(further_errors):,} more" if further_errors else ""
         raise _bench_error(f"{path} cannot be copied: {reason}{more}") from error
     except OSError as error:
         raise _bench_error(f"{source} cannot be copied: {error}") from error
