@@ -11,8 +11,9 @@ Conventions of all modules:
 """
 
 import hashlib
+import os
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
 MatchType = Literal["semantic", "keyword", "both"]
@@ -32,6 +33,7 @@ RACY_NS = 2_000_000_000
 # Set in the stored mode of a file that was read within that time after its change; no mode of a kernel
 # has this bit.
 READ_YOUNG = 1 << 32
+_MAX_TIME_NS = (1 << 63) - 1
 
 
 class Fingerprint(NamedTuple):
@@ -39,8 +41,9 @@ class Fingerprint(NamedTuple):
 
     Equal fingerprints that are old enough prove equal content; unequal fingerprints prove nothing.
 
-    Times are nanoseconds since the epoch. ctime reveals a restored mtime. It is a tuple for the same
-    reason as `FileRecord`.
+    Times are nanoseconds since the epoch, as signed numbers of 64 bits; later times than the year
+    2262 wrap around. ctime reveals a restored mtime. It is a tuple for the same reason as
+    `FileRecord`.
     """
 
     device: int
@@ -49,6 +52,21 @@ class Fingerprint(NamedTuple):
     mtime_ns: int
     ctime_ns: int
     mode: int
+
+    @classmethod
+    def from_status(cls, status: os.stat_result) -> Self:
+        """Return the fingerprint of a file with this status."""
+        s = status
+        mtime_ns = _wrap_time(s.st_mtime_ns)
+        ctime_ns = _wrap_time(s.st_ctime_ns)
+        return cls(s.st_dev, s.st_ino, s.st_size, mtime_ns, ctime_ns, s.st_mode)
+
+
+def _wrap_time(time_ns: int) -> int:
+    """Wrap a time to a signed number of 64 bits: archives set any time that a file system takes."""
+    if -_MAX_TIME_NS <= time_ns <= _MAX_TIME_NS:
+        return time_ns
+    return (time_ns + _MAX_TIME_NS + 1) % (2 * _MAX_TIME_NS + 2) - _MAX_TIME_NS - 1
 
 
 class Revision(NamedTuple):

@@ -391,3 +391,19 @@ def apply(
     failed = {p: "broken" for p in picked.seqs if rng.random() < 0.15}
     model.applied |= {p: v for p, v in read.items() if p not in failed}
     dirty.settle(picked.id, failed, now)
+
+
+async def test_an_old_change_that_waits_keeps_no_numbers_of_later_ones(dirty: DirtySet) -> None:
+    """Bulk work waits for hours on battery, while people save."""
+    dirty.mark("bulk.py", urgent=False, may_be_stored=True)
+    for _ in range(3 * dirty_set.SPARSE_HEAP):
+        dirty.mark("saved.py")
+        dirty.settle(take(dirty, 1).id, {}, now=0)
+        assert dirty.clock.applied_seq() == 0
+    assert len(dirty.clock._heap) <= dirty_set.SPARSE_HEAP + 10
+    dirty.mark("failing.py")
+    dirty.settle(take(dirty, 1).id, {"failing.py": "error"}, now=0)
+    dirty.settle(take(dirty, 1).id, {}, now=0)
+    assert dirty.clock.is_applied
+    dirty.retry_due(math.inf)
+    assert not dirty.clock.is_applied

@@ -23,10 +23,11 @@ from cocosearchd.runtime.files.nofollow import directory_identity, open_absolute
 from cocosearchd.watching import watched_root
 from cocosearchd.watching.availability import availability
 from cocosearchd.watching.dirty_records import DirtyBatch
+from cocosearchd.watching.hints import backend_choice
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
-from cocosearchd.watching.scans import scan_schedule
+from cocosearchd.watching.scans import scan_coordinator, scan_schedule
 from cocosearchd.watching.scans.root_group import RootGroup
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import Operations, as_git_sees, difference
@@ -244,6 +245,63 @@ async def test_the_better_backend_is_tried_again(
         put(root, a="2")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
+
+
+class SlowIndex(MemoryIndex):
+    """Takes longer for a scan than the period of periodic scans."""
+
+    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+        await anyio.sleep(0.6)
+        return await super().file_records(under)
+
+
+@linux
+@pytest.mark.parametrize("kind", [MemoryIndex, SlowIndex])
+async def test_the_better_backend_is_tried_again_whatever_scans_take(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[MemoryIndex]
+) -> None:
+    """A polled root is scanned more often than once a period. A longer scan goes on to its end."""
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
+    put(root, a="1")
+    (tmp_path / "state").touch()
+    index = kind(os.fsencode(root))
+    often = replace(QUICK, rescan_s=0.3, poll_s=0.02)
+    sync_dir = tmp_path / "state" / "sync"
+    async with following(root, sync_dir, watching=often, index=index) as (live, _):
+        await converged(root, lambda: bool(index.files), limit_s=20)
+        assert live.status().watcher.startswith("polling")
+        (tmp_path / "state").unlink()
+        await converged(root, lambda: live.status().watcher == "inotify", limit_s=20)
+
+
+async def test_a_root_that_only_polling_suits_stays_polled(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
+    monkeypatch.setattr(backend_choice, "file_system", lambda _: "nfs4")
+    often = replace(QUICK, rescan_s=0.1, poll_s=0.02)
+    async with following(root, tmp_path / "sync", "auto", watching=often) as (live, _):
+        await in_sync(live)
+        epoch = live.clock().epoch
+        await anyio.sleep(0.5)
+        assert live.clock().epoch == epoch
+
+
+async def test_files_of_a_polled_root_are_read_again_in_time(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stored content is changed in place of the file's, as by a store that leaves all stamps."""
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
+    monkeypatch.setattr("cocosearchd.watching.scans.scan.RACY_NS", 0)
+    monkeypatch.setattr(scan_coordinator, "AUDIT_SHARE", 2)
+    put(root, a="1", b="2", c="3")
+    often = replace(QUICK, rescan_s=0.3, poll_s=0.02)
+    async with following(root, tmp_path / "sync", "polling", watching=often) as (live, index):
+        await in_sync(live)
+        index.files = {
+            path: record._replace(content_hash=b"another") for path, record in index.files.items()
+        }
+        await converged(root, lambda: index.contents() == on_disk(os.fsencode(root)), limit_s=20)
 
 
 async def test_questions_about_a_root_that_hangs_hold_one_thread(

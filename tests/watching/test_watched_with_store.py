@@ -17,7 +17,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.forms.path_forms import path_bytes
-from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport
+from cocosearchd.model import Chunk, FileRecord, Fingerprint, IndexRecord, ParseReport
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.chunks.rows import FileWrite
@@ -26,7 +26,7 @@ from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.stored_files import StoredFiles
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.store.support import DIMENSION, new_index, words_of
-from tests.watching.support import QUICK, digest, fingerprint
+from tests.watching.support import QUICK, digest
 
 
 class Writer:
@@ -46,7 +46,7 @@ class Writer:
                 write = FileWrite(
                     path,
                     digest(data),
-                    fingerprint(status),
+                    Fingerprint.from_status(status),
                     "python",
                     (chunk,),
                     np.zeros((1, DIMENSION), np.float32),
@@ -104,6 +104,27 @@ async def test_a_restart_does_what_is_needed_and_no_more(db: Database, tmp_path:
             "odd\\xff\n.py",
         ]
         assert await index_records.damaged_files(db, record) == ()
+
+
+async def test_files_with_the_time_of_any_year_are_read_once(db: Database, tmp_path: Path) -> None:
+    """An archive may set any time: nanoseconds since 1970 exceed 64 bits from the year 2262 on."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for year in (1902, 2261, 2263, 2400):
+        (root / f"of{year}.py").write_text("x = 1\n")
+        seconds = (year - 1970) * 31_556_952
+        os.utime(root / f"of{year}.py", (seconds, seconds))
+    record = await new_index(db, root=os.fsencode(root))
+    async with written(db, record, root, tmp_path / "sync") as (live, _):
+        assert (await live.sync(10)).fresh
+        assert len(await index_records.file_records(db, record)) == 4
+    await asyncio.sleep(2.1)  # the racy time
+    async with written(db, record, root, tmp_path / "sync") as (live, writer):
+        assert (await live.sync(10)).fresh
+        assert writer.batches == []
+        os.utime(root / "of2400.py", (0, 0))
+        assert (await live.sync(10)).fresh
+        assert [batch.paths for batch in writer.batches] == [("of2400.py",)]
 
 
 async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(

@@ -29,6 +29,8 @@ URGENT_LIMIT = 64  # no person saves more files at once: see `DirtyQueues.add`
 # Dirty paths that hints have named. With more, one scan of the root costs less than all of them.
 MAX_HINTED = 20_000
 MAX_TREES = 256
+# Outdated numbers of changes that are kept beside those of the dirty paths.
+SPARSE_HEAP = 1000
 
 
 class DirtyQueues:
@@ -223,6 +225,12 @@ class AppliedClock:
 
     def track(self, path: str) -> None:
         """Let `oldest` count a dirty path with its present `since`."""
+        if len(self._heap) > SPARSE_HEAP + 2 * len(self._entries):
+            # an old change that waits, while indexing is paused, keeps the pairs of all later ones
+            self._heap = [
+                (entry.since, path) for path, entry in self._entries.items() if entry.error is None
+            ]
+            heapq.heapify(self._heap)
         heapq.heappush(self._heap, (self._entries[path].since, path))
 
     def find_oldest(self) -> float:

@@ -31,7 +31,7 @@ from cocosearchd.watching.dirty_records import DirtyBatch, DirtyTree, PickedPath
 from cocosearchd.watching.dirty_set import DirtySet
 from cocosearchd.watching.exclusion_report import ExclusionReport
 from cocosearchd.watching.git.checkout_hold import CheckoutHold
-from cocosearchd.watching.hints.backend_choice import open_hints
+from cocosearchd.watching.hints.backend_choice import may_improve, open_hints
 from cocosearchd.watching.hints.base import (
     Cookie,
     DirtyHint,
@@ -336,15 +336,27 @@ class WatchedRoot:
             await self._coordinator.check_rules(local=self.local, outside=stamps)
             await self._coordinator.check_stamps(local=self.local, max_links=MAX_CHECKED)
             self._rescan_if_due()
+            self._review_if_due()
 
     def _rescan_if_due(self) -> None:
-        reason = self._schedule.due(time.monotonic())
+        scanning = self._dirty.scans.is_active()
+        reason = self._schedule.due(time.monotonic(), scanning=scanning)
         if reason is not None:
             self._coordinator.audit_due = True
             self.rescan(reason)
-            # the better backend may start by now: a limit was raised, or handles were closed
-            if self._fallen_back:
-                self._end_epoch(stale_reason("hints_lost", event="another way to watch is tried"))
+
+    def _review_if_due(self) -> None:
+        """Have files read again by the next scan, and try the better backend."""
+        if not self._schedule.is_review_due(time.monotonic()):
+            return
+        self._coordinator.audit_due = True
+        # The better backend may start by now: a limit was raised, or handles were closed. A scan
+        # goes on to its end, or one that takes longer than the period would never end.
+        if self._fallen_back and may_improve(self.path, self._watching):
+            if self._dirty.scans.is_active():
+                return
+            self._end_epoch(stale_reason("hints_lost", event="another way to watch is tried"))
+        self._schedule.record_review(time.monotonic())
 
     async def _poll_for_ever(self, hints: Hints) -> None:
         """Scan the directories without hints, again and again."""

@@ -15,6 +15,7 @@ from cocosearchd.indexing.pipeline.file_reader import (
     UnreadFile,
     read_files,
 )
+from cocosearchd.store.index_records import pack_fingerprint, unpack_fingerprint
 
 LIMIT = 1000
 
@@ -149,3 +150,13 @@ def test_a_file_that_is_written_meanwhile_is_read_again(
     assert file.data == b"x = 1\n"
     written, changes = 0, 99
     assert read_one(tmp_path, "a.py") == UnreadFile("a.py", "it changes while it is read")
+
+
+def test_the_time_of_any_year_has_64_bits(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"x = 1\n")
+    for seconds in (-(1 << 31), 1 << 33, 15_000_000_000):
+        os.utime(path, (seconds, seconds))
+        file = read_one(tmp_path, "a.py")
+        assert isinstance(file, SourceFile)
+        assert unpack_fingerprint(pack_fingerprint(file.fingerprint)) == file.fingerprint

@@ -95,7 +95,19 @@ def test_scans_are_due_by_the_clock_and_after_activity() -> None:
     assert schedule.due(722) is None
     schedule.record_scan(1000)
     assert schedule.due(1479) is None
+    assert schedule.due(1721, scanning=True) is None
     assert schedule.due(1721) == "it is time"
+
+
+def test_scans_do_not_postpone_reviews() -> None:
+    schedule = ScanSchedule(WatchingSettings(rescan_s=600), now=0)
+    reviews = 0
+    for second in range(0, 86_400, 2):
+        schedule.record_scan(second)
+        if schedule.is_review_due(second):
+            reviews += 1
+            schedule.record_review(second)
+    assert 120 <= reviews <= 180
 
 
 def test_a_scan_is_due_when_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -482,6 +482,20 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
     assert (hints.name, reason) == ("polling", "nfs4 may not report changes made elsewhere")
 
 
+def test_a_mount_point_may_have_any_character(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_bytes(
+        b"21 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        b"22 21 0:40 / /srv/a\rb rw - nfs4 server:/x rw\n"
+        b"23 21 0:41 / /srv/\r rw - nfs4 server:/y rw\n"
+        b"24 21 0:42 / /srv/a\\012b\\134040 rw - tmpfs none rw\n"
+    )
+    assert file_system(b"/srv/a\rb/project", mounts) == "nfs4"
+    assert file_system(b"/srv/a\nb\\040/project", mounts) == "tmpfs"
+    assert file_system(b"/srv/other", mounts) == "ext4"
+    assert inexact_below(b"/srv", mounts) == (b"a\rb", b"\r")
+
+
 UNKNOWN = [
     "9p",
     "beegfs",

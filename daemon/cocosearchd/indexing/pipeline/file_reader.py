@@ -100,7 +100,7 @@ def _skip_unreadable(status: os.stat_result, path: str, force: int) -> Reading:
     """Skip a file without read permission. This is no failure, because a later try does not help."""
     if not stat.S_ISREG(status.st_mode):
         return MissingFile(path)
-    file_fingerprint = fingerprint(status)
+    file_fingerprint = Fingerprint.from_status(status)
     return SourceFile(
         path,
         hash_content(f"unreadable {file_fingerprint!r}".encode()),
@@ -117,7 +117,7 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return MissingFile(path)
-        file_fingerprint = fingerprint(status)
+        file_fingerprint = Fingerprint.from_status(status)
         if status.st_size > limit:
             return SourceFile(
                 path,
@@ -128,7 +128,10 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
                 "too_large",
             )
         data = os.pread(handle, status.st_size + 1, 0)
-        if len(data) == status.st_size and fingerprint(os.fstat(handle)) == file_fingerprint:
+        if (
+            len(data) == status.st_size
+            and Fingerprint.from_status(os.fstat(handle)) == file_fingerprint
+        ):
             return SourceFile(
                 path, hash_content(data), _mark_young(file_fingerprint, began_ns), data, force
             )
@@ -144,16 +147,4 @@ def _mark_young(file_fingerprint: Fingerprint, began_ns: int) -> Fingerprint:
         file_fingerprint._replace(mode=file_fingerprint.mode | READ_YOUNG)
         if file_fingerprint.ctime_ns >= began_ns - RACY_NS
         else file_fingerprint
-    )
-
-
-def fingerprint(status: os.stat_result) -> Fingerprint:
-    """Return the values of a `stat` that distinguish two states of a file."""
-    return Fingerprint(
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_mode,
     )

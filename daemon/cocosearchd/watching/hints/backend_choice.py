@@ -13,6 +13,14 @@ from cocosearchd.watching.hints.mounts import EXACT, file_system, inexact_below
 from cocosearchd.watching.hints.polling import PollingHints
 from cocosearchd.watching.hints.watchfiles import WatchfilesHints
 
+_REPORTING = EXACT | {""}  # "" where there is no table of mounts, as on macOS
+
+
+def may_improve(root: bytes, settings: WatchingSettings) -> bool:
+    """Return whether a root that has no preferred backend may get one by another start. Blocking."""
+    kind = settings.backend
+    return kind != "polling" and (kind != "auto" or file_system(root) in _REPORTING)
+
 
 def open_hints(
     root: bytes,
@@ -51,8 +59,7 @@ def _candidates(
     reasons: list[str],
 ) -> Iterable[Callable[[], Hints]]:
     kind = settings.backend
-    # "" where there is no table of mounts, as on macOS
-    if kind == "auto" and (mounted := file_system(root)) not in EXACT | {""}:
+    if kind == "auto" and (mounted := file_system(root)) not in _REPORTING:
         reasons.append(f"{mounted} may not report changes made elsewhere")
         kind = "polling"
     if kind in ("auto", "inotify") and sys.platform == "linux":

@@ -112,7 +112,7 @@ class MountTable:
     def _read_lines() -> list[tuple[bytes, bytes]]:
         """Return mount points, each with a slash at its end, and their lines."""
         # the same table; a descriptor that is polled need not be read
-        return [(_mount_point(line) + b"/", line) for line in _MOUNTS.read_bytes().splitlines()]
+        return [(_mount_point(line) + b"/", line) for line in _split_lines(_MOUNTS.read_bytes())]
 
 
 class MountWatch:
@@ -186,7 +186,7 @@ def _mount_points_below(
 def _read_mounts(mounts: Path) -> Iterator[tuple[bytes, str]]:
     """Yield mount points and types, in the order of mounting."""
     try:
-        lines = mounts.read_bytes().splitlines()
+        lines = _split_lines(mounts.read_bytes())
     except OSError:
         return
     for line in lines:
@@ -194,6 +194,11 @@ def _read_mounts(mounts: Path) -> Iterator[tuple[bytes, str]]:
             _mount_point(line),
             line.partition(b" - ")[2].split(b" ")[0].decode("ascii", "replace"),
         )
+
+
+def _split_lines(table: bytes) -> list[bytes]:
+    """Split a table of mounts at newlines alone: a mount point may have other ends of lines."""
+    return table.removesuffix(b"\n").split(b"\n")
 
 
 def _mount_point(line: bytes) -> bytes:

@@ -17,7 +17,7 @@ from typing import TypeVar
 from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.freshness import StaleReason, stale_reason
-from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord
+from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, Fingerprint
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
 from cocosearchd.watching.dirty_records import (
@@ -277,14 +277,13 @@ class Scan:
         # The user of the daemon may have changed, so an unreadable file is tried at every scan.
         if self._force or record is None or record.skip_reason == "unreadable":
             return True
-        s = status
-        stamps = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
-        same = record.fingerprint == stamps
+        current = Fingerprint.from_status(status)
+        same = record.fingerprint == current
         # The mark of a racy read is stored, so it also shows reads before the daemon started.
-        racy = not same and record.fingerprint == (*stamps[:-1], s.st_mode | READ_YOUNG)
+        racy = not same and record.fingerprint == current._replace(mode=current.mode | READ_YOUNG)
         racy_after = 0 if racy else self._racy_after
         certain = self._racy_files.is_certain
-        return not (same or racy) or not certain(path, s.st_ctime_ns, racy_after)
+        return not (same or racy) or not certain(path, status.st_ctime_ns, racy_after)
 
 
 @dataclass(slots=True)

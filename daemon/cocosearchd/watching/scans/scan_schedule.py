@@ -1,4 +1,4 @@
-"""The schedule of scans that no hint starts."""
+"""The schedule of scans that no hint starts, and of reviews, which no scan postpones."""
 
 import asyncio
 import random
@@ -15,7 +15,11 @@ SLEPT_S = 5.0  # a smaller jump between the clocks is drift, or shows a busy mac
 
 
 class ScanSchedule:
-    """The times at which a scan of the whole root is due without a hint or a request."""
+    """The times at which a scan of the whole root is due without a hint or a request.
+
+    A scan for another reason postpones the next periodic scan: a polled root never has one. A
+    review is due once a period all the same.
+    """
 
     def __init__(self, settings: WatchingSettings, now: float) -> None:
         self._settings = settings
@@ -25,10 +29,19 @@ class ScanSchedule:
         self._last_active_at = now
         self._activity = asyncio.Event()
         self.record_scan(now)
+        self.record_review(now)
 
     def record_scan(self, now: float) -> None:
         """Plan the next periodic scan: the root was scanned."""
-        self._due_at = now + self._settings.rescan_s * random.uniform(1 - JITTER, 1 + JITTER)
+        self._due_at = now + self._random_period_s()
+
+    def record_review(self, now: float) -> None:
+        """Plan the next review."""
+        self._review_at = now + self._random_period_s()
+
+    def is_review_due(self, now: float) -> bool:
+        """Return whether a period has passed since the last review."""
+        return now >= self._review_at
 
     def record_activity(self, now: float) -> None:
         """Record that the root has changed."""
@@ -55,18 +68,25 @@ class ScanSchedule:
         self._sleep_gap = gap
         return self._slept
 
-    def due(self, now: float) -> str | None:
-        """Return why a scan is due now; None if none is. Each reason is returned once."""
+    def due(self, now: float, *, scanning: bool = False) -> str | None:
+        """Return why a scan is due now; None if none is. Each reason is returned once.
+
+        While the root is `scanning`, no periodic scan is due: after a scan that took longer than a
+        period, the next one would begin at once.
+        """
         if self.slept():
             self._slept = False
             return "the machine was asleep, or its clock was set"
         if self._active_at is not None and now - self._active_at >= self._settings.idle_rescan_s:
             self._active_at = None
             return "quiet after changes"
-        if now >= self._due_at:
+        if now >= self._due_at and not scanning:
             self.record_scan(now)
             return "it is time"
         return None
+
+    def _random_period_s(self) -> float:
+        return self._settings.rescan_s * random.uniform(1 - JITTER, 1 + JITTER)
 
 
 def _sleep_gap() -> float:
