@@ -9,8 +9,10 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import LoadedSettings, Settings
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexes.change_notifier import ChangeNotifier
 from cocosearchd.indexes.commit_feed import CommitFeed
+from cocosearchd.indexes.following import followed_schema
 from cocosearchd.indexes.following.chunk_budget import ChunkBudget
 from cocosearchd.indexes.following.followed_schema import FollowedSchema, FollowingParts
 from cocosearchd.indexes.running_index import RunningIndex
@@ -123,3 +125,30 @@ async def test_another_life_of_an_index_is_read_anew(
         await until(lambda: indexes.get(NAME, second) is not second)
         await drop_index(owner, replace(second.record, name="code", schema=""))
         await until(lambda: NAME not in indexes)
+
+
+async def test_another_server_that_comes_back_is_read_anew(
+    db: Database, owner: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tables may have the same names and numbers, and its generation may be as high."""
+    await fill(owner)
+    read_records = followed_schema.read_records
+    is_away = False
+
+    async def read_unless_away(database: Database, schema: str) -> tuple[IndexRecord, ...]:
+        if is_away:
+            raise StoreUnavailable("the server is away")
+        return await read_records(database, schema)
+
+    monkeypatch.setattr(followed_schema, "read_records", read_unless_away)
+    async with following(db, tmp_path, 1000) as (schema, indexes):
+        await until(lambda: NAME in indexes and indexes[NAME].lexical.warm)
+        first = indexes[NAME]
+        is_away = True
+        await until(lambda: schema._registry is None)
+        async with owner.connection() as connection:
+            await connection.execute(
+                "update cocosearch_registry set incarnation = gen_random_uuid()"
+            )
+        is_away = False
+        await until(lambda: indexes.get(NAME, first) is not first and indexes[NAME].lexical.warm)

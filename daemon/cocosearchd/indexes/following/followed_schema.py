@@ -75,6 +75,7 @@ class FollowedSchema:
         self._indexes = indexes
         self._followed: dict[int, RunningIndex] = {}  # by number
         self._registry: FollowedRegistry | None = None
+        self._incarnation: str | None = None  # of the database that the rows were read from
         self._channel: OwnerChannel | None = None
 
     async def run(self) -> None:
@@ -100,10 +101,10 @@ class FollowedSchema:
         registry = await read_registry(self._parts.db, self.schema)
         self._channel = self._channel or await owner_channel(self._parts.db, self.schema)
         owner_runs = await self._channel.is_owned(self._parts.db)
-        previous = self._registry
         self._registry = registry
-        if previous is not None and previous.incarnation != registry.incarnation:
+        if self._incarnation not in (None, registry.incarnation):
             await self._drop(*self._followed.values())
+        self._incarnation = registry.incarnation
         self._recover()
         await self._follow(registry.records, generations)
         for index in self._followed.values():
