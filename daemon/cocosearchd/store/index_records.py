@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 
@@ -225,11 +225,20 @@ async def raise_generation(db: Database, record: IndexRecord, lost: int) -> int:
     return int(row[0])
 
 
-async def rows_state(db: Database, record: IndexRecord) -> tuple[int, int | None]:
-    """Read the generation of an index, and the identity of its table of files.
+class RowsState(NamedTuple):
+    """The generation of an index, and which rows it counts.
 
-    Restored rows are in another table. Raises `NotFound`.
+    `table` is the identity of its table of files: restored rows are in another one. `incarnation` is
+    that of the database, see `read_incarnation`.
     """
+
+    generation: int
+    table: int | None
+    incarnation: str
+
+
+async def rows_state(db: Database, record: IndexRecord) -> RowsState:
+    """Read the state of the rows of an index. Raises `NotFound`."""
     async with db.connection() as connection:
         table = None
         if connection.has_citus:
@@ -237,7 +246,7 @@ async def rows_state(db: Database, record: IndexRecord) -> tuple[int, int | None
         row = await fetch_row(connection, statement("rows_state", record))
     if row is None:
         raise index_not_found(record)
-    return row[0], table[0] if table else row[1]
+    return RowsState(row[0], table[0] if table else row[1], row[2])
 
 
 async def file_records(

@@ -1110,9 +1110,11 @@ from {registry}
 select incarnation::text, host from {registry}
 
 -- name: rows_state
--- The generation of an index, and the identity of its table of files: restored rows are in another table. No row: the index is
--- gone.
-select generation, to_regclass({files_name})::oid::bigint from {indexes} where number = {number}
+-- The generation of an index, the identity of its table of files, since restored rows are in another table, and that of the
+-- database. No row: the index is gone.
+select generation, to_regclass({files_name})::oid::bigint, incarnation::text
+from {indexes} cross join {registry}
+where number = {number}
 
 -- name: files_table
 -- The identity of the table of files in the database of the daemon. A node of Citus has another one, which changes when the

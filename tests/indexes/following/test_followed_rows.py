@@ -124,6 +124,17 @@ async def test_restored_rows_are_not_taken_for_those_that_were_read(db: Database
     assert rows.is_replaced
 
 
+async def test_another_database_is_not_taken_for_the_one_that_was_read(db: Database) -> None:
+    record = await new_index(db)
+    rows = FollowedRows(db, record, Recorder().apply)
+    await rows.start()
+    async with db.connection() as connection:
+        await connection.execute("update cocosearch_registry set incarnation = gen_random_uuid()")
+    with pytest.raises(NotFound):
+        await rows.catch_up()
+    assert rows.is_replaced
+
+
 async def test_what_could_not_be_applied_comes_again(db: Database) -> None:
     record = await new_index(db)
     recorder = Recorder()

@@ -33,7 +33,8 @@ class FollowedRows:
         self._paths = defaultdict[int, set[str]](set)  # by their length in characters
         self._unapplied: dict[str, None] = {}
         self._read_generation = -1
-        self._table: int | None = None
+        # the database and the table that were read
+        self._source: tuple[str, int | None] | None = None
         self.is_replaced = False  # the table has other rows than those that were read
         self.generation = -1  # all changes up to this generation are applied
         self._catch_ups = CoalescedCalls(self._catch_up)
@@ -68,13 +69,13 @@ class FollowedRows:
 
     async def _read(self) -> None:
         """Find the files that have changed or gone since the last check."""
-        generation, table = await rows_state(self._db, self._record)
-        if self._table is None:
-            self._table = table
-        self.is_replaced |= table != self._table or generation < self._read_generation
+        state = await rows_state(self._db, self._record)
+        source = state.incarnation, state.table
+        self._source = self._source or source
+        self.is_replaced |= source != self._source or state.generation < self._read_generation
         if self.is_replaced:
             raise index_not_found(self._record)
-        if generation == self._read_generation:
+        if state.generation == self._read_generation:
             return
         async with open_snapshot(self._db) as snapshot:
             changes = await changed_files(snapshot, self._record, self._read_generation)

@@ -495,10 +495,10 @@ class LexicalIndex:
         With another database, a restored backup, another index or another identity, generations or
         rows differ.
         """
-        _, table = await index_records.rows_state(self._db, self._record)
+        state = await index_records.rows_state(self._db, self._record)
         return {
-            "table": str(table),
-            "database": await index_records.read_incarnation(self._db, self._record),
+            "table": str(state.table),
+            "database": state.incarnation,
             "number": str(self._record.number),
             "identity": repr(self._record.identity),
         }
