@@ -396,6 +396,35 @@ def test_directories_without_a_watch_are_named_with_the_remedy(root: Path) -> No
 
 
 @linux
+@pytest.mark.parametrize("is_watched", [True, False])
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_directories_without_a_watch_are_forgotten_with_those_above(
+    root: Path, is_moved: bool, is_watched: bool
+) -> None:
+    """No event names them: a compiler that makes and removes directories would fill the memory."""
+    (root / "made" / "x" / "y").mkdir(parents=True)
+    (root.parent / "sync").mkdir()
+    instances = InotifyInstances()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), instances)
+    hints.start(Heard())
+    hints.watch(b"")
+    instances.budget = instances.watch_count + is_watched
+    for directory in (b"made", b"made/x", b"made/x/y"):
+        hints.watch(directory)
+    assert len(hints.unwatched()) == 3 - is_watched
+    if is_moved:
+        (root / "made").rename(root.parent / "moved")
+    else:
+        shutil.rmtree(root / "made")
+    deadline = time.monotonic() + 10
+    while hints.unwatched() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert hints.unwatched() == ()
+    assert hints.trouble is None
+    hints.close()
+
+
+@linux
 def test_mounts_that_make_no_events_are_named(root: Path) -> None:
     (root.parent / "sync").mkdir()
     hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), unseen=(b"old",))

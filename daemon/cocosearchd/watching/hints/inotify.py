@@ -223,9 +223,7 @@ class InotifyHints:
         first_path = self._path_of.get(descriptor, directory)
         if first_path != directory and self._through_link(directory, path):
             return
-        self._unwatched.discard(directory)
-        if not self._unwatched:
-            self.trouble = None
+        self._forget_unwatched(directory)
         self._enter(directory, descriptor)
 
     def _through_link(self, directory: bytes, path: bytes) -> bool:
@@ -301,8 +299,18 @@ class InotifyHints:
 
     def _add_unwatched(self, directory: bytes, reason: str) -> None:
         self._unwatched.add(directory)
+        self._add_child(directory)
         advice = _raise_limit("max_user_watches")
         self.trouble = f"directories that are polled: {len(self._unwatched)}, as {reason}; {advice}"
+
+    def _forget_unwatched(self, directory: bytes) -> None:
+        self._unwatched.discard(directory)
+        if not self._unwatched:
+            self.trouble = None
+
+    def _add_child(self, directory: bytes) -> None:
+        if directory:
+            self._children.setdefault(directory.rpartition(b"/")[0], set()).add(directory)
 
     def _enter(self, directory: bytes, descriptor: int) -> None:
         # A moved directory keeps its descriptor, so its old names are not trusted.
@@ -314,8 +322,7 @@ class InotifyHints:
         if self._path_of.setdefault(descriptor, directory) != directory:
             self._other_paths.setdefault(descriptor, set()).add(directory)
         self._descriptor_of[directory] = descriptor
-        if directory:
-            self._children.setdefault(directory.rpartition(b"/")[0], set()).add(directory)
+        self._add_child(directory)
 
     def _paths_of(self, descriptor: int) -> tuple[bytes, ...]:
         """Return the paths of a watched directory; several only with bind mounts."""
@@ -381,10 +388,10 @@ class InotifyHints:
     def _translate_entry(self, event: "Event", path: bytes) -> Hint:
         if not event.mask & flags.ISDIR:
             return DirtyHint(path, _save_part(event))
-        if event.mask & flags.MOVED_FROM:
+        # No event names what was below a deleted directory without a watch.
+        is_deleted_unwatched = event.mask & flags.DELETE and path in self._unwatched
+        if event.mask & flags.MOVED_FROM or is_deleted_unwatched:
             self._remove_watches(path)
-        elif event.mask & flags.DELETE:
-            self._unwatched.discard(path)
         return DirtyTreeHint(path)
 
     def _drop_watch(self, descriptor: int, directory: bytes) -> None:
@@ -397,13 +404,13 @@ class InotifyHints:
                 del self._children[directory]
 
     def _remove_watches(self, top: bytes) -> None:
-        """Remove the watches of a directory that was moved away: their new paths are not known."""
+        """Remove what is known at and below a directory that is gone: no new path is known."""
         stack = [top]
         self._children.get(top.rpartition(b"/")[0], set()).discard(top)
         while stack:
             directory = stack.pop()
             stack.extend(self._children.pop(directory, ()))
-            self._unwatched.discard(directory)
+            self._forget_unwatched(directory)
             descriptor = self._descriptor_of.pop(directory, None)
             if (
                 descriptor is not None
