@@ -36,7 +36,15 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "blank.py").write_text("\n\n   \n")
     (root / "empty.py").write_text("")
     (root / "unfinished.py").write_text("a = 1\nretry = 2")
+    reference = shutil.copytree(root, _reference(root))
+    dos = reference / "dos.py"
+    dos.write_bytes(dos.read_bytes().replace(b"\r\n", b"\n"))
     return root
+
+
+def _reference(tree: Path) -> Path:
+    """The same files without carriage returns: a Windows line end is one line end."""
+    return tree.with_name("reference")
 
 
 @pytest.fixture
@@ -60,10 +68,10 @@ def grep_all(daemon: Daemon, pattern: str, **parameters: Any) -> list[LINE]:
 
 
 def gnu_grep(root: Path, *arguments: str) -> list[LINE]:
-    """Matching lines by grep(1)."""
+    """Matching lines of a tree by grep(1)."""
     done = subprocess.run(
         [GREP, "-rnHa", "--null", "--include=*.py", "--include=*.md", *arguments, "."],
-        cwd=root,
+        cwd=_reference(root),
         capture_output=True,
         check=False,
         env={**os.environ, "LC_ALL": "C.UTF-8"},
@@ -122,6 +130,31 @@ def test_fixed_strings_and_filters_are_those_of_gnu_grep(indexed: Daemon, tree: 
     assert sorted(grep_all(indexed, "self", paths=["click/**"])) == below
     assert grep_all(indexed, "Größe", languages=["python"]) == []
     assert grep_all(indexed, "retry", languages=["markdown"]) == [("unicode.md", 3)]
+
+
+@pytest.mark.skipif(not GREP, reason="no grep(1)")
+@pytest.mark.parametrize("pattern", ["   ", "^   $", r"^\s{3}$", "( {3}|retry)$", "^$", r"\)$"])
+def test_blank_lines_are_those_of_gnu_grep(indexed: Daemon, tree: Path, pattern: str) -> None:
+    grep_all(indexed, pattern)  # makes Bloom filters
+    assert sorted(grep_all(indexed, pattern)) == gnu_grep(tree, "-P", pattern)
+
+
+@pytest.mark.parametrize("name", ["blank.py", "empty.py"])
+def test_a_file_of_blanks_is_searched(indexed: Daemon, name: str) -> None:
+    reply = indexed.call("grep", pattern="retry", under=name)
+    assert (reply["files"], reply["searched_files"], reply["notes"]) == ([], 1, [])
+
+
+def test_a_page_says_that_lines_may_have_moved(shared: Daemon, project: Path) -> None:
+    shared.index(project, "moved")
+    source = project / "src" / "retry.py"
+    first = shared.call("grep", pattern="retry", index="moved", limit=1)
+    second = shared.call("grep", pattern="retry", index="moved", limit=1, cursor=first["cursor"])
+    assert second["notes"] == []
+    source.write_text("# one line more\n" + source.read_text())
+    shifted = shared.call("grep", pattern="retry", index="moved", cursor=first["cursor"])
+    (note,) = shifted["notes"]
+    assert "files have changed since the earlier page" in note
 
 
 def test_pages_are_the_whole_answer(indexed: Daemon) -> None:

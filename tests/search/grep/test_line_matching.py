@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cocosearchd.errors import InvalidInput
 from cocosearchd.search.grep.line_matching import MAX_LINE, LineMatcher
 from cocosearchd.search.grep.line_pattern import MAX_PATTERN, LinePattern, check_pattern
-from cocosearchd.search.grep.matching_lines import LineOptions
+from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
 
 ALL = LineOptions(max_lines=1000)
 TEXT = b"import os\n\ndef load(path):\n    return open(path)\n\nload('a')\n"
@@ -65,6 +65,38 @@ def test_a_byte_order_mark_and_carriage_returns_are_no_part_of_a_line() -> None:
     assert (line.number, line.column, line.text) == (1, 1, "one")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("e$", [1]),
+        ("^$", [2]),
+        (r"\s$", [3]),
+        ("[$.]", []),
+        (r"\r$", [1, 2, 3]),
+        (r"o\x0d?$", [4]),
+        (r"\Aone$", [1]),
+    ],
+)
+def test_the_end_of_a_line_is_before_its_carriage_return(pattern: str, expected: list[int]) -> None:
+    matcher = LineMatcher(LinePattern(pattern))
+    content = b"one\r\n\r\nthree \r\ntwo"
+    matches = matcher.find(content, ALL)
+    assert [line.number for line in matches.lines] == expected
+    assert matches.count == matcher.count(content, ALL) == len(expected)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_pages_with_context_are_the_whole_answer(limit: int) -> None:
+    content = b"".join(b"%d\n" % number for number in range(1, 21))
+    matcher = LineMatcher(LinePattern("^(2|6|7|12|20)$"))
+    whole = matcher.find(content, LineOptions(100, context=3))
+    lines = list[MatchingLine]()
+    while len(lines) < whole.count:
+        after_line = lines[-1].number if lines else 0
+        lines += matcher.find(content, LineOptions(limit, context=3), after_line).lines
+    assert tuple(lines) == whole.lines
+
+
 def test_context_shows_no_line_twice() -> None:
     content = b"".join(b"%d\n" % number for number in range(1, 21))
     options = LineOptions(max_lines=10, context=3)
@@ -108,13 +140,15 @@ def test_a_long_line_is_cut_around_its_match() -> None:
     assert len(line.text) == MAX_LINE + 2
 
 
-@pytest.mark.parametrize("pattern", ["", "a\nb", r"a\nb", r"a\\\nb", "x" * (MAX_PATTERN + 1)])
+@pytest.mark.parametrize(
+    "pattern", ["", "a\nb", r"a\nb", r"a\\\nb", r"a\Cb", "x" * (MAX_PATTERN + 1)]
+)
 def test_patterns_that_match_no_line_are_refused(pattern: str) -> None:
     with pytest.raises(InvalidInput):
         check_pattern(LinePattern(pattern))
 
 
-@pytest.mark.parametrize("pattern", [r"a\\nb", "x" * MAX_PATTERN])
+@pytest.mark.parametrize("pattern", [r"a\\nb", r"a\\Cb", "x" * MAX_PATTERN])
 def test_other_patterns_are_accepted(pattern: str) -> None:
     check_pattern(LinePattern(pattern))
 

@@ -5,7 +5,12 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search.grep.bloom_cache import BloomTable, FileBloom, _make_table
+from cocosearchd.search.grep.bloom_cache import (
+    MAX_TRIGRAMS,
+    BloomTable,
+    FileBloom,
+    _make_table,
+)
 from cocosearchd.search.grep.required_literals import (
     MAX_ALTERNATIVES,
     NOTHING,
@@ -99,6 +104,15 @@ def test_a_text_around_a_literal_can_contain_it(literal: str, head: str, tail: s
     bloom = make_bloom(f"{head}{literal}{tail}".encode("utf-8", "surrogatepass"))
     table = _make_table({"f": FileBloom("f", 1, bloom)}, ["f"], [1])
     assert table.possible_files((frozenset([literal]),))[0]
+
+
+@pytest.mark.parametrize("letter", ["ſ", "\u212a"])
+@pytest.mark.parametrize("place", range(MAX_TRIGRAMS - 4, MAX_TRIGRAMS + 5))
+def test_a_literal_that_is_compared_in_part_is_not_cut_within_a_letter(
+    letter: str, place: int
+) -> None:
+    literal = "".join(chr(ord("a") + number % 26) for number in range(place)) + letter
+    assert contains_all(literal, literal, ignore_case=False)
 
 
 def test_a_bloom_filter_rules_out_most_other_files() -> None:

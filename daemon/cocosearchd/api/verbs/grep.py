@@ -23,7 +23,7 @@ from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 from cocosearchd.search.joint.index_sentences import join_names, limit_sentences
-from cocosearchd.search.listing.cursors import read_cursor
+from cocosearchd.search.listing.cursors import read_cursor, shift_notes
 from cocosearchd.search.request_limits import check_range
 
 MODES = ("lines", "counts", "files")
@@ -34,11 +34,15 @@ FILE_TOKENS = 4  # of the line above the matches of a file, without its path
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """The last line, or the last file, of an earlier reply."""
+    """The last line, or the last file, of an earlier reply.
+
+    `generation` is the one that the index had then; None before the first page.
+    """
 
     index: str = ""
     path: str = ""
     line: int | None = 0  # None: all of the file has been returned
+    generation: int | None = None
 
     @property
     def first_path(self) -> str:
@@ -83,7 +87,8 @@ class GrepVerbs:
             "total": (anyio.current_time() - began) * 1000,
         }
         unmatched = await self._name_unmatched_indexes(request, answers)
-        reply = _reply(request, indexes, answers, freshness, timings, unmatched)
+        notes = (*unmatched, *_shift_notes(cursor, indexes))
+        reply = _reply(request, indexes, answers, freshness, timings, notes)
         if not asks_all_indexes(request):
             return reply
         missing = find_missing_indexes(self._indexes.lookup, needs_vectors=False)
@@ -214,7 +219,7 @@ def _reply(
     answers: Sequence[_IndexAnswer],
     freshness: Freshness,
     timings: dict[str, float],
-    unmatched: Sequence[str],
+    notes: Sequence[str],
 ) -> w.GrepReply:
     files = tuple(
         _file(answer.index.record.name, file) for answer in answers for file in answer.matches.files
@@ -234,12 +239,12 @@ def _reply(
         as_of=replies.as_of(freshness.as_of) if len(indexes) == 1 else None,
         indexes=tuple(index.record.name for index in indexes),
         roots={index.record.name: index.root_text for index in indexes},
-        cursor=_make_cursor(files, totals, has_lines=request.mode == "lines"),
+        cursor=_make_cursor(files, totals, indexes, has_lines=request.mode == "lines"),
         pending=freshness.pending,
         notes=limit_sentences(
             [
                 *(note for answer in answers for note in _notes(answer)),
-                *unmatched,
+                *notes,
             ]
         ),
         timings_ms=timings,
@@ -333,7 +338,11 @@ def _notes(answer: _IndexAnswer) -> list[str]:
 
 
 def _make_cursor(
-    files: Sequence[w.GrepFile], totals: IndexMatches, *, has_lines: bool
+    files: Sequence[w.GrepFile],
+    totals: IndexMatches,
+    indexes: Sequence[RunningIndex],
+    *,
+    has_lines: bool,
 ) -> str | None:
     """Return a cursor after the last line or file of a reply; None at the end of all matches."""
     line_count = sum(len(file.lines) for file in files)
@@ -343,11 +352,22 @@ def _make_cursor(
     if is_complete or not files:
         return None
     last = files[-1]
-    return json.dumps([last.index, last.path, last.lines[-1].line if has_lines else None])
+    generation = _generations(indexes)[last.index]
+    line = last.lines[-1].line if has_lines else None
+    return json.dumps([last.index, last.path, line, generation])
 
 
 def _read_cursor(cursor: str | None) -> _Cursor:
     if cursor is None:
         return _Cursor()
-    index, path, line = read_cursor(cursor, ((str,), (str,), (int, NoneType)))
-    return _Cursor(index, path, line)
+    return _Cursor(*read_cursor(cursor, ((str,), (str,), (int, NoneType), (int,))))
+
+
+def _shift_notes(cursor: _Cursor, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:
+    """Return a note if the lines of the cursor's index may have moved since the earlier page."""
+    generation = _generations(indexes).get(cursor.index)
+    return () if generation is None else shift_notes(cursor.generation, generation)
+
+
+def _generations(indexes: Sequence[RunningIndex]) -> dict[str, int]:
+    return {index.record.name: index.record.generation for index in indexes}

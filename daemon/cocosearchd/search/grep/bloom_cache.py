@@ -21,6 +21,7 @@ from cocosearchd.search.lexical.segments.live_documents import select_live
 # Bloom filters of one index: those of some 60,000 files of ten kilobytes
 MAX_BLOOM_BYTES = 64 << 20
 MAX_TRIGRAMS = 64  # compared trigrams of one literal: the first ones
+_HASHES_PER_TRIGRAM = 2  # of `trigram_hashes`
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,4 +130,10 @@ def _make_table(
 
 
 def _literal_hashes(literal: str) -> NDArray[np.uint32]:
-    return trigram_hashes(literal.encode("utf-8", "surrogateescape")[: MAX_TRIGRAMS + 2])
+    """Hash the first trigrams of a literal.
+
+    The whole literal is hashed before: a cut could leave half of a character that has another form
+    in the Bloom filters.
+    """
+    hashes = trigram_hashes(literal.encode("utf-8", "surrogateescape"))
+    return hashes.reshape(_HASHES_PER_TRIGRAM, -1)[:, :MAX_TRIGRAMS].ravel()

@@ -98,11 +98,16 @@ async def select_files(
         saved = await _list_stored(db, record, grep_filter)
     else:
         saved = await asyncio.to_thread(_select_live, snapshot, blooms, grep_filter)
-        if grep_filter.literals == NOTHING:
+        if _can_match_blanks(grep_filter.literals) or not saved.total:
             blank = await files_without_chunks(db, record)
             rest = _passing(grep_filter, (SelectedFile(path, language) for path, language in blank))
             saved = FileSelection((*saved.files, *rest), saved.total + len(rest))
     return await asyncio.to_thread(_replace_unsaved, saved, grep_filter, overlay)
+
+
+def _can_match_blanks(literals: Alternatives) -> bool:
+    """Return True if a text of blanks alone can have the literals of one alternative."""
+    return any(all(map(str.isspace, alternative)) for alternative in literals)
 
 
 def is_under(path: str, directory: str) -> bool:

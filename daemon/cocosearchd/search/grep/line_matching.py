@@ -36,6 +36,7 @@ class LineMatcher:
         # Compile the bare pattern first: otherwise an unbalanced pattern could close the group that
         # is put around it.
         re2.compile(pattern.expression, options)
+        self._ignores_returns = pattern.ignores_carriage_returns
         options.never_capture = True  # each group would cost time and memory
         self._word = re2.compile(pattern.word_expression, options) if pattern.whole_words else None
         self._search = _literal_search(pattern.literal) or _expression_search(
@@ -46,8 +47,8 @@ class LineMatcher:
         )
 
     def find(self, content: bytes, options: LineOptions, after_line: int = 0) -> LineMatches:
-        """Find the matching lines after line `after_line`. A byte order mark is ignored."""
-        content = content.removeprefix(_BOM)
+        """Find the matching lines after line `after_line`, which matches. Ignore a byte order mark."""
+        content = self._searched(content)
         position = _offset_after(content, after_line)
         max_lines = min(1, options.max_lines) if options.first_only else options.max_lines
         spans = list(islice(self._spans(content, position), max_lines))
@@ -55,12 +56,21 @@ class LineMatcher:
             position = spans[-1][1] + 1
         is_counted = not (options.first_only and spans)
         count = len(spans) + (self._count(content, position, options) if is_counted else 0)
-        return LineMatches(count, tuple(self._describe(content, spans, options.context)))
+        return LineMatches(
+            count, tuple(self._describe(content, spans, options.context, after_line))
+        )
 
     def count(self, content: bytes, options: LineOptions, after_line: int = 0) -> int:
         """Count the matching lines, like `find`."""
-        content = content.removeprefix(_BOM)
+        content = self._searched(content)
         return self._count(content, _offset_after(content, after_line), options)
+
+    def _searched(self, content: bytes) -> bytes:
+        """Return a content without a byte order mark, and without ignored carriage returns."""
+        content = content.removeprefix(_BOM)
+        if self._ignores_returns:
+            content = content.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        return content
 
     def _count(self, content: bytes, position: int, options: LineOptions) -> int:
         """Count the matching lines from the start of a line on.
@@ -95,15 +105,21 @@ class LineMatcher:
             yield start, end
             position = end + 1
 
-    def _describe(self, content: bytes, spans: list[_Span], context: int) -> Iterator[MatchingLine]:
+    def _describe(
+        self, content: bytes, spans: list[_Span], context: int, after_line: int
+    ) -> Iterator[MatchingLine]:
+        if not spans:
+            return
         number = 1
         counted = 0  # bytes up to here are counted in `number`
-        free = 0  # first byte that is not shown with an earlier line
-        next_starts = [*(start for start, _ in spans), len(content)][1:]
+        # First byte that is not shown with an earlier line, of an earlier page too
+        free = _offset_after(content, after_line + context) if after_line else 0
+        starts = [start for start, _ in spans]
+        next_starts = [*starts[1:], self._start_after(content, spans[-1], context)]
         for (start, end), next_start in zip(spans, next_starts, strict=True):
             number += content.count(b"\n", counted, start)
             counted = start
-            lines_before = _lines_before(content, start, free, context)
+            lines_before = _lines_before(content, start, min(free, start), context)
             lines_after = _lines_after(content, end + 1, next_start, context)
             free = end + 1 + sum(len(line) + 1 for line in lines_after)
             line = content[start:end]
@@ -113,6 +129,12 @@ class LineMatcher:
                 tuple(map(_clip, lines_before)),
                 tuple(map(_clip, lines_after)),
             )
+
+    def _start_after(self, content: bytes, span: _Span, context: int) -> int:
+        """Return the start of the next matching line: the context of a line ends before it."""
+        if not context:
+            return len(content)
+        return next(iter(self._spans(content, span[1] + 1)), (len(content), 0))[0]
 
     def _show(self, line: bytes) -> tuple[int, str]:
         """Return the column of the match in a line, and the text around it."""

@@ -12,6 +12,10 @@ from cocosearchd.errors import InvalidInput
 MAX_PATTERN = 10_000  # characters, like a question
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n")
 _PLAIN = re.compile(r"[^\\.^$*+?{}()|\[\]]+")
+# `\C` is one byte of any kind, and a line end is one
+_ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
+# Ways to write a carriage return; a longer octal number may be one, which costs nothing
+_CARRIAGE_RETURN = re.compile(r"\r|\\r|\\x0[dD]|\\x\{0*[dD]\}|\\0?15")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # a byte that is not UTF-8, from a client
 _NO_WORD = r"[^\pL\pN_]"
 SYNTAX_HINT = (
@@ -42,6 +46,16 @@ class LinePattern:
         return self.text.encode()
 
     @property
+    def ignores_carriage_returns(self) -> bool:
+        """True if a carriage return before a line end belongs to the line end.
+
+        `$` then matches at the end of a line of a Windows file. A pattern that names carriage
+        returns can still find them.
+        """
+        is_anchored = not self.fixed and "$" in self.text
+        return is_anchored and _CARRIAGE_RETURN.search(self.text) is None
+
+    @property
     def line_expression(self) -> str:
         """The expression that finds matching lines. `^` and `$` match at the ends of a line."""
         if not self.whole_words:
@@ -55,7 +69,10 @@ class LinePattern:
 
 
 def check_pattern(pattern: LinePattern) -> None:
-    """Raise `InvalidInput` for a pattern that is empty, too long, multi-line or not UTF-8."""
+    """Raise `InvalidInput` for a pattern that is empty, too long, multi-line or not UTF-8.
+
+    A pattern of single bytes is refused as well.
+    """
     if not pattern.text:
         raise InvalidInput("the pattern is empty", "give a regular expression, for example TODO")
     if len(pattern.text) > MAX_PATTERN:
@@ -68,4 +85,9 @@ def check_pattern(pattern: LinePattern) -> None:
         raise InvalidInput(
             "the pattern has a line end, and a match lies within one line",
             "search for one of its lines",
+        )
+    if not pattern.fixed and _ANY_BYTE.search(pattern.text):
+        raise InvalidInput(
+            r"the pattern has \C, which matches a part of a character or a line end",
+            "use . for a character",
         )

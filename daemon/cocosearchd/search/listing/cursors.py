@@ -46,7 +46,12 @@ class PageStart:
 
     def shift_notes(self, generation: int) -> tuple[str, ...]:
         """Return a note if entries may have moved between pages: a list is made anew for each."""
-        return () if self.generation in (None, generation) else (_SHIFTED,)
+        return shift_notes(self.generation, generation)
+
+
+def shift_notes(earlier: int | None, generation: int) -> tuple[str, ...]:
+    """Return a note if the generation is not the one of the earlier page; None is any generation."""
+    return () if earlier in (None, generation) else (_SHIFTED,)
 
 
 def read_page_start(cursor: str | None, maximum: int) -> PageStart:
