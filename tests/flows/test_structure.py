@@ -274,6 +274,27 @@ def test_outlines_show_definitions_of_files_and_directories(shared: Daemon, shop
     assert small["omitted_files"] > 0
 
 
+def test_languages_are_those_of_the_index(shared: Daemon, tmp_path: Path) -> None:
+    """Content decides the language of a script and of a header, so names alone do not tell."""
+    files = {
+        "tools/deploy": "#!/usr/bin/env python3\nfrom tools import shared\n\n\ndef roll_out():\n    pass\n",
+        "tools/main.py": "def roll_back():\n    pass\n",
+        "lib/queue.h": "namespace lib {\nclass Queue {\n public:\n  void push(int item);\n};\n}\n",
+        "lib/queue.c": "int pop_item(void) { return 1; }\n",
+    }
+    shared.index(write(tmp_path / "mixed", files), "mixed")
+
+    def outlined(language: str) -> list[str]:
+        reply = shared.call("outline", index="mixed", languages=[language])
+        return [file["path"] for file in reply["files"]]
+
+    assert outlined("python") == ["tools/deploy", "tools/main.py"]
+    assert outlined("cpp") == ["lib/queue.h"]
+    assert outlined("c") == ["lib/queue.c"]
+    below = shared.call("dependencies", target="tools", index="mixed", languages=["python"])
+    assert {node["path"] for node in below["modules"]} == {"tools/deploy", "tools/main.py"}
+
+
 def test_maps_show_what_is_central(shared: Daemon, shop: Path) -> None:
     reply = shared.call("map", index="shop")
     names = {item["name"] for file in reply["files"] for item in file["symbols"]}

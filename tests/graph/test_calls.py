@@ -129,6 +129,16 @@ def test_files_are_left_out_with_what_is_behind_them() -> None:
     assert callers("helper", CallQuery(where, depth=5)).nodes == ()
 
 
+def test_left_out_files_take_no_place_of_a_page() -> None:
+    """Tests come last, behind the callers that the filter leaves out."""
+    source = "from lib import helper\ndef f():\n    helper()\n"
+    users = {f"src/user{number}.py": source for number in range(10)}
+    files = parse_sources({"lib.py": "def helper(): pass\n", **users, "tests/test_lib.py": source})
+    tree = callers("helper", CallQuery(make_filter({"paths": ["tests"]}), limit=2), files)
+    assert [node.key.path for node in tree.nodes] == ["tests/test_lib.py"]
+    assert tree.is_last
+
+
 def test_pages_continue_a_tree() -> None:
     everything = callers("helper", CallQuery(depth=5)).nodes
     pages = [callers("helper", CallQuery(depth=5, limit=3, offset=o)) for o in (0, 3, 6)]

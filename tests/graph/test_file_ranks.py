@@ -7,7 +7,12 @@ import pytest
 
 from cocosearchd.graph.code_files import CodeFile, DefinitionKey, Resolution
 from cocosearchd.graph.questions.question_limits import TimedFiles
-from cocosearchd.graph.structure.central_symbols import MapFiles, RepositoryMap, map_repository
+from cocosearchd.graph.structure.central_symbols import (
+    MAX_NAMES,
+    MapFiles,
+    RepositoryMap,
+    map_repository,
+)
 from cocosearchd.graph.structure.file_ranks import DAMPING, MAX_DEFINING_FILES, NameLinks
 from cocosearchd.languages.code_facts import Use
 from cocosearchd.languages.name_hashes import hash_name
@@ -142,6 +147,22 @@ def test_only_selected_files_are_in_a_map() -> None:
     scope = MapFiles(select=lambda paths: [path for path in paths if path != "core.py"])
     selected = map_repository(files, ByName(files), scope, 1_000, lambda: False)
     assert set(names(selected)) == {"run", "check", "sand"}
+
+
+def test_selected_files_are_in_a_map_however_low_they_rank() -> None:
+    count = MAX_NAMES + 10
+    central_calls = [call(f"f{i}", i + 1) for i in range(count)]
+    files = MemoryFiles(
+        [
+            code_file("core.py", [symbol(f"f{i}", (i + 1, i + 1)) for i in range(count)]),
+            *(code_file(f"user{number}.py", [], central_calls) for number in range(3)),
+            code_file("island/x.py", [symbol("sand", (1, 2))]),
+            code_file("island/y.py", [symbol("palm", (1, 2))], [*central_calls, call("sand", 1)]),
+        ]
+    )
+    scope = MapFiles(select=lambda paths: [path for path in paths if path.startswith("island/")])
+    selected = map_repository(files, ByName(files), scope, 1_000, lambda: False)
+    assert names(selected) == ["sand"]
 
 
 def test_a_map_that_is_not_ready_in_time_says_so() -> None:

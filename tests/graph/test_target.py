@@ -215,3 +215,45 @@ def test_a_name_in_very_many_files_is_bounded() -> None:
         located("main", files=files)
     assert caught.value.message == "'main' names more than 2,000 definitions"
     assert located("f7.main", files=files) == ["f7.py:main"]
+
+
+OPERATORS = parse_sources(
+    {
+        "vec.cpp": """
+            struct Vec {
+              Vec* operator->() { return this; }
+              int operator()(int x) { return x; }
+              Vec operator/(int x) { return *this; }
+              int operator[](int i) { return i; }
+            };
+            """,
+        "foo.rs": """
+            impl Foo {
+                fn r#type(&self) {}
+            }
+            """,
+        "call.py": """
+            def operator():
+                pass
+            """,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("operator->", "vec.cpp:Vec.operator->"),
+        ("Vec::operator->", "vec.cpp:Vec.operator->"),
+        ("Vec::operator->()", "vec.cpp:Vec.operator->"),
+        ("Vec::operator()", "vec.cpp:Vec.operator()"),
+        ("Vec::operator()()", "vec.cpp:Vec.operator()"),
+        ("Vec.operator/", "vec.cpp:Vec.operator/"),
+        ("Vec::operator[]", "vec.cpp:Vec.operator[]"),
+        ("Foo::r#type", "foo.rs:Foo.r#type"),
+        ("call.operator()", "call.py:operator"),
+    ],
+)
+def test_operators_and_raw_names_are_names(text: str, name: str) -> None:
+    assert located(text, files=OPERATORS) == [name]
+    assert not parse_target(text).is_path

@@ -89,12 +89,12 @@ def test_the_end_of_a_line_is_before_its_carriage_return(pattern: str, expected:
 def test_pages_with_context_are_the_whole_answer(limit: int) -> None:
     content = b"".join(b"%d\n" % number for number in range(1, 21))
     matcher = LineMatcher(LinePattern("^(2|6|7|12|20)$"))
-    whole = matcher.find(content, LineOptions(100, context=3))
+    matches = matcher.find(content, LineOptions(100, context=3))
     lines = list[MatchingLine]()
-    while len(lines) < whole.count:
+    while len(lines) < matches.count:
         after_line = lines[-1].number if lines else 0
         lines += matcher.find(content, LineOptions(limit, context=3), after_line).lines
-    assert tuple(lines) == whole.lines
+    assert tuple(lines) == matches.lines
 
 
 def test_context_shows_no_line_twice() -> None:

@@ -107,11 +107,11 @@ def test_a_text_around_a_literal_can_contain_it(literal: str, head: str, tail: s
 
 
 @pytest.mark.parametrize("letter", ["ſ", "\u212a"])
-@pytest.mark.parametrize("place", range(MAX_TRIGRAMS - 4, MAX_TRIGRAMS + 5))
+@pytest.mark.parametrize("position", range(MAX_TRIGRAMS - 4, MAX_TRIGRAMS + 5))
 def test_a_literal_that_is_compared_in_part_is_not_cut_within_a_letter(
-    letter: str, place: int
+    letter: str, position: int
 ) -> None:
-    literal = "".join(chr(ord("a") + number % 26) for number in range(place)) + letter
+    literal = "".join(chr(ord("a") + number % 26) for number in range(position)) + letter
     assert contains_all(literal, literal, ignore_case=False)
 
 

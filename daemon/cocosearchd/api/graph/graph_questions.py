@@ -4,7 +4,7 @@ All verbs about the graph go through `GraphQuestions.ask`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +16,7 @@ from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc.graph_vocabulary import CONFIDENCES
 from cocosearchd.api import file_references, replies
 from cocosearchd.api.graph.nearest_names import find_nearest_names
+from cocosearchd.api.graph.structure_pages import FileLanguages
 from cocosearchd.api.graph.unsaved_code import unsaved_files
 from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.api.overlay_sessions import OverlaySessions
@@ -55,6 +56,7 @@ class GraphMoment:
     """The input of a question: the files of one moment, its target, and its limits.
 
     `where` selects the files that an answer may name; `is_over` returns True once the time is over.
+    `languages` are those of all files.
     """
 
     files: CodeFiles
@@ -62,6 +64,7 @@ class GraphMoment:
     target: Target
     where: Filter
     is_over: IsOver
+    languages: FileLanguages = field(default_factory=FileLanguages)
 
 
 # Synchronous and without effects: it may run again if files change meanwhile.
@@ -149,12 +152,13 @@ class GraphQuestions:
         question: Question[T],
     ) -> T:
         clock = QuestionClock()
+        languages = FileLanguages(index.lexical.current_snapshot, overlay)
 
         def answer(files: CodeFilesView) -> T:
             clock.start()
             timed = TimedFiles(files, clock.is_over)
             resolver = Resolver(timed, files.use_cache)
-            return question(GraphMoment(timed, resolver, target, where, clock.is_over))
+            return question(GraphMoment(timed, resolver, target, where, clock.is_over, languages))
 
         try:
             # some 30 ms of CPU for a file of a megabyte

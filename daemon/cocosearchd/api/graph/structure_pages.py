@@ -1,13 +1,46 @@
-"""Pages, directories and filters of questions about the structure of code. Pure."""
+"""Directories and filters of questions about the structure of code. Pure."""
 
 import posixpath
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
-from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.graph.code_files import CodeFiles
 from cocosearchd.graph.questions.target import Target
 from cocosearchd.languages.detect import detect
+from cocosearchd.search.code.file_masks import passing_files
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
+from cocosearchd.search.overlay import Overlay
+
+
+class FileLanguages:
+    """The languages of the files of an index, as indexed or as unsaved.
+
+    Content may decide: a script is known by its first line, a header of C++ by its classes. Without
+    a snapshot, and for files of blanks, the name decides.
+    """
+
+    def __init__(
+        self, snapshot: IndexSnapshot | None = None, overlay: Overlay | None = None
+    ) -> None:
+        self._snapshot = snapshot
+        self._overlay = overlay
+
+    def find(self, path: str) -> str:
+        """Return the language id of a file, "" for none."""
+        language = self._by_path.get(path)
+        return detect(path, b"") if language is None else language
+
+    @cached_property
+    def _by_path(self) -> Mapping[str, str]:
+        languages = dict[str, str]()
+        if self._snapshot is not None:
+            live = self._snapshot.live_documents
+            languages |= zip(live.paths, live.languages, strict=True)
+        if self._overlay is not None:
+            languages |= {path: file.language for path, file in self._overlay.files.items()}
+        return languages
 
 
 def find_directory(files: CodeFiles, target: Target) -> str | None:
@@ -31,11 +64,14 @@ def is_selected(path: str, target: Target) -> bool:
     )
 
 
-def passing_paths(where: Filter, paths: Iterable[str]) -> list[str]:
-    """Return the paths that pass a filter; languages are detected from names."""
+def passing_paths(where: Filter, paths: Iterable[str], languages: FileLanguages) -> list[str]:
+    """Return the paths that pass a filter."""
+    listed = list(paths)
     if where == Filter():
-        return list(paths)
-    return [path for path in paths if file_passes(where, PathAndLanguage(path, detect(path, b"")))]
+        return listed
+    ids = list(map(languages.find, listed)) if where.languages else [""] * len(listed)
+    passing = passing_files(where, listed, ids).tolist()
+    return [path for path, passes in zip(listed, passing, strict=True) if passes]
 
 
 def _directories(target: Target) -> list[str]:

@@ -172,7 +172,7 @@ def _find_dependencies(request: s.DependenciesRequest, moment: GraphMoment) -> _
         }
         return _Dependencies(path, walks.get("imports"), walks.get("importers"))
     directory = _directory(moment)
-    paths = passing_paths(moment.where, paths_below(moment.files, directory))
+    paths = passing_paths(moment.where, paths_below(moment.files, directory), moment.languages)
     modules = module_graph(graph, directory, paths, request.level, moment.is_over)
     importers = None
     if directory and "importers" in _directions(request):
@@ -200,13 +200,14 @@ def _find_outline(request: s.OutlineRequest, budget: int, moment: GraphMoment) -
         paths = [path]
     else:
         below = paths_below(moment.files, _directory(moment))
-        paths = passing_paths(moment.where, below)
+        paths = passing_paths(moment.where, below, moment.languages)
     loaded = moment.files.load(paths[:MAX_OUTLINED])
     return outline_files(paths, loaded, request.depth or ALL_LEVELS, budget)
 
 
 def _find_map(matching: Sequence[str], budget: int, moment: GraphMoment) -> _MapFinding:
-    map_files = MapFiles([*matching, *_target_paths(moment)], partial(passing_paths, moment.where))
+    select = partial(passing_paths, moment.where, languages=moment.languages)
+    map_files = MapFiles([*matching, *_target_paths(moment)], select)
     chosen = map_repository(moment.files, moment.resolver, map_files, budget, moment.is_over)
     return _MapFinding(chosen, len(moment.files.paths()))
 

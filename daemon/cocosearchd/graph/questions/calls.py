@@ -236,7 +236,9 @@ class _Walk:
         groups = self._group(edges)
         ordered = sorted(groups, key=lambda key: (is_test(key.path), key))
         new_keys = list[DefinitionKey]()
-        for key in islice(ordered, self._end - len(self._nodes)):
+        for key in ordered:
+            if len(self._nodes) >= self._end:
+                break
             node = self._make_node(position, key, groups[key])
             if node is None:
                 continue

@@ -82,7 +82,9 @@ def find_named(files: CodeFiles, parts: Sequence[str]) -> NamedDefinitions:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    return name, f"_{name}", f"__{name}"
+    # `operator()` is an operator of C++, or the call of a function with this name
+    called = (name.removesuffix("()"),) if name.endswith("()") else ()
+    return name, f"_{name}", f"__{name}", *called
 
 
 def _select_best(matches: Sequence[_Match]) -> Sequence[_Match]:

@@ -9,7 +9,10 @@ MAX_TARGET = 4096  # characters
 MAX_NUMBER = 1 << 31  # lines and columns are smaller
 
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>[0-9]{1,10})(?::(?P<column>[0-9]{1,10}))?:?")
-_SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
+# `r#` begins a name of Rust that is a keyword as well
+_SEPARATOR = re.compile(r"::|\\|->|\.|(?<!\br)#|/")
+# An operator of C++, as the name of a function: it may have a separator. `()` may stand for a call.
+_OPERATOR = re.compile(r"(?<!\w)operator ?(?:\(\)|[^\w\s().:]{1,3})(?=(?:\(\))?$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ class Target:
     @property
     def is_path(self) -> bool:
         """True if the target must be a path. A name without slashes may also be a path."""
-        return self.is_location or "/" in self.path
+        is_operator = _OPERATOR.search(self.text) is not None
+        return self.is_location or ("/" in self.path and not is_operator)
 
     @property
     def name_parts(self) -> list[str]:
@@ -74,5 +78,11 @@ def split_name(text: str) -> list[str]:
 
     >>> split_name("ns::Client.retry()")
     ['ns', 'Client', 'retry']
+    >>> split_name("Pointer::operator->")
+    ['Pointer', 'operator->']
     """
-    return [part for part in _SEPARATOR.split(text.rstrip("()").strip()) if part]
+    text = text.strip()
+    operator = _OPERATOR.search(text)
+    end = operator.start() if operator else len(text.rstrip("()"))
+    parts = _SEPARATOR.split(text[:end].strip())
+    return [part for part in (*parts, operator[0] if operator else "") if part]

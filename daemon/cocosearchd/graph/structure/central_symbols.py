@@ -87,9 +87,8 @@ def map_repository(
     links = NameLinks(files.name_graph())
     preferred_paths = set(map_files.preferred)
     positions = [i for i, path in enumerate(links.paths) if path in preferred_paths]
-    ranked = list(links.best_names(links.rank(positions), MAX_NAMES))
-    selected = set(map_files.select(list(dict.fromkeys(item.path for item in ranked))))
-    candidates = [item for item in ranked if item.path in selected]
+    selected_paths = frozenset(map_files.select(links.paths))
+    candidates = list(links.best_names(links.rank(positions), MAX_NAMES, selected_paths))
     search = TimedSearch(is_over)
     check = _NameCheck(files, resolver)
     checked = list(search.limit(check.confirm_best(candidates, budget)))

@@ -83,10 +83,14 @@ class NameLinks:
                 break
         return Ranks(ranks, self._definition_ranks(ranks))
 
-    def best_names(self, ranks: Ranks, count: int) -> Iterator[RankedName]:
-        """Yield the definitions with the highest ranks, best first."""
-        for position in _largest(ranks.names, count):
-            if ranks.names[position] <= 0:
+    def best_names(
+        self, ranks: Ranks, count: int, selected_paths: Collection[str]
+    ) -> Iterator[RankedName]:
+        """Yield the definitions with the highest ranks in the selected files, best first."""
+        selected = np.fromiter((path in selected_paths for path in self.paths), np.bool_)
+        values = np.where(selected[self.defining_files], ranks.names, 0.0)
+        for position in _largest(values, count):
+            if values[position] <= 0:
                 return
             yield RankedName(
                 self.paths[self.defining_files[position]],
