@@ -168,6 +168,21 @@ def test_pages_have_all_uses(daemon: Daemon) -> None:
     assert cursor is None
 
 
+def test_a_page_says_that_files_have_changed(daemon: Daemon, tmp_path: Path) -> None:
+    root = tmp_path / "paged"
+    root.mkdir()
+    source = root / "a.py"
+    source.write_text("def helper(): pass\n\n\nhelper()\nhelper()\n")
+    daemon.index(root, "paged")
+    first = daemon.call("references", target="helper", index="paged", limit=1)
+    rest = daemon.call("references", target="helper", index="paged", cursor=first["cursor"])
+    assert rest["notes"] == []
+    source.write_text("# one line more\n" + source.read_text())
+    rest = daemon.call("references", target="helper", index="paged", cursor=first["cursor"])
+    (note,) = rest["notes"]
+    assert "files have changed since the earlier page" in note
+
+
 def test_a_budget_ends_a_page(daemon: Daemon) -> None:
     reply = daemon.call("references", target="load_settings", budget_tokens=1)
     assert uses(reply) == LOADS[:1]

@@ -32,6 +32,7 @@ from cocosearchd.search.listing.cursors import (
     PageStart,
     read_cursor,
     read_page_start,
+    shift_notes,
     write_page_start,
 )
 from cocosearchd.search.request_limits import check_range
@@ -57,6 +58,14 @@ class _Uses:
     definitions: tuple[g.GraphSymbol, ...]
     notes: tuple[str, ...]
     page: reference_pages.ReferencePage
+
+
+@dataclass(frozen=True, slots=True)
+class _EarlierPage:
+    """The last reference of an earlier page, and the generation of the index then."""
+
+    last: reference_pages.ReferenceLocation | None = None
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +105,16 @@ class ReferenceVerbs:
 
     async def references(self, request: g.ReferencesRequest) -> g.ReferencesReply:
         """Return all uses of a definition, page by page, with their number."""
+        earlier = _read_location(request.cursor)
         query = reference_pages.ReferenceQuery(
             kinds=_check_kinds(request.kinds),
             min_confidence=request.min_confidence,
             limit=request.limit,
             counts_all=request.count_all,
-            after=_read_location(request.cursor),
+            after=earlier.last,
         )
         answer = await self._questions.ask(request, partial(_find_uses, query))
-        return await self._references_reply(request, answer)
+        return await self._references_reply(request, answer, earlier)
 
     async def callers(self, request: g.CallsRequest) -> g.CallsReply:
         """Return the functions that call a function, and their callers, to a depth."""
@@ -115,7 +125,7 @@ class ReferenceVerbs:
         return await self._calls(request, calls.find_callees)
 
     async def _references_reply(
-        self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses]
+        self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses], earlier: _EarlierPage
     ) -> g.ReferencesReply:
         page = answer.value.page
         locations = [
@@ -133,8 +143,12 @@ class ReferenceVerbs:
         return g.ReferencesReply(
             **make_reply_fields(answer),
             complete=page.is_complete,
-            cursor=None if is_last else _write_location(fitting[-1][0].location),
-            notes=(*answer.value.notes, *(() if page.is_complete else (_PARTIAL,))),
+            cursor=None if is_last else _write_location(fitting[-1][0].location, answer.generation),
+            notes=(
+                *answer.value.notes,
+                *(() if page.is_complete else (_PARTIAL,)),
+                *shift_notes(earlier.generation, answer.generation),
+            ),
             definitions=answer.value.definitions,
             files=tuple(_group_by_file(fitting, page.file_counts, texts)),
             total=sum(page.counts.values()),
@@ -335,13 +349,14 @@ def _check_kinds(kinds: Sequence[str]) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def _write_location(location: reference_pages.ReferenceLocation) -> str:
-    return json.dumps(location)
+def _write_location(location: reference_pages.ReferenceLocation, generation: int) -> str:
+    return json.dumps([*location, generation])
 
 
-def _read_location(cursor: str | None) -> reference_pages.ReferenceLocation | None:
+def _read_location(cursor: str | None) -> _EarlierPage:
     """Read a cursor of references. Raises `InvalidInput`."""
     if cursor is None:
-        return None
-    values = read_cursor(cursor, ((bool,), (str,), (int,), (int,), (str,), (str,)))
-    return reference_pages.ReferenceLocation(*values)
+        return _EarlierPage()
+    kinds = ((bool,), (str,), (int,), (int,), (str,), (str,), (int,))
+    *location, generation = read_cursor(cursor, kinds)
+    return _EarlierPage(reference_pages.ReferenceLocation(*location), generation)
