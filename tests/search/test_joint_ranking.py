@@ -124,9 +124,9 @@ class ManyIndexes:
     def records(self) -> list[IndexRecord]:
         return [corpus.record for corpus in self.corpora]
 
-    async def ask(self, query: Query | str) -> MergedAnswer:
+    async def ask(self, query: Query | str, own_index: str | None = None) -> MergedAnswer:
         question = parse_query(query) if isinstance(query, str) else query
-        return await search_several(self.pipeline, self.records, question)
+        return await search_several(self.pipeline, self.records, question, own_index=own_index)
 
     async def ask_each(self, query: Query) -> MergedAnswer:
         """Ask all of them, each by itself."""
@@ -218,6 +218,27 @@ async def test_an_equal_question_is_answered_from_the_cache(db: Database, tmp_pa
     changed = await many.ask(question)
     assert "src/new.py" in {hit.path for hit in changed.hits}, "a commit to any index counts"
     assert changed.hits == (await many.ask_each(replace(question, use_cache=False))).hits
+
+
+async def test_another_project_gets_its_own_copy_complete(db: Database, tmp_path: Path) -> None:
+    """Hits that were only compared before have no other places yet."""
+    many = ManyIndexes(db)
+    body = "\n".join(
+        f"    mail = mail.replace('{n}', 'a plain filler of a line')" for n in range(30)
+    )
+    text = "\n\n".join(
+        f'def send_mail_{kind}(mail):\n    """Send the mail."""\n{body}\n' for kind in "abc"
+    )
+    for name in ("first", "second"):
+        await many.add(tmp_path / name, name, {"src/mail.py": text, f"src/{name}.py": "x = 1\n"})
+    question = parse_query("send mail")
+    await many.ask(question, own_index="first")
+    again = await many.ask(question, own_index="second")
+    alone = await many.ask(replace(question, use_cache=False), own_index="second")
+    assert again.hits == alone.hits
+    (copy, *_) = again.hits
+    assert (copy.index, copy.similar_paths) == ("second", ("src/mail.py",))
+    assert copy.other_places
 
 
 async def test_an_earlier_joint_answer_is_better_than_none(dsn: str, tmp_path: Path) -> None:

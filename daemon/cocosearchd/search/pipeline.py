@@ -178,11 +178,13 @@ class Pipeline:
         *,
         embed: Embed,
         overlays: Mapping[str, Overlay],
+        own_index: str | None = None,
     ) -> JointRanking:
         """Begin a question to several indexes: rank each index that is not both small and warm.
 
         The files of the small and warm indexes are scored together. `JointRanking.rank_scored`
-        later ranks those that may add hits.
+        later ranks those that may add hits. Of copies in several indexes, the one in `own_index` is
+        shown.
         """
         plans = SharedPlans(query, self._settings)
         prepared = [
@@ -202,7 +204,7 @@ class Pipeline:
             except CocoSearchError as error:
                 return error
 
-        joint = JointRanking(self._retriever, self._cache, query, prepared, rank_alone)
+        joint = JointRanking(self._retriever, self._cache, query, prepared, rank_alone, own_index)
         if query.why_not is None and not any(trace.explain for trace in traces.values()):
             await joint.score(embed)
         await joint.rank_unscored()

@@ -207,14 +207,17 @@ class QueryCache:
         entry = self._entries.get((index, self._plan_keys(plan).digest))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
 
-    def joint(self, state: JointState) -> JointHits | None:
-        """Return the cached answer to a question to several indexes in these states."""
-        entry = self._joint.get(self._question(state))
+    def joint(self, state: JointState, own_index: str | None = None) -> JointHits | None:
+        """Return the cached answer to a question to several indexes in these states.
+
+        `own_index` chooses which copy is shown, and only shown hits are complete.
+        """
+        entry = self._joint.get(self._question(state, own_index))
         return None if entry is None or entry.expires <= self._clock() else entry.hits
 
-    def put_joint(self, state: JointState, hits: JointHits) -> None:
+    def put_joint(self, state: JointState, hits: JointHits, own_index: str | None = None) -> None:
         """Store an answer to a joint question, unless it would take more than half of their share."""
-        question = self._question(state)
+        question = self._question(state, own_index)
         self._drop_joint(question)
         size = ENTRY_BYTES + sum(_entry_bytes(ranked, None) for ranked in hits.first_hits.values())
         if size * JOINT_SHARE * 2 > self._max_bytes:
@@ -255,13 +258,13 @@ class QueryCache:
             self._misses,
         )
 
-    def _question(self, state: JointState) -> _Question:
-        """Return the digest of a question, from all plans.
+    def _question(self, state: JointState, own_index: str | None) -> _Question:
+        """Return the digest of a question, from all plans and the index that is preferred.
 
         With a filter by path, each index has its own plan.
         """
         parts = [(index, moment, self._plan_keys(plan).digest) for index, moment, plan in state]
-        return hashlib.sha256(repr(parts).encode()).digest()
+        return hashlib.sha256(repr((parts, own_index)).encode()).digest()
 
     def _drop_joint(self, question: _Question) -> None:
         entry = self._joint.pop(question, None)

@@ -113,7 +113,9 @@ async def search_several(
     check_same_embedder(records)
     query = pipeline.with_defaults(query)
     traces = {record.name: Trace(explain=explain) for record in records}
-    joint, outcomes = await _rank_all(pipeline, records, query, traces, overlays or {})
+    if not _collapses(query):
+        own_index = None  # all copies are shown
+    joint, outcomes = await _rank_all(pipeline, records, query, traces, overlays or {}, own_index)
     ranked_answers = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
     failed_indexes = tuple(
         FailedIndex(record.name, outcome)
@@ -300,6 +302,7 @@ async def _rank_all(
     query: Query,
     traces: Mapping[str, Trace],
     overlays: Mapping[str, Overlay],
+    own_index: str | None,
 ) -> tuple[JointRanking, list[Outcome]]:
     """Rank the hits of every index that may add hits. An outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
@@ -307,7 +310,12 @@ async def _rank_all(
     view = replace(query.view, budget_chars=None, budget_tokens=None)
     unlimited = replace(query, view=view)
     joint = await pipeline.begin_joint(
-        records, unlimited, traces, embed=embedding.embed, overlays=overlays
+        records,
+        unlimited,
+        traces,
+        embed=embedding.embed,
+        overlays=overlays,
+        own_index=own_index,
     )
     compared = _limit(query) * (COMPARED_FACTOR if _collapses(query) else 1)
     # With nested roots, all hits of all indexes count: which index shows a file depends on its rank.

@@ -55,8 +55,13 @@ class JointRanking:
         query: Query,
         prepared: Sequence[PreparedQuery],
         rank_alone: Callable[[int], Awaitable[Outcome]],
+        own_index: str | None = None,
     ) -> None:
-        """`rank_alone` asks the index with a given number by itself."""
+        """`rank_alone` asks the index with a given number by itself.
+
+        Of copies in several indexes, the one in `own_index` is shown.
+        """
+        self._own_index = own_index
         self._retriever = retriever
         self._cache = cache
         self._query = query
@@ -212,7 +217,7 @@ class JointRanking:
             ranked_hits = self._cache.exact(prepared.record.key, prepared.state, prepared.plan)
             if ranked_hits is not None:
                 self._answer(number, prepared.answer(ranked_hits, "exact"))
-        joint = self._cache.joint(self._states())
+        joint = self._cache.joint(self._states(), self._own_index)
         if joint is not None:
             self._read_joint(joint)
 
@@ -328,4 +333,4 @@ class JointRanking:
                 first_hits[outcome.record.key] = outcome.ranked_hits
         skipped = frozenset(self._prepared[number].record.key for number in self._scored)
         joint = JointHits(first_hits, skipped)
-        self._cache.put_joint(self._states(), joint)
+        self._cache.put_joint(self._states(), joint, self._own_index)
