@@ -27,8 +27,9 @@ class SearchRequest:
     larger queries are refused.
 
     A query of several lines, or of at least 300 characters, is treated as a report: a bug report, a
-    log, a stack trace. In a query of several lines, only the first line may be filters, if it has
-    nothing else. With `budget_tokens`, and if the request asks for no lines around results, the
+    log, a stack trace. In a long query of several lines, only the first line may be filters, if it
+    has nothing else; in one of a single line, filters are at its ends. Quotation marks in a report
+    make no phrases. With `budget_tokens`, and if the request asks for no lines around results, the
     answer to a report has much code of the first files, including their other places. The rest has
     only locations: `content` is "". All searched indexes share one budget.
     """

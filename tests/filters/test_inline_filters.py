@@ -1,9 +1,11 @@
 """Filters and phrases inside the text of a question."""
 
+from time import process_time
+
 import pytest
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.filters.inline_filters import InlineQuery, parse_inline
+from cocosearchd.filters.inline_filters import InlineQuery, parse_inline, parse_outer
 
 
 def inline(words: str, **values: tuple[str, ...]) -> InlineQuery:
@@ -45,3 +47,37 @@ def test_inline_filters_and_phrases(text: str, expected: InlineQuery) -> None:
 def test_only_paths_are_negated(text: str) -> None:
     with pytest.raises(InvalidInput, match="cannot be negated"):
         parse_inline(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("retry  logic", inline("retry  logic")),
+        (" lang:go  path:src retry", inline("retry", languages=("go",), paths=("src",))),
+        (
+            'retry lang:go -path:"my dir" ',
+            inline("retry", languages=("go",), not_paths=("my dir",)),
+        ),
+        (
+            "lang:go a path:src b name:x",
+            inline("a path:src b", languages=("go",), symbol_name=("x",)),
+        ),
+        ("lang:go path:src", inline("", languages=("go",), paths=("src",))),
+        ('"a phrase" is no filter', inline('"a phrase" is no filter')),
+        ("-lang:go a -name:x", inline("-lang:go a -name:x")),
+        ("", inline("")),
+    ],
+)
+def test_filters_at_the_ends_of_a_text(text: str, expected: InlineQuery) -> None:
+    assert parse_outer(text) == expected
+
+
+@pytest.mark.parametrize("text", ["lang:go ", "a lang:go ", "lang:go a ", 'path:" a" '])
+def test_filters_at_the_ends_take_time_in_proportion(text: str) -> None:
+    def measure(count: int) -> float:
+        start = process_time()
+        parse_outer(text * count)
+        return process_time() - start
+
+    measure(1_000)
+    assert min(measure(16_000) for _ in range(3)) < 60 * min(measure(1_000) for _ in range(5))

@@ -3,11 +3,11 @@
 The text may contain the filters `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`,
 `name:User*`, `index:a` and `topic:b`, and `"exact phrases"`. A phrase keeps its blanks as typed.
 Commas separate the values of a list. A word with a colon and another key (`std::vector`,
-`http://x`) is an ordinary word.
+`http://x`) is an ordinary word. Of a long text only the filters at its ends are meant as filters.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cocosearchd.errors import InvalidInput
@@ -37,13 +37,7 @@ class InlineQuery:
 
 def parse_inline(text: str) -> InlineQuery:
     """Take the inline filters and phrases out of a question's text. Raises `InvalidInput`."""
-    values: dict[str, list[str]] = {}
-    for match in _FILTER.finditer(text):
-        sign, key, written = match.groups()
-        name = _negated_field(match[0], key) if sign else FIELDS_BY_KEY[key]
-        value = written.strip('"')
-        parts = filter(None, value.split(",")) if name in _LISTS else (value,)
-        values.setdefault(name, []).extend(parts)
+    values = _read_filters(_FILTER.finditer(text))
     rest = _FILTER.sub(" ", text)
     phrases = [phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()]
     if phrases:
@@ -51,9 +45,50 @@ def parse_inline(text: str) -> InlineQuery:
     return InlineQuery(" ".join(_PHRASE.sub(r" \1 ", rest).split()), values)
 
 
+def parse_outer(text: str) -> InlineQuery:
+    """Take the inline filters at the two ends of a text out of it. All else are words.
+
+    So is what looks like a filter but cannot be negated.
+    """
+    matches = [match for match in _FILTER.finditer(text) if not match[1] or _can_negate(match[2])]
+    start = 0
+    for match in matches:
+        if text[start : match.start()].strip():
+            break
+        start = match.end()
+    end = len(text)
+    for match in reversed(matches):
+        if match.start() < start or text[match.end() : end].strip():
+            break
+        end = match.start()
+    outer = [match for match in matches if match.end() <= start or match.start() >= end]
+    return InlineQuery(text[start:end].strip(), _read_filters(outer))
+
+
+def is_phrase(text: str) -> bool:
+    """Return True if a text is a single phrase, in its quotation marks."""
+    return _PHRASE.fullmatch(text) is not None
+
+
 def has_line_breaks(text: str) -> bool:
     """Return True if a text has a line break outside of its phrases."""
     return "\n" in _PHRASE.sub("", text)
+
+
+def _read_filters(matches: Iterable[re.Match[str]]) -> dict[str, list[str]]:
+    """Return the values of inline filters, by field name. Raises `InvalidInput`."""
+    values: dict[str, list[str]] = {}
+    for match in matches:
+        sign, key, written = match.groups()
+        name = _negated_field(match[0], key) if sign else FIELDS_BY_KEY[key]
+        value = written.strip('"')
+        parts = filter(None, value.split(",")) if name in _LISTS else (value,)
+        values.setdefault(name, []).extend(parts)
+    return values
+
+
+def _can_negate(key: str) -> bool:
+    return FIELDS_BY_KEY[key] in _EXCLUSIONS
 
 
 def _negated_field(inline_filter: str, key: str) -> str:

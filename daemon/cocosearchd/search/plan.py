@@ -14,10 +14,11 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
 from cocosearchd.filters.inline_filters import (
-    QUOTED,
     InlineQuery,
     has_line_breaks,
+    is_phrase,
     parse_inline,
+    parse_outer,
 )
 from cocosearchd.languages.identifiers import find_names
 from cocosearchd.languages.stems import Stemmer
@@ -173,29 +174,48 @@ def parse_query(text: str, **options: Any) -> Query:
 def split_question(text: str) -> tuple[InlineQuery, Report | None]:
     """Read the text of a question: with inline filters and phrases, or as a report.
 
-    A report is one long line, or several lines that are long or have no filters. Several lines of a
-    report have no inline filters, because authors of reports do not mean any. The exception is a
-    first line that has only filters. For the same reason, quotation marks in several lines make no
-    phrases, unless all line breaks are within them.
+    A report is a long line, or several lines without filters at their ends. Authors of reports mean
+    no filters by what they write: of a long line only those at its ends count, and of long lines
+    only a first line that has nothing else. For the same reason quotation marks make no phrases,
+    unless they enclose all of a long line, or all line breaks of short lines.
     """
     stripped = text.strip()
-    if "\n" not in stripped or len(stripped) < MIN_REPORT:
-        inline = parse_inline(stripped)
-        has_lines = has_line_breaks(stripped)
-        if has_lines and not inline.values.keys() - {QUOTED}:
-            inline = InlineQuery(inline.words)
-        is_report = len(inline.words) >= MIN_REPORT or (has_lines and not inline.values)
-        report_text = stripped if "\n" in stripped else inline.words
-        report = read_report(report_text) if is_report else None
+    if "\n" not in stripped:
+        inline, report_text = _split_line(stripped)
+    elif len(stripped) < MIN_REPORT:
+        inline, report_text = _split_short_lines(stripped)
     else:
-        first, _, rest = stripped.partition("\n")
-        inline = parse_inline(first)
-        has_filters = bool(inline.values) and not inline.words and bool(rest.strip())
-        inline = inline if has_filters else InlineQuery("")
-        report = read_report(rest if has_filters else stripped)
-    if report is None:
+        inline, report_text = _split_long_lines(stripped)
+    if report_text is None:
         return inline, None
+    report = read_report(report_text)
     return InlineQuery(report.summary, inline.values), report
+
+
+def _split_line(line: str) -> tuple[InlineQuery, str | None]:
+    """Split a line into filters, words and the text of a report, if it is one."""
+    if len(line) >= MIN_REPORT:
+        inline = parse_outer(line)
+        if len(inline.words) >= MIN_REPORT and not is_phrase(inline.words):
+            return inline, inline.words
+    inline = parse_inline(line)
+    return inline, inline.words if len(inline.words) >= MIN_REPORT else None
+
+
+def _split_short_lines(lines: str) -> tuple[InlineQuery, str | None]:
+    """Do the same with several lines that are shorter than `MIN_REPORT`."""
+    if has_line_breaks(lines) and not parse_outer(lines).values:
+        return InlineQuery(""), lines
+    return parse_inline(lines), None
+
+
+def _split_long_lines(lines: str) -> tuple[InlineQuery, str]:
+    """Do the same with several lines of at least `MIN_REPORT` characters."""
+    first, _, rest = lines.partition("\n")
+    inline = parse_outer(first)
+    if inline.values and not inline.words and rest.strip():
+        return inline, rest
+    return InlineQuery(""), lines
 
 
 def _take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

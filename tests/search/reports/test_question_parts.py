@@ -76,6 +76,12 @@ def test_a_frame_with_a_version_is_output(line: str) -> None:
     assert [frame.line for frame in mentions.frames] == [12]
 
 
+@pytest.mark.parametrize("word", ["line", "Zeile", "ligne", "行"])
+def test_a_frame_of_csharp_is_output_in_any_language(word: str) -> None:
+    line = f"   at App.Store.Save(String path) in /_/src/Store.cs:{word} 12"
+    assert kinds(f"It stops\n{line}\n")[1] == ("output", line)
+
+
 def test_repeated_parts_count_once() -> None:
     parts = kinds("broken save\nIt fails.\nIt fails.\n")
     assert parts == [("title", "broken save"), ("prose", "It fails.")]
@@ -188,7 +194,12 @@ def test_paths_and_dotted_names_are_mentions_of_their_parts() -> None:
         ),
         *("   at a" * 28_000, "   at a(" * 25_000, "a/" * 100_000 + ".b(", "\n 1: a::" * 25_000),
         *("\na/b.c(" * 28_000, "a.b(1,1" * 28_000, "<a" * 100_000, "\n#1 a (" * 28_000),
-        *("close a/a" * 22_000, "\n- https://a/issues/" * 10_000, "\nsee GH-1 GH-" * 15_000),
+        *(
+            "  at a:b 1" * 20_000,
+            "close a/a" * 22_000,
+            "\n- https://a/issues/" * 10_000,
+            "\nsee GH-1 GH-" * 15_000,
+        ),
     ],
 )
 def test_hostile_texts_take_time_in_proportion(text: str) -> None:

@@ -5,6 +5,7 @@ from itertools import islice, takewhile
 from time import process_time
 
 import numpy as np
+import pytest
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.search.code.code_profile import load_weights, rank_chunks, score_matrix
@@ -260,8 +261,53 @@ def test_filters_of_one_line_hold_for_a_report_of_one_line() -> None:
     assert is_report
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'level=error path:/srv/app index:3 name:web msg="no such basket" by "charge_card" ' * 5,
+        '{"level": "error", "msg": "no such basket", "err": "charge_card failed"} ' * 5,
+        'the basket says "no such basket", and "charge_card" is called -lang:go or -name:x ' * 5,
+        '"no such basket" ' * 10_000,
+    ],
+)
+def test_nothing_inside_of_a_long_line_is_a_filter(line: str) -> None:
+    for text, filters in (
+        (line, {}),
+        (f"lang:go -path:vendor {line}", {"languages": ["go"], "not_paths": ["vendor"]}),
+        (f'{line} lang:go path:"my dir"', {"languages": ["go"], "paths": ["my dir"]}),
+    ):
+        inline, report = split_question(text)
+        assert inline.values == filters
+        assert report is not None
+        assert parse_query(text).where.phrases == ()
+
+
+def test_a_long_line_in_quotation_marks_is_a_phrase() -> None:
+    phrase = "the basket is empty " * 20
+    inline, _ = split_question(f'lang:go "{phrase}"')
+    assert inline.values == {"languages": ["go"], "phrases": [phrase.strip()]}
+
+
+def test_filters_of_a_line_leave_words_that_are_no_report() -> None:
+    paths = " ".join(f"path:folder/{number}" for number in range(40))
+    inline, report = split_question(f'{paths} "no such basket"')
+    assert len(inline.values["paths"]) == 40
+    assert inline.values["phrases"] == ["no such basket"]
+    assert report is None
+
+
+def test_nothing_inside_of_short_lines_is_a_filter() -> None:
+    text = 'charge_card fails\nname:x is index:3, "no such basket" at path:src\nin -name:x'
+    inline, report = split_question(text)
+    assert not inline.values
+    assert report is not None
+    assert split("lang:go\ncharge_card fails")[1:] == (True, False)
+    assert split("charge_card fails\nlang:go")[1:] == (True, False)
+
+
 def test_nothing_inside_of_several_lines_is_a_filter() -> None:
-    body = 'it fails with "no such thing" at path:src\n' * 20
+    body = 'it fails with "no such thing" at path:src -name:x\n' * 20
+    assert split(body)[1:] == (False, True)
     assert split(f"a title\n{body}")[1:] == (False, True)
     words, has_filters, is_report = split(f"lang:go\n{body}")
     assert has_filters

@@ -45,7 +45,7 @@ _INLINE = re.compile(r"``([^`\n]{1,300})``|`([^`\n]{1,300})`")
 _PROMPT = re.compile(r"\s*(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\$ |# |> )")
 _OUTPUT_LINE = re.compile(
     r"""\s*File\ "[^"\n]{1,300}",\ line\ \d+          # Python
-    |\s*at\ .{1,300}:\d+(?::\d+)?\)?\s*$              # JavaScript, Java, C#
+    |\s*at\ .{1,300}:(?:[^\W\d_]{1,12}\ )?\d+(?::\d+)?\)?\s*$   # JavaScript, Java, C#
     |\s*\S{1,300}\.\w{1,5}:\d+(?::\d+)?(?::|\ |$)     # compilers, Go, Rust, Ruby, pytest
     |\s*\#\d+\ .{1,300}                               # PHP, gdb
     |\s*\S{1,300}\.\w{1,5}(?:\(|:\[)\d+(?:,\d+)?[)\]]   # MSVC, tsc, Maven
