@@ -147,7 +147,7 @@ hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts, the store on both servers
 	$(BIN)/python -m pytest -m slow --timeout 0
 
-map: $(STAMP) ## write the generated parts anew: the code map of ARCHITECTURE.md, and the highlighter's comment marks
+map: $(STAMP) ## write the generated parts anew: the code map of ARCHITECTURE.md, the test map of tests/README.md, and the highlighter's comment marks
 	$(BIN)/python -m tests.comment_marks
 	$(BIN)/python -m tests.code_map
 

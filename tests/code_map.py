@@ -1,15 +1,22 @@
-"""The code map of ARCHITECTURE.md, made from docstrings: `python -m tests.code_map` writes it
-anew.
+"""Writes the code map of ARCHITECTURE.md and the test map of tests/README.md, both from docstrings:
+`python -m tests.code_map`.
 """
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "ARCHITECTURE.md"
 PACKAGES = (ROOT / "daemon" / "cocosearchd", ROOT / "ipc" / "cocosearch_ipc")
 BEGIN, END = "<!-- code map: `make map` writes it -->", "<!-- end of the code map -->"
+TESTS = ROOT / "tests"
+TEST_DOCUMENT = TESTS / "README.md"
+BEGIN_TESTS, END_TESTS = "<!-- test map: `make map` writes it -->", "<!-- end of the test map -->"
+# Files that the tests read, not modules of theirs.
+TEST_DATA = ("languages/cases", "quality/corpus")
+MAX_IMPORTERS = 4
 
 
 def summary(path: Path) -> str:
@@ -59,11 +66,81 @@ def code_map() -> str:
     )
 
 
+def modules_of_tests() -> list[Path]:
+    """Return the modules of the tests: tests, and what helps them."""
+    return [
+        path
+        for path in sorted(TESTS.rglob("*.py"), key=lambda path: (path.parent, path))
+        if path.name != "__init__.py"
+        and not path.relative_to(TESTS).as_posix().startswith(TEST_DATA)
+    ]
+
+
+def imported_modules(path: Path, modules: Collection[str]) -> set[str]:
+    """Return those of `modules` that a module imports, whole or in part."""
+    imported = set[str]()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            imported.add(node.module)
+            imported.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return imported & set(modules)
+
+
+def modules_without_own_test() -> set[str]:
+    """Return the modules of the packages that have no test file of their name: `c` without `test_c`."""
+    tested = {path.stem.removeprefix("test_") for path in modules_of_tests()}
+    return {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        if path.stem not in tested and path.name != "__init__.py"
+    }
+
+
+def modules_by_test() -> Iterator[tuple[Path, list[str]]]:
+    """Yield each module of the tests with the names of the modules that have their tests there.
+
+    These are the modules that it imports, and that have no test file of their own name. What more
+    than `MAX_IMPORTERS` test files import is common to all of them.
+    """
+    untested = modules_without_own_test()
+    imports = {path: imported_modules(path, untested) for path in modules_of_tests()}
+    importers = Counter(
+        name for path, names in imports.items() if path.stem.startswith("test_") for name in names
+    )
+    for path, names in imports.items():
+        rare = {name for name in names if importers[name] <= MAX_IMPORTERS}
+        is_test = path.stem.startswith("test_")
+        yield path, sorted(name.rpartition(".")[2] for name in rare) if is_test else []
+
+
+def map_of_tests() -> str:
+    """Return the map of the tests as Markdown: a heading a folder, and a line for each module."""
+    lines = list[str]()
+    folder = None
+    for path, modules in modules_by_test():
+        if path.parent != folder:
+            folder = path.parent
+            lines += ["", f"**`{folder.relative_to(ROOT).as_posix()}`**", ""]
+        more = f". Also: {', '.join(f'`{name}`' for name in modules)}" if modules else ""
+        lines.append(f"- `{path.stem}`: {summary(path)}{more}")
+    return "\n".join(lines[1:])
+
+
+def replace_between(document: Path, begin: str, end: str, text: str) -> None:
+    """Replace what a document has between two marks."""
+    old = document.read_text("utf-8")
+    document.write_text(
+        f"{old.split(begin)[0]}{begin}\n\n{text}\n{end}{old.split(end)[1]}", "utf-8"
+    )
+
+
 def main() -> None:
-    """Write the map into ARCHITECTURE.md."""
-    text = DOCUMENT.read_text("utf-8")
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    DOCUMENT.write_text(f"{head}{BEGIN}\n\n{code_map()}\n{END}{tail}", "utf-8")
+    """Write both maps into their documents."""
+    replace_between(DOCUMENT, BEGIN, END, code_map())
+    replace_between(TEST_DOCUMENT, BEGIN_TESTS, END_TESTS, f"{map_of_tests()}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tells a slow program from a slow machine: one that is old, or busy with something else."""
+"""Tells a slow program from a slow or busy machine."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The architecture, as a test: who may import whom, what may live where, how big things may grow.
+"""The architecture as a test: imports between units, allowed libraries, names, and sizes.
 
 The tables are the layer diagram of ARCHITECTURE.md in a form that fails.
 Changing a table is a decision about the architecture: change the document in the same commit.

@@ -1,4 +1,4 @@
-"""A running daemon is lent to another test only if the test before left it as it was."""
+"""A running daemon is lent to another test only if the test before left it unchanged."""
 
 from pathlib import Path
 

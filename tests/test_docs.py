@@ -1,5 +1,5 @@
-"""The documents are true: their commands run, their names exist, and everything a person can set or
-call is in them.
+"""The documents are true: their commands run, their names exist, and they name every verb and
+setting.
 """
 
 import os
@@ -16,7 +16,7 @@ from cocosearch_ipc.cli.main import main
 from cocosearch_ipc.cli.parser import VERBS
 from cocosearchd.config.settings import Settings, get_value, setting_keys
 from cocosearchd.languages.language_table import languages
-from tests.code_map import code_map
+from tests.code_map import code_map, map_of_tests
 from tests.daemon import Daemon, git, make_daemon
 from tests.test_architecture import MODULES
 
@@ -27,6 +27,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "benchmarks/README.md",
+    "tests/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 )
 PACKAGES = {"cocosearchd", "cocosearch_ipc"}
@@ -126,6 +127,7 @@ def test_the_documents_count_the_languages() -> None:
 def test_the_code_map_is_current() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     assert code_map() in text, "run `make map`"
+    assert map_of_tests() in (ROOT / "tests" / "README.md").read_text("utf-8"), "run `make map`"
 
 
 def test_documents_name_modules_and_constants_that_exist() -> None:

@@ -1,4 +1,4 @@
-"""requirements.lock: what `make` installs is what was looked at, file by file."""
+"""requirements.lock: `make` installs exactly the files whose hashes it names."""
 
 import re
 import tomllib

@@ -1,6 +1,4 @@
-"""Every function that may call itself is listed here with what bounds its depth: nothing recurses
-over its input.
-"""
+"""Every function that may call itself is listed here with the bound of its depth."""
 
 import ast
 from collections.abc import Iterator, Mapping

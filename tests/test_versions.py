@@ -1,4 +1,4 @@
-"""Versions are raised with what they cover, and the table of ARCHITECTURE.md names all of them."""
+"""Versions are raised with the results that they cover, and ARCHITECTURE.md names all of them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Work that a client gave up on is done completely or not begun, never by half."""
+"""Requests whose client gives up: their work is done completely or not begun."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Answers about impact fit into a budget of tokens, with their tests and their doubts."""
+"""Answers of `impact` and `changes` fit into a budget of tokens, with tests and confidences."""
 
 import json
 

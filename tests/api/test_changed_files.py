@@ -1,4 +1,4 @@
-"""Changed files over parsed sources: what is gone from them, within the time of a question."""
+"""Changed files over parsed sources: removed definitions, within the time of a question."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Replies list few definitions of one name, whatever their number: answers have a budget."""
+"""Replies list few definitions of one name, however many there are: answers have a budget."""
 
 from dataclasses import replace
 

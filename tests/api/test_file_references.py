@@ -1,4 +1,4 @@
-"""Files as people, editors and assistants name them."""
+"""References to files, as people, editors and assistants write them."""
 
 from typing import cast
 

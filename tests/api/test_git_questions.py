@@ -1,4 +1,4 @@
-"""Questions to git leave the threads of a root to its changes and its freshness."""
+"""Questions to git (`changes`) leave threads of a root to its changes and its freshness."""
 
 import os
 import threading

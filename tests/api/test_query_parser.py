@@ -1,4 +1,4 @@
-"""Long questions are parsed beside the event loop, one after the other."""
+"""Long questions are parsed outside of the event loop, one after the other."""
 
 import threading
 from typing import Any

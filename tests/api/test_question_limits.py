@@ -1,4 +1,4 @@
-"""Questions about the code graph end when nobody waits for them, and leave threads to others."""
+"""Questions about the code graph end when their client is gone, and leave threads to others."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Questions about the code graph whose time ends within a search keep what they found."""
+"""Questions about the code graph whose time ends within a search keep their results so far."""
 
 from collections.abc import Callable
 from math import inf

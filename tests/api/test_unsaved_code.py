@@ -1,4 +1,4 @@
-"""Unsaved text in the code graph: as the file would be stored."""
+"""Unsaved text in the code graph equals the same text as a stored file."""
 
 import threading
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""A daemon in a distributed schema is frozen in the middle of a write, as one beside a plain schema."""
+"""A daemon in a distributed schema that freezes in the middle of a write, as beside a plain schema."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names that settings choose among are the same wherever a table or an option lists them."""
+"""Names that settings choose among are the same in each table and option that lists them."""
 
 from dataclasses import fields
 from typing import get_args

@@ -1,4 +1,4 @@
-"""Settings that a project may make for its own index, and those that a hostile one may not."""
+"""Settings that a project may make for its own index, and refused ones of a hostile project."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The layers of settings: which wins, where each value came from, and what each kind of mistake
-says.
-"""
+"""The layers of settings: precedence, the source of each value, and the message for each mistake."""
 
 import inspect
 from dataclasses import fields

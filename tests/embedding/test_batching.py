@@ -1,4 +1,4 @@
-"""Texts go to a model in batches; what it makes of one text is no other text's matter."""
+"""Batches of texts for a model: a text that fails affects no other text."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Vectors are found again by their texts: across processes, within a bound, and never instead of an
-answer.
-"""
+"""Cached vectors of texts: found across processes, bounded, and never wrong."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Opening an embedder: cheap to import, clear when something is missing, an identity that covers
-all that matters.
-"""
+"""Opening an embedder: imports, messages about missing parts, and fingerprints."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A model server that takes its time: a question does not, and the model is asked on."""
+"""A slow model server delays no question, and is asked again in the background."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator

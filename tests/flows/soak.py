@@ -1,5 +1,5 @@
-"""The long proof: rounds of random changes to several roots while the daemon, its worker and
-PostgreSQL are killed.
+"""The long test: rounds of random changes to several roots, with kills of the daemon, the indexer
+process and PostgreSQL.
 
     python -m tests.flows.soak [--rounds 1000] [--ops 400] [--seed 1] [--keep]
 

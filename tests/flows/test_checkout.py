@@ -1,6 +1,4 @@
-"""git switches branches under a watching daemon: every row of every table is what a fresh index of
-the disk holds.
-"""
+"""git switches branches of a watched root: every table then equals that of a fresh index."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""A daemon on somebody else's PostgreSQL, over TCP: its password is shown nowhere, and its absence
-has an exit code.
+"""A daemon on an external PostgreSQL, over TCP: its password stays hidden, its absence has an exit
+code.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Faults around a running daemon: it is stopped, runs out of something, or its servers
-talk nonsense.
+"""Faults around a running daemon: stopped processes, exhausted resources, servers that answer
+nonsense.
 
 Each time: nothing that is not known is called fresh while it lasts, and afterwards everything is
 right by itself.

@@ -1,6 +1,4 @@
-"""Read your writes: a question after a save sees it, or says that it may not. Through the socket,
-as clients ask.
-"""
+"""Read your writes, through the socket: a question after a save shows it, or says that it may not."""
 
 import collections
 import contextlib

@@ -1,4 +1,4 @@
-"""Real MCP clients against the real daemon, over both HTTP transports; and who is turned away."""
+"""Real MCP clients against the real daemon, over both HTTP transports, and refused clients."""
 
 import json
 import re

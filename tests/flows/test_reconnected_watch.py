@@ -1,5 +1,5 @@
-"""`cocosearchctl watch` goes on when its daemon does: restarted, killed, or with an index that is
-made again.
+"""`cocosearchctl watch` continues after a restart or a kill of its daemon, and with a rebuilt
+index.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Words that PostgreSQL keeps for `classic`: stored at its first use, kept up by saves and over crashes."""
+"""Words that PostgreSQL stores for `classic`: from the first use on, through saves and crashes."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings as a person meets them: the real programs, a project's own file, what is said of it."""
+"""Settings through the real programs: files of projects, and messages about them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A restart does not forget that a file was read while its stamp could come again."""
+"""A restart remembers files that were read while their stamp could still repeat."""
 
 import time
 from pathlib import Path

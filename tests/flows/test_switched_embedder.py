@@ -1,6 +1,4 @@
-"""Another embedder: the old vectors answer until the new ones are complete, whatever happens
-meanwhile.
-"""
+"""A switch to another embedder: the old vectors answer until the new ones are complete."""
 
 import asyncio
 import random

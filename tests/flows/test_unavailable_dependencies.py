@@ -1,4 +1,6 @@
-"""Trouble around a daemon, and its reaction: settings, database, embedder, parts that die, signals."""
+"""Settings, database and embedder that are unavailable, parts that die, and signals: the daemon's
+reaction.
+"""
 
 import os
 import random

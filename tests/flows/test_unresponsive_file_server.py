@@ -1,6 +1,4 @@
-"""A root on a file server that stops answering: it is not fresh, and all else goes on as if it were
-not there.
-"""
+"""A root on a file server that stops answering: it is not fresh, and no other root is affected."""
 
 import contextlib
 import signal

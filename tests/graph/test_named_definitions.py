@@ -1,4 +1,4 @@
-"""Definitions by name where many files have the name: few are read, and none is missed."""
+"""Definitions of a name that many files have: few files are read, and no definition is missed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Definitions that are gone, over parsed sources: who still uses them, where they are now."""
+"""Removed definitions, over parsed sources: their remaining uses, and their new places."""
 
 from collections.abc import Mapping, Sequence
 

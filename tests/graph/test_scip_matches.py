@@ -1,4 +1,4 @@
-"""Meanings of uses in a SCIP index: taken where they fit the files, dropped when those change."""
+"""Meanings of uses in a SCIP index: taken where they fit the files, dropped when files change."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Targets of questions: names, places and paths, and what is said when they mean nothing or more."""
+"""Targets of questions: names, locations and paths, and errors for unknown or ambiguous ones."""
 
 import pytest
 

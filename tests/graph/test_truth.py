@@ -1,4 +1,4 @@
-"""The comparison with SCIP indexes counts what it says, on a project that is written here."""
+"""The comparison with SCIP indexes (`benchmarks`) counts correctly, on a small project."""
 
 from benchmarks.graph.compare import compare
 from benchmarks.graph.parsed_files import parse_texts

@@ -1,5 +1,5 @@
-"""The keys of git's configuration that run a program, as git-config(1) documents them, and those
-that only sound so.
+"""Keys of git's configuration that run a program, as git-config(1) documents them, and harmless
+similar ones.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""A file system that never answers about some names: FUSE spoken by hand, as a server of files that
-went away would be.
+"""A file system that never answers for some names, like an unreachable file server: FUSE without a
+library.
 
 Only root may mount it (`mount(2)`), and only where the kernel has FUSE; elsewhere tests that need
 it are skipped. The protocol is <linux/fuse.h>, version 7.31: requests of a 40-byte header, replies

@@ -1,4 +1,6 @@
-"""A root beside a hostile one: a save in it must be in the next fresh answer within two seconds."""
+"""A harmless root beside a hostile one: a save in it must be in the next fresh answer within two
+seconds.
+"""
 
 from dataclasses import dataclass, field
 from itertools import count

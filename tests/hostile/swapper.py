@@ -1,5 +1,5 @@
-"""A process that swaps a directory for a symbolic link, and back, as fast as it can: it wins every
-race there is.
+"""A process that swaps a directory for a symbolic link and back as fast as it can, to win every
+race.
 """
 
 import contextlib

@@ -1,6 +1,4 @@
-"""Texts that are long, and nothing but the begin of something, hold up nobody: they are analysed
-elsewhere.
-"""
+"""Long texts that only begin something are analysed in worker processes, and block no one."""
 
 import signal
 import time

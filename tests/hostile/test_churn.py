@@ -1,6 +1,4 @@
-"""A root that never rests: rewritten, renamed, replaced without end. The neighbour's saves stay
-fresh meanwhile.
-"""
+"""A root whose files change without end: saves in the root beside it stay fresh."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Parts that have died: `status`, `doctor` and `/metrics` say so within ten seconds."""
+"""Dead parts of the daemon are shown by `status`, `doctor` and `/metrics` within ten seconds."""
 
 import asyncio
 import contextlib

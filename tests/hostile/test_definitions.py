@@ -1,6 +1,4 @@
-"""Text that looks like the begin of a function and never becomes one costs no more than it is
-long.
-"""
+"""Text that looks like the start of a function, again and again, is searched in linear time."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Depth: directories nested as deep as the kernel allows, and deeper than a path can name. Nothing
-recurses over it.
+"""Directories nested as deep as the kernel allows, and deeper than a path can name: nothing
+recurses over them.
 """
 
 import os

@@ -1,6 +1,4 @@
-"""A model server that is away when the daemon starts: what is indexed stays, and only new text
-waits for it.
-"""
+"""A model server that is away at the start: the index stays, and only new text waits."""
 
 import contextlib
 import os

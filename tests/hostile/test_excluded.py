@@ -1,4 +1,4 @@
-"""Files that are left out are named in `status`, each with why and what to do."""
+"""Excluded files in `status`, each with its reason and its remedy."""
 
 from pathlib import Path
 from typing import get_args

@@ -1,5 +1,5 @@
-"""Programs of others that look like ours: command lines, sockets, directories, pid files. They
-block nothing.
+"""Foreign programs that look like ours (command lines, sockets, directories, pid files) block
+nothing.
 """
 
 import contextlib

@@ -1,6 +1,4 @@
-"""A way out of a frozen daemon: `down` and `restart` end it by force, and say so; nothing of it is
-left.
-"""
+"""A frozen daemon: `down` and `restart` end it by force, say so, and leave nothing."""
 
 import contextlib
 import os

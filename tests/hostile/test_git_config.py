@@ -1,5 +1,5 @@
-"""A repository's configuration runs nothing: every key that git documents as running a program
-names a canary.
+"""A repository's configuration runs nothing: each key that git documents as running a program is
+tried.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Links of a repository's metadata are not followed where they lead out of it.
+"""Links in a repository's metadata that lead out of it are not followed.
 
 They may lead to a mount that hangs, or to a file that changes all the time.
 """

@@ -1,6 +1,4 @@
-"""Files that git keeps about a repository, as an attacker leaves them: FIFOs, devices, links, no
-end, no sense.
-"""
+"""Metadata of a hostile repository: FIFOs, devices, links, endless and meaningless files."""
 
 import hashlib
 import os

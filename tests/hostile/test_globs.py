@@ -1,4 +1,4 @@
-"""Globs of questions take linear time, in Python and in PostgreSQL, whatever is in them."""
+"""Globs of questions of any kind take linear time, in Python and in PostgreSQL."""
 
 import contextlib
 import time

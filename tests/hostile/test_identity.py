@@ -1,6 +1,4 @@
-"""A root is what was registered: nothing that a link, a swap or a strange file puts in its place is
-read.
-"""
+"""The identity of a root: nothing that replaces it (a link, a swap, a special file) is read."""
 
 import contextlib
 import os

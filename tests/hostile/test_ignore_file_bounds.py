@@ -1,4 +1,4 @@
-"""Many and large ignore files take bounded memory and time, and it is said what is not used."""
+"""Many and large ignore files take bounded memory and time, and unused ones are named."""
 
 import asyncio
 import os

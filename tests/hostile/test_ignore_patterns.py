@@ -1,4 +1,4 @@
-"""Ignore patterns take linear time, and decide as git decides, whatever is in them."""
+"""Ignore patterns of any kind take linear time, and decide as git decides."""
 
 import os
 import subprocess

@@ -1,6 +1,4 @@
-"""A hostile project under `install --project` and `init`: nothing outside of it is read, written or
-made.
-"""
+"""`install --project` and `init` in a hostile project read, write and make nothing outside of it."""
 
 import json
 import os

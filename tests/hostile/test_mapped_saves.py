@@ -1,6 +1,4 @@
-"""Saves through a memory mapping whose descriptor is closed: the kernel tells of them when the
-mapping ends.
-"""
+"""Saves through a memory mapping whose descriptor is closed: the event comes when the mapping ends."""
 
 import os
 import time

@@ -1,6 +1,4 @@
-"""Secrets in every part of an address: nothing that shows a setting, an address or an error shows
-them.
-"""
+"""Masking of secrets in every part of an address, in settings, status, errors and logs."""
 
 import contextlib
 import http.server

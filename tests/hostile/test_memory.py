@@ -1,6 +1,4 @@
-"""Memory comes back: of indexes that are cleared, of words that are met once, of questions that are
-asked once.
-"""
+"""Memory that is returned: of cleared indexes, of rare words, of single questions."""
 
 import shutil
 import sys

@@ -1,6 +1,4 @@
-"""The measure itself: a neighbour beside a harmless root is fresh, and one beside a stopped daemon
-is not.
-"""
+"""The measure of the hostile tests: `neighbour` tells a fresh root from one of a stopped daemon."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""An author writes for the assistant that will read a repository: text is marked, fenced, and hides
-nothing.
-"""
+"""Text that is written for an assistant is marked and fenced, and its hidden characters are shown."""
 
 import json
 import re

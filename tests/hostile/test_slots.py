@@ -1,4 +1,4 @@
-"""One client that takes every connection it can get keeps no other one out."""
+"""A client that takes every connection does not lock out others."""
 
 import contextlib
 import http.client

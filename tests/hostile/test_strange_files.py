@@ -1,6 +1,4 @@
-"""Files that are no files, or not for long: pipes, sockets, devices, links, holes of a terabyte,
-growth, odd names.
-"""
+"""Special and unstable files: pipes, sockets, devices, links, sparse and growing files, odd names."""
 
 import contextlib
 import os

@@ -1,6 +1,4 @@
-"""Token theft: another program holds the port, relays, or replaces the token file. The daemon alone
-gets the token.
-"""
+"""Theft of the token: a foreign program on the port, a relay, a replaced token file."""
 
 import contextlib
 import http.client

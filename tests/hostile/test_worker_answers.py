@@ -1,5 +1,4 @@
-"""Answers of worker processes that a fault of a parser has taken over: they are read or refused, in
-little memory.
+"""Responses of a worker process that a parser's fault took over: read or refused, in little memory.
 
 A frame's sum says that its worker has sent these bytes, not that it meant well.
 """

@@ -1,5 +1,5 @@
-"""Settings that change while an index runs: exactly what they affect is made anew, and old rows
-answer until then.
+"""Settings that change while an index runs: exactly the affected files are read again, and old rows
+answer meanwhile.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The history of a running index: read in the background, followed, and given up when nobody asks."""
+"""The history of a running index: read in the background, updated, and dropped after a time without
+questions.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Roots with real files, and what the child is told for a test."""
+"""Roots with real files, and the settings of an indexer process for a test."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

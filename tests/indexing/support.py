@@ -1,5 +1,5 @@
-"""A root, an index and an updater with its real child, for tests that change files and look at the
-tables.
+"""A root, an index and an updater with its real indexer process, for tests that change files and
+read the tables.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The child dies, PostgreSQL refuses, a file kills: nothing is lost, nothing else is held up."""
+"""The indexer process dies, PostgreSQL refuses, a file kills: nothing is lost, and other files go
+on.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Directories of the user's queries that cannot be read have none, and say so."""
+"""Unreadable directories of the user's queries count as empty, with a warning."""
 
 import os
 

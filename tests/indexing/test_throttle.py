@@ -1,4 +1,4 @@
-"""Bulk work waits where there is no room, or no mains; what is saved does not."""
+"""Bulk work waits on a full disk and on battery; saved files do not."""
 
 import ctypes
 import platform

@@ -1,4 +1,6 @@
-"""The two ends together: a watched root as the source, real hints, the real child."""
+"""Watching and indexing together: a watched root as the source, real hints, the real indexer
+process.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,6 +1,4 @@
-"""The front ends before the real engine: indexes that come and go, and starts and stops that leave
-nothing.
-"""
+"""The front ends before the real engine: added and removed indexes, clean starts and stops."""
 
 import contextlib
 import json

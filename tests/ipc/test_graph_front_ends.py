@@ -1,4 +1,4 @@
-"""Verbs about the code graph through the front ends: requests, and how answers look."""
+"""Verbs about the code graph through the front ends: requests and answers."""
 
 import json
 import os

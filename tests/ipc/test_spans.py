@@ -1,6 +1,4 @@
-"""Spans of the real daemon and its child, with the SDK configured by who starts them; the API alone
-makes none.
-"""
+"""Spans of the real daemon and its indexer process with the SDK; the API alone makes none."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Verbs about the structure of code through the front ends: requests, and where answers go."""
+"""Verbs about the structure of code through the front ends: requests and answers."""
 
 import json
 import subprocess

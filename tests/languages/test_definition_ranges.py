@@ -1,4 +1,4 @@
-"""The innermost definitions around lines: one pass finds what a look-up of each line finds."""
+"""The innermost definitions around lines: one pass equals a lookup of each line."""
 
 import struct
 from time import process_time

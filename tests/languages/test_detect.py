@@ -1,3 +1,5 @@
+"""The language of a file, by its shebang line, name and extension."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Files with what the grammar of TypeScript does not know have their definitions all the same."""
+"""Definitions of files with code that the grammar of TypeScript cannot read."""
 
 import pytest
 

@@ -1,3 +1,5 @@
+"""Words of identifiers, the same for files, queries and word indexes."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

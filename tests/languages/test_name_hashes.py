@@ -1,4 +1,4 @@
-"""Packed hashes of names: what is packed is split again, and no foreign bytes are."""
+"""Packed hashes of names: split again as packed; foreign bytes are refused."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Names of packages and mapped paths of manifests are read as facts, whatever the file holds."""
+"""Names of packages and source paths of manifests, read as facts from any file."""
 
 from time import process_time
 

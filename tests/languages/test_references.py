@@ -1,4 +1,4 @@
-"""Facts of hostile and of any files: bounded time, positions at the names, packed and unpacked."""
+"""Code facts of hostile and random files: bounded time, exact positions, packed and unpacked."""
 
 import time
 import zlib

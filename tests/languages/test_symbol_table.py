@@ -1,4 +1,4 @@
-"""Packed tables of symbols: what is read is what was packed, and other bytes are refused."""
+"""Packed tables of symbols: read as packed; other bytes are refused."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""Files with thousands of definitions side by side, as generators write them: what they cost grows
-as they do.
-"""
+"""Files with thousands of definitions side by side, as generators write them, take linear time."""
 
 import sys
 from types import FrameType

@@ -1,4 +1,4 @@
-"""A run over bug reports goes on where it was cut off, and is a fair sample wherever that is."""
+"""A benchmark over bug reports that was interrupted goes on, and is a fair sample at any point."""
 
 import subprocess
 from pathlib import Path

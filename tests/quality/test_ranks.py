@@ -1,4 +1,4 @@
-"""Ranks on a small corpus of our own, as a golden file: a change of ranking is a diff to review.
+"""Ranks on a small corpus, as a golden file: a change of ranking is a diff to review.
 
 `pytest tests/quality --update-golden` writes ranks.json anew. The floors below are what no change
 may fall under.

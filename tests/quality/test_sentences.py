@@ -1,6 +1,4 @@
-"""Sentences of comments as questions: what is taken, and that no comment is left for words to
-find.
-"""
+"""Sentences of comments as questions: which are taken, and that their comments are removed."""
 
 import asyncio
 

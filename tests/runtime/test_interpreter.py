@@ -1,4 +1,4 @@
-"""Memory that bulk work has freed goes back to the system."""
+"""Memory that bulk work has freed returns to the system."""
 
 import ctypes
 import subprocess

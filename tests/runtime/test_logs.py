@@ -1,4 +1,4 @@
-"""The log of a daemon that nobody else looks after stays below its bound, whoever writes to it."""
+"""The log of a daemon stays below its bound, whichever process writes to it."""
 
 import json
 import logging

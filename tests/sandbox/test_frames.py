@@ -1,4 +1,4 @@
-"""A frame carries any bytes; what is not a frame is refused."""
+"""A frame carries any bytes; anything else is refused."""
 
 import contextlib
 import io

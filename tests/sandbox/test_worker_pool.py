@@ -1,4 +1,4 @@
-"""A pool keeps a process warm, replaces what ends, and lets no request wait behind one that never
+"""A pool keeps a process warm, replaces ended ones, and lets no request wait behind one that never
 ends.
 """
 

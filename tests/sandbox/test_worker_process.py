@@ -1,6 +1,4 @@
-"""A worker process answers requests; whatever a request does to it, the parent learns how it
-ended.
-"""
+"""A worker process answers requests; however a request ends it, the parent learns how."""
 
 import asyncio
 import os

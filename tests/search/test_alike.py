@@ -1,4 +1,4 @@
-"""Results that are alike: which are, which one stands for them, and which are not."""
+"""Alike results: their groups, and the representative of each."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Clients beside a writer: every answer is exactly what one generation of the index says."""
+"""Clients beside a writer: every answer is that of one generation of the index."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Declarations that are given as a question, and sentences that only begin like one."""
+"""Questions that are declarations of code, and sentences that only begin like one."""
 
 import pytest
 

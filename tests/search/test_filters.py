@@ -1,4 +1,4 @@
-"""Filters on files: how they may be said, and what is said where nothing passes them."""
+"""Filters on files: their notations, and the notes where no file passes."""
 
 from pathlib import Path
 

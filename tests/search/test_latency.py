@@ -1,4 +1,4 @@
-"""Tests of the times of the latest answers."""
+"""Durations of the latest answers."""
 
 from cocosearchd.search.latency import WINDOW, Latency
 

@@ -1,4 +1,4 @@
-"""Unsaved text: the answers that would come if it were saved, for one client alone."""
+"""Unsaved text: the answers equal those after a save, for one client alone."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Results of places: grouping by file, the other places, lists, limits, and the line to open."""
+"""Results made of places: grouping by file, other places, lists, limits, and the line to open."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""From a text and parameters to a plan."""
+"""Plans of requests, from their text and parameters."""
 
 from dataclasses import fields, replace
 from typing import Any

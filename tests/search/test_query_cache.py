@@ -1,4 +1,4 @@
-"""Both levels of the cache, and what earlier caches of this kind got wrong."""
+"""Both levels of the query cache, and known mistakes of such caches."""
 
 import dataclasses
 import tracemalloc

@@ -1,6 +1,4 @@
-"""A service manager in front of the real daemon: it opens the sockets, the first question starts
-the program.
-"""
+"""Socket activation: a service manager opens the sockets, and the first question starts the daemon."""
 
 import asyncio
 import contextlib

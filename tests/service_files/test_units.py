@@ -1,6 +1,4 @@
-"""Unit files, agent and compose file: right for the tools that read them, or by the rules of those
-that are absent.
-"""
+"""Unit files, agent and compose file, checked by the tools that read them, or by their rules."""
 
 import os
 import plistlib

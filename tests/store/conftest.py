@@ -1,6 +1,6 @@
-"""Runs the store's tests on somebody else's server over TCP with a password, in a schema of its
-own beside the registry of another daemon in `public`. With a cluster (see `tests.schemas`), they run
-there instead.
+"""Runs the tests of the store on an external server over TCP with a password, in its own schema
+beside the registry of another daemon in `public`. With a cluster (see `tests.schemas`), they run
+there.
 
 On the embedded server, too, run those of connections by default, and all by `make slow`. No other
 code of the store behaves differently there, and the tests of searching, indexing and whole daemons

@@ -1,4 +1,4 @@
-"""The daemon of another schema, as far as its database goes."""
+"""The daemon of another schema, as far as its database is concerned."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,5 @@
-"""A second cluster as somebody else would run it: over TCP, with a password, its user neither
-superuser nor owner.
+"""A second cluster that another person runs: over TCP, with a password, its user neither superuser
+nor owner.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Makes what the store's tests write: indexes, files, vectors."""
+"""Indexes, files and vectors for the tests of the store."""
 
 import hashlib
 import re

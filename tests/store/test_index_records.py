@@ -1,4 +1,4 @@
-"""The registry: names, slugs, identity, what is left after a drop."""
+"""The registry: names, slugs, identities, and remains after a drop."""
 
 from itertools import islice
 

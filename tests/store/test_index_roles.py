@@ -1,6 +1,4 @@
-"""A replaced index: the one that takes its name has a generation that neither of the two ever
-had.
-"""
+"""A replaced index: its successor gets a generation that neither of the two ever had."""
 
 from dataclasses import replace
 

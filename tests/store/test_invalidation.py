@@ -1,4 +1,4 @@
-"""A change of settings forgets exactly the files that it affects, and the old rows stay until they
+"""A change of settings invalidates exactly the affected files, and their old rows stay until they
 are replaced.
 """
 

@@ -1,4 +1,4 @@
-"""The read path: both legs and their filters against a slow, obvious reference in Python."""
+"""The read path: both retrievers and their filters against a slow reference in Python."""
 
 import asyncio
 import random

@@ -1,5 +1,5 @@
-"""The words of an index: filled beside saves, after crashes as well, and dropped; both ways to search
-words give the same answers.
+"""Stored words of an index: filled beside saves and after crashes, dropped, and searched in both
+ways.
 """
 
 import asyncio

@@ -1,5 +1,4 @@
-"""Everything that can happen to a tree, by chance and from a seed, and what git says is in it
-afterwards.
+"""Random operations on a tree, from a seed, and the files that git then lists.
 
 The oracle shares nothing with the product: `git ls-files` decides what is ignored, a read decides
 what is there.

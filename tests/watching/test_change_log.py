@@ -1,4 +1,4 @@
-"""The paths applied since a clock: never fewer, maybe more."""
+"""Applied paths since a clock: all of them, maybe more."""
 
 import os
 from pathlib import Path

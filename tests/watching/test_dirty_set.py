@@ -1,4 +1,4 @@
-"""The dirty set alone: order, compare-and-remove, retries, collapse, and what a sync waits for."""
+"""The dirty set alone: order, compare-and-remove, retries, collapse, and the condition of `sync`."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Deliberate mistakes: each must be noticed by a test that the code as it is passes.
+"""Deliberate mistakes: for each, a test fails that passes without it.
 
 `mutant` is whether the mistake is made. What is compared at the end must then be wrong, and must be
 right without it.

@@ -1,5 +1,5 @@
-"""Whoever asks after a save and hears `fresh` is shown it: any order of marks, scans, batches and
-failures.
+"""A question after a save that is answered as fresh shows the save: any order of hints, scans,
+batches and failures.
 
 No disk and no clock: a model of them, so that thousands of steps take seconds. Several steps are
 taken in one turn of the event loop, as on a machine that is busy with something else.

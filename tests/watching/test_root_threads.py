@@ -1,4 +1,4 @@
-"""A root holds so many threads at most, however many look at it and give up."""
+"""The number of threads of a root is bounded, also if many questions give up."""
 
 import asyncio
 import threading

@@ -1,6 +1,4 @@
-"""Stamps of files that move in steps, or come from another clock, where no event tells of a
-change.
-"""
+"""Stamps of files with coarse or foreign clocks, where no event announces a change."""
 
 import os
 import shutil

@@ -1,5 +1,4 @@
-"""Any order of any operations on three roots, found and shrunk by Hypothesis: after a sync the
-index equals the disk.
+"""Any order of operations on three roots, by Hypothesis: after a sync the index equals the disk.
 
 The oracle walks the disk and asks git what is ignored; see `operations`. What cannot be read is in
 `test_unreadable`.

@@ -1,4 +1,4 @@
-"""Files and directories that may not be read, as another account: nothing is closed to root."""
+"""Unreadable files and directories, as another account, since root may read everything."""
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - asyncio imports it when it is used, which the account may not

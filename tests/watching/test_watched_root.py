@@ -1,6 +1,4 @@
-"""A running root: whatever happens to the files, after a sync that says `fresh` the index equals
-the disk.
-"""
+"""A running root: after any change, a sync that says `fresh` means that the index equals the disk."""
 
 import asyncio
 import contextlib

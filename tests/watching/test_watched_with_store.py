@@ -1,5 +1,5 @@
-"""A watched root over a real store: what PostgreSQL says of files is what the next start compares
-with the disk.
+"""A watched root over a real store: the stored files are what the next start compares with the
+disk.
 """
 
 import asyncio

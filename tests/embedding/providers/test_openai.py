@@ -1,6 +1,4 @@
-"""OpenAI-compatible servers, over real sockets: the contract has too many dialects to be had from
-one real server.
-"""
+"""OpenAI-compatible servers, over real sockets: several dialects of the contract."""
 
 import base64
 import json

@@ -1,6 +1,4 @@
-"""The shipped model: the very bytes that were trained, the very vectors, fast enough, and robust to
-any text.
-"""
+"""The shipped model: its bytes, its vectors, its speed, and any text as input."""
 
 import ast
 import json

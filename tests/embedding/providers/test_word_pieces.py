@@ -1,4 +1,4 @@
-"""Many words together have the pieces that each has alone."""
+"""Pieces of many words together equal the pieces of each word alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st

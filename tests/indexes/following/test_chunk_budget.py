@@ -1,4 +1,4 @@
-"""The bound of followed indexes: what does not fit is refused in one sentence."""
+"""The bound on followed indexes: an index that does not fit is refused in one sentence."""
 
 import pytest
 

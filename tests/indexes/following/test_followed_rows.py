@@ -1,4 +1,4 @@
-"""The rows of an index, followed: each change is applied once, and again after a failure."""
+"""The rows of a followed index: each change is applied once, and again after a failure."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A schema that is followed: its indexes are taken, refused, dropped and read anew."""
+"""A followed schema: its indexes are added, refused, dropped and read again."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

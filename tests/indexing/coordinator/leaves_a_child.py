@@ -1,4 +1,5 @@
-"""Plays an indexer that a `kill -9` ends while it starts a worker: its child holds all of its files.
+"""A stand-in for an indexer process that `kill -9` ends while it starts a worker, which keeps its
+files open.
 
 python -m tests.indexing.coordinator.leaves_a_child DESCRIPTOR PARENT
 """

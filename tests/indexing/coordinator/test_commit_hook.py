@@ -1,4 +1,6 @@
-"""The commit hook runs after a commit, never before: else a cache would keep old values as new."""
+"""The commit hook runs after a commit, never before: otherwise a cache would store old values as
+new.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The end of an indexer process, also where a child that it has left holds its files."""
+"""The end of an indexer process, also while a remaining worker process keeps its files open."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Files become rows: the real child, real PostgreSQL, real files."""
+"""Files become rows: the real indexer process, real PostgreSQL, real files."""
 
 import os
 import subprocess

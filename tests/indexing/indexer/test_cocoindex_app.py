@@ -1,4 +1,4 @@
-"""A live run of CocoIndex that ends by itself costs its index no more than the batch in flight."""
+"""A live run of CocoIndex that ends by itself costs its index at most the batch in flight."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,5 +1,5 @@
-"""Files that are made together are what they would be alone, and one that cannot be embedded spoils
-few others.
+"""Rows of several files made together equal rows made one by one, and a failed embedding affects
+few files.
 """
 
 import threading

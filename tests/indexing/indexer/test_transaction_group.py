@@ -1,5 +1,5 @@
-"""A transaction that has begun ends, whoever gives it up, and what was given up before it began is
-never written.
+"""A transaction that has begun ends in spite of a cancellation; one that has not begun is never
+written.
 
 What was announced is waited for, but not for ever.
 """

@@ -1,4 +1,4 @@
-"""The laws of chunks, on real and on random files; and what headers and labels say."""
+"""Laws of chunks, on real and on random files, and the text of headers and labels."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Files of one content are parsed once, whatever their paths; what comes back is not parsed again."""
+"""Files with equal content are parsed once, whatever their paths, also when the content comes back."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Whatever a path has become by the time it is read, nothing outside of the root is read and
-nothing waits.
+"""Reading a path that has become anything else: nothing outside of the root is read, and nothing
+waits.
 """
 
 import os

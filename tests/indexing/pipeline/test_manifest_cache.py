@@ -1,5 +1,5 @@
-"""Rows made from a comparison equal rows made from the whole file, and no manifest serves another
-file.
+"""Rows made from a cached manifest equal rows made from the whole file, and no manifest serves
+another file.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""CocoIndex's splitter has parsers of its own, without bounds: what ours do not stand it is given
-as plain text.
+"""CocoIndex's splitter has unbounded parsers: text that would exceed our bounds is given to it as
+plain text.
 """
 
 import subprocess

@@ -1,5 +1,5 @@
-"""A content that ends a parser is quarantined at the first strike, by itself, and one that stalls it
-at the second; no other file pays for it.
+"""A content that ends a parser is quarantined at once, one that stalls it the second time; other
+files are unaffected.
 """
 
 import asyncio

@@ -1,6 +1,4 @@
-"""Text that no file has is parsed beside the daemon: what ends the parser costs that text its
-definitions, no more.
-"""
+"""Unsaved text is parsed in a worker process: a text that ends it loses only its definitions."""
 
 import asyncio
 import os

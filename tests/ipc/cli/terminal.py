@@ -1,6 +1,4 @@
-"""A program on a terminal of its own, as a person has it: keys go in, what is shown is waited
-for.
-"""
+"""Runs a program on a pseudo-terminal: sends keys, and waits for output."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""The stdio bridge against daemons that go, refuse, and say what no daemon says."""
+"""The stdio bridge against daemons that stop, refuse, or answer nonsense."""
 
 import io
 import json

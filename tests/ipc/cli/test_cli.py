@@ -1,6 +1,4 @@
-"""`cocosearchctl` as a process against real sockets: what it prints, how it ends, what it
-imports.
-"""
+"""`cocosearchctl` as a process against real sockets: its output, exit codes and imports."""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
-"""`cocosearchctl` where its surroundings are not as usual: closed streams, no current directory, a
-daemon elsewhere.
+"""`cocosearchctl` in unusual surroundings: closed streams, no current directory, a daemon
+elsewhere.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""`cocosearchctl logs`: the end of the log, for people and programs, and what comes after."""
+"""`cocosearchctl logs`: the end of the log, for people and programs, and `-f`."""
 
 import json
 import os

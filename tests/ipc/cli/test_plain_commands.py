@@ -1,4 +1,4 @@
-"""Plain `query` and `grep` mean the same without argparse, and everything else is left to it."""
+"""Plain `query` and `grep` mean the same without argparse; other command lines go to argparse."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Questions from files and from standard input: any text is one; what is none gets a sentence."""
+"""Questions from files and from standard input, and the errors for input that is no text."""
 
 import json
 import subprocess

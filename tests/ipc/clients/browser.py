@@ -1,4 +1,4 @@
-"""A headless Chromium by its own protocol (CDP): no more of it than the test of the page needs."""
+"""A headless Chromium, controlled by its protocol (CDP), for the test of the page."""
 
 import itertools
 import json

@@ -1,5 +1,4 @@
-"""The tools, resources and prompts that the official conformance suite calls, put on top of our own
-server.
+"""The tools, resources and prompts that the official conformance suite calls, added to our server.
 
 Names and texts are the suite's (`@modelcontextprotocol/conformance`); everything below them is
 ours: the listener, its guard, sessions, subscriptions.

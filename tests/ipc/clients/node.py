@@ -1,4 +1,4 @@
-"""Places of Node (PyPI's, when the machine's is too old) and of the packages that `make clients`
+"""Paths of Node (PyPI's if the machine's is too old) and of the packages that `make clients`
 fetches from npm.
 """
 

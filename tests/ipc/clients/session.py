@@ -1,4 +1,4 @@
-"""One scripted session, and what every client must have seen of it at its end."""
+"""One scripted MCP session, and the checks of its results for every client."""
 
 from typing import Any
 

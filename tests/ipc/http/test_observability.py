@@ -1,4 +1,4 @@
-"""Numbers, their dashboard and request ids: what is named in one place is there in the other."""
+"""Metrics, the dashboard and request ids: names are the same everywhere."""
 
 import json
 import re

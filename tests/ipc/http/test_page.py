@@ -1,5 +1,5 @@
-"""The status page: what is sent, what it may ask, and how it behaves in a headless Chromium (`make
-page`).
+"""The status page: its files, the methods it may call, and its behaviour in a headless Chromium
+(`make page`).
 """
 
 import http.client

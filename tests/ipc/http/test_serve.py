@@ -1,4 +1,4 @@
-"""Sockets, peers and the stop: what happens at the edges of a daemon on a shared machine."""
+"""Sockets, peers and the stop of the daemon on a machine with other users."""
 
 import fcntl
 import http.client

@@ -1,6 +1,4 @@
-"""Others than this machine: refused unless it is said and encrypted, then served in TLS with the
-token as ever.
-"""
+"""Clients of other machines: refused without `server.remote` and TLS, then served with the token."""
 
 import contextlib
 import datetime as dt

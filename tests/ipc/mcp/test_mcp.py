@@ -1,4 +1,4 @@
-"""Real MCP clients (the SDK's and fastmcp's) over every transport; and who is turned away."""
+"""Real MCP clients (the SDK's and fastmcp's) over every transport, and refused clients."""
 
 import http.client
 import io

@@ -1,4 +1,4 @@
-"""Files over MCP: named as hits name them, and in pieces that a context window takes."""
+"""Files over MCP: named as results name them, and in parts that fit a context window."""
 
 import json
 import re

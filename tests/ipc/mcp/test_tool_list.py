@@ -1,4 +1,4 @@
-"""The list of tools, which every session of an assistant holds in its context."""
+"""The list of tools: its size, since every session of an assistant has it in its context."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON-RPC over the real Unix socket, with the client of ours, with raw bytes, and with curl."""
+"""JSON-RPC over the real Unix socket: with our client, with raw bytes and with curl."""
 
 import asyncio
 import http.client

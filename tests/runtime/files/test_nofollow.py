@@ -1,4 +1,4 @@
-"""Opening a path that no symbolic link is part of, by both ways."""
+"""Opening a path without symbolic links in any component, by both system calls."""
 
 import errno
 import os

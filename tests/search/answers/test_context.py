@@ -1,4 +1,4 @@
-"""Tests of context: its lines, and that a changed file is never shown as current."""
+"""Context of results: its lines, and that a changed file is never shown as current."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Counterparts of files: what a user expects beside a file, and nothing else."""
+"""Counterparts of files: the expected ones, and no others."""
 
 import pytest
 

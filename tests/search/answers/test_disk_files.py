@@ -1,4 +1,4 @@
-"""Looks at files whose file system may not answer."""
+"""Reads of files whose file system may not answer."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Listing files, reading one, and what is like a place."""
+"""Lists of files, contents of one file, and related chunks."""
 
 import json
 from dataclasses import replace

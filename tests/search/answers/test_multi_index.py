@@ -1,4 +1,4 @@
-"""One question to several indexes."""
+"""One question to several indexes: merged answers."""
 
 from dataclasses import replace
 from pathlib import Path

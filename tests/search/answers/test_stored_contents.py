@@ -1,4 +1,4 @@
-"""Contents of files from their chunks: the very bytes, or the same lines."""
+"""Contents of files from their chunks: the same bytes, or the same lines."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fusion, boosts and selection; `score_classic` against the documents, spelled out slowly."""
+"""Fusion, boosts and selection; `score_classic` against a slow reference."""
 
 from dataclasses import replace
 

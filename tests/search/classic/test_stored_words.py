@@ -1,4 +1,4 @@
-"""Both engines over one corpus: answers of `classic` and `code` with and without stored words."""
+"""Answers of `classic` and `code` over one corpus, with and without stored words."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Texts are split in a worker process as they are in this one; a text that ends it has no words."""
+"""Words of texts, split in a worker process as in this one; a text that ends the process has no
+words.
+"""
 
 import logging
 import marshal

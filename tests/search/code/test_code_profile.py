@@ -1,6 +1,4 @@
-"""The linear score: what it adds up, which chunk stands for a file, and what it does without
-vectors.
-"""
+"""The linear score: its sum, the representative chunk of a file, and scores without vectors."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Lines that a stack trace names are the places that are shown, from PostgreSQL or unsaved text."""
+"""Lines that a stack trace names become the shown places, from PostgreSQL or unsaved text."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""Quoted phrases: what memory rules out, and every way in which texts are read, against looking at
-each text.
-"""
+"""Quoted phrases: excluded chunks, and every way to read texts, against reading each text."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""The matches of a grep that are shown are known once its first batches reach the limits."""
+"""The shown matches of a grep are known once its first batches reach the limits."""
 
 import pytest
 

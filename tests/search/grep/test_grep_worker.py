@@ -1,4 +1,4 @@
-"""The worker of grep: limits that hold over the files of a task."""
+"""The worker of grep: limits over all files of a task."""
 
 import os
 from pathlib import Path

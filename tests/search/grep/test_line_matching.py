@@ -1,4 +1,4 @@
-"""Lines that match, their columns, and the lines around them."""
+"""Matching lines, their columns, and the lines around them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Sentences about several indexes: each is said once."""
+"""Equal sentences about several indexes become one."""
 
 from cocosearchd.search.joint.index_sentences import (
     MAX_NAMED,

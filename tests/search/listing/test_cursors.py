@@ -1,4 +1,4 @@
-"""Cursors that clients forge are refused in one sentence, whatever they hold."""
+"""Forged cursors of clients are refused in one sentence."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Parts of long questions: what is the author's, what a program printed, what a template asked."""
+"""Parts of long questions: text of the author, output of programs, and texts of templates."""
 
 import time
 

@@ -1,4 +1,6 @@
-"""Answers to long questions within a budget, over real PostgreSQL and files; short ones stay as they were."""
+"""Answers to long questions within a budget, over real PostgreSQL and files; short ones are
+unchanged.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ranking of long questions: what is mentioned is found, whatever else the text has."""
+"""Ranking of long questions: mentioned files rank first, whatever else the text has."""
 
 import random
 from itertools import islice, takewhile

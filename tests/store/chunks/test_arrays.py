@@ -1,4 +1,4 @@
-"""Arrays that are written by hand are read as what the driver would have written."""
+"""Arrays in text format are read as if the driver had written them."""
 
 import pytest
 from hypothesis import given

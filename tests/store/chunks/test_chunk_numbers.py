@@ -1,4 +1,4 @@
-"""Chunks keep their rows where possible, and new ones get numbers between them."""
+"""Chunk numbers: rows stay where possible, and new chunks get numbers between them."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,4 @@
-"""Rows of what files held before: kept beside those of what they hold, seen by nobody, taken up
-again.
-"""
+"""Retained chunks: rows of earlier contents, invisible, used again, and dropped in time."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The columns of a chunk's row are the same, in the same order, in all places that name them."""
+"""The columns of a row of a chunk have the same names and order everywhere."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows arrive in PostgreSQL as they were encoded for COPY."""
+"""Rows in PostgreSQL equal the rows that were encoded for COPY."""
 
 import numpy as np
 from hypothesis import given

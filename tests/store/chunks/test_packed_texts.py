@@ -1,4 +1,4 @@
-"""Texts of chunks come back as they were packed."""
+"""Packed texts of chunks are unpacked without loss."""
 
 import zlib
 

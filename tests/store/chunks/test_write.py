@@ -1,4 +1,4 @@
-"""The write transaction: what changes, what does not, and what a generation means."""
+"""The write transaction: changed and unchanged rows, and generations."""
 
 import asyncio
 from dataclasses import replace

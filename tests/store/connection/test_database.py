@@ -1,6 +1,4 @@
-"""The pool: what it checks when it opens, what its errors say, and that a lost connection costs
-nobody an error.
-"""
+"""The connection pool: its checks, its errors, and lost connections that cause no error."""
 
 import asyncio
 import traceback

@@ -1,4 +1,4 @@
-"""A process that was stopped, or whose host is gone, does not hold its locks for ever."""
+"""A stopped process, or one whose host is gone, does not hold its locks for ever."""
 
 import socket
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Nothing is written for a daemon that is not the owner of the registry any more."""
+"""A daemon that no longer owns the registry writes nothing."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""An upgrade of the tables beside transactions that use them: none of them waits for the other in vain."""
+"""An upgrade of tables beside transactions that use them: neither waits for the other in vain."""
 
 from collections.abc import AsyncIterator
 

@@ -1,6 +1,4 @@
-"""The embedded server survives what happens to servers: kill -9, lying pid files, lost sockets,
-races, settings.
-"""
+"""The embedded server after faults: kill -9, wrong pid files, lost sockets, races, settings."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,4 @@
-"""A server that is there and says nothing: all of its processes are stopped, as a dropped network
-would have it.
-"""
+"""A server that does not answer: all of its processes are stopped, as in a dropped network."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,4 @@
-"""PostgreSQL's complaints reach the daemon's log: only complaints, each once, also after the file
-was cut.
-"""
+"""Warnings and errors of PostgreSQL reach the daemon's log once each, also after its file was cut."""
 
 import logging
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""File systems that come and go below a root: on what is mounted, no directory tells of its own
-disappearance.
-"""
+"""File systems that are mounted and unmounted below a root; no event announces that they are gone."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Roots and directories whose file system is not mounted: what was indexed stays, and is not called
+"""Roots and directories whose file system is not mounted: their rows stay, and are not called
 fresh.
 
 With real mounts where they are allowed; beside them with an index that says its files were on

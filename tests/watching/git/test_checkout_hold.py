@@ -1,4 +1,4 @@
-"""The gate while git works. Times are given, except those that git's own files carry."""
+"""Batches are held while git works. Times are given, except those of git's own files."""
 
 import os
 import time

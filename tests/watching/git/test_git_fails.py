@@ -1,6 +1,4 @@
-"""git that fails for a while, that refuses a repository, and that is not there: a real one behind a
-wrapper.
-"""
+"""git that fails for a while, refuses a repository, or is missing: the real git behind a wrapper."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The history of repositories, with a real git: ancestors only, bounded, whatever an author writes."""
+"""The history of repositories, with a real git: only ancestors, within bounds, of any author."""
 
 import os
 import subprocess

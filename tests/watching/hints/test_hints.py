@@ -1,4 +1,4 @@
-"""One contract for every hints backend, and what only inotify promises."""
+"""One contract for every hints backend, the choice between them, and inotify's own promises."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Roots that share instances of inotify: each gets its own hints, and none loses any by another."""
+"""Roots that share instances of inotify: each gets all of its own hints."""
 
 import contextlib
 import errno

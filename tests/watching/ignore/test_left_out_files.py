@@ -1,4 +1,4 @@
-"""Files that the rules of a root leave out are counted by the kind of rule, in bounds."""
+"""Files that are out of scope are counted by the kind of rule, within bounds."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Why a file is not in an index: the sentence names what decides, and says nothing of a file that
-belongs there.
-"""
+"""Explanations why a file is not in an index: the deciding rule, and none for a file in scope."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Ignore files that come and go without an event of their own."""
+"""Ignore files that appear and disappear without an event of their own."""
 
 import errno
 import os

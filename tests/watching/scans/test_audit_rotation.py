@@ -1,4 +1,4 @@
-"""Every file is in a share in time, whatever the start."""
+"""The rotation of full reads reaches every file in time, from any start."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""File systems that find a file by its name in upper case as well, or in another normal form."""
+"""File systems that find a file under other names: upper case, or another normal form."""
 
 import contextlib
 import os

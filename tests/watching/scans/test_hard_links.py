@@ -1,6 +1,4 @@
-"""Files that have a name outside of the root, or of what is indexed of it: what is written by that
-makes no event.
-"""
+"""Hard links from outside of a root or of its scope: a write through them makes no event."""
 
 import asyncio
 import os

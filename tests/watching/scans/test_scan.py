@@ -1,4 +1,4 @@
-"""The trust of a comparison in times and sizes."""
+"""Scans: when a comparison may trust times and sizes."""
 
 import os
 import time

@@ -1,6 +1,4 @@
-"""Programs that tests start with an environment of their own are those of the tree the tests belong
-to.
-"""
+"""Programs that tests start with an environment of their own come from the tree of the tests."""
 
 import subprocess
 import sys

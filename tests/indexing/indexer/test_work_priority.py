@@ -1,4 +1,4 @@
-"""A save overtakes what is being indexed in bulk. Order is asserted, not time."""
+"""Saved files go before bulk work. The tests compare the order, not times."""
 
 import asyncio
 import threading

@@ -1,6 +1,4 @@
-"""Clients that ask more than they read, or do not stay for the answer: what they cost the daemon
-has a bound.
-"""
+"""Clients that send more than they read, or leave before the answer: their cost is bounded."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""CocoIndex and PostgreSQL both know what is done.
+"""CocoIndex's state and PostgreSQL's rows are compared, whichever of them is lost or old.
 
 If one forgets, the rows still follow the disk.
 """

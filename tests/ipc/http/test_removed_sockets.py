@@ -1,6 +1,4 @@
-"""Somebody removes the sockets, the lock or their directory while the daemon runs: who asks later
-finds it again.
-"""
+"""Sockets, lock or their directory are removed while the daemon runs: later clients reach it again."""
 
 import json
 import os
