@@ -14,7 +14,7 @@ Indexes = tuple[RunningIndex, ...]
 
 
 async def resolve_file(
-    indexes: IndexLookup, path: str, name: str | None = None
+    indexes: IndexLookup, path: str, name: str | None
 ) -> tuple[RunningIndex, str] | None:
     """Return the index of an absolute path (or the index `name`), and the path inside of it.
 

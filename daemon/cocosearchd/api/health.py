@@ -60,14 +60,12 @@ class Health:
         probe: Callable[[], Awaitable[object]],
         *,
         hint: str,
-        every_s: float = PROBE_EVERY_S,
         within_s: float = PROBE_WITHIN_S,
     ) -> None:
         """`probe` raises `CocoSearchError` if the dependency is down; `hint` helps if it hangs."""
         self.name = name
         self._probe = probe
         self._hint = hint
-        self._every_s = every_s
         self._within_s = within_s
         self._hanging = set[asyncio.Future[object]]()
         self.condition = PartHealth("unknown", datetime.now(UTC))
@@ -77,9 +75,7 @@ class Health:
         """Probe for ever; to be supervised."""
         while True:
             await self.probe()
-            await asyncio.sleep(
-                min(self._every_s, REPROBE_S) if self.condition.reason else self._every_s
-            )
+            await asyncio.sleep(REPROBE_S if self.condition.reason else PROBE_EVERY_S)
 
     async def probe_within(self, within_s: float) -> PartHealth:
         """Return the new condition, or the last one if the probe takes longer than `within_s`."""

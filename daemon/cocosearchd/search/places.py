@@ -280,7 +280,7 @@ def _make_heading(
     candidate: Candidate,
     rules: HeadingRules,
     symbols: PackedSymbols,
-    frame_lines: Sequence[int] = (),
+    frame_lines: Sequence[int],
 ) -> _Heading:
     """Choose the line to open in a chunk, and the definition that names the place.
 

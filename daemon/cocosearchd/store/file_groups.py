@@ -10,13 +10,13 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import statement
 
-GROUP_CHUNKS = 2000  # about 6 MB; a file with more has a group of its own
-
 
 async def file_groups(
-    connection: Connection, record: IndexRecord, size: int = GROUP_CHUNKS
+    connection: Connection, record: IndexRecord, size: int
 ) -> AsyncGenerator[list[str], None]:
     """Yield the paths of all files that have chunks, in order, in groups of `size` chunks.
+
+    A file with more chunks has a group of its own.
 
     Call it in a transaction with one snapshot: the groups are then as of one moment.
     """

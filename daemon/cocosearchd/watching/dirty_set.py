@@ -15,7 +15,6 @@ from itertools import islice
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.forms.tree_filter import TreeFilter
-from cocosearchd.freshness import MAX_PENDING
 from cocosearchd.watching.dirty_records import (
     DirtyPath,
     DirtyTree,
@@ -517,7 +516,7 @@ class DirtySet:
         """Count the dirty paths without those that have failed."""
         return len(self._entries) - len(self.failures)
 
-    def pending_paths(self, limit: int = MAX_PENDING) -> tuple[str, ...]:
+    def pending_paths(self, limit: int) -> tuple[str, ...]:
         """Return at most `limit` paths, in-flight and urgent ones first, then directories to scan.
 
         Directories end in `/`: `src/`, the root `./`.

@@ -34,7 +34,7 @@ class StoredFiles:
 
 
 async def root_available(
-    db: Database, record: IndexRecord, within_s: float, executor: Executor | None = None
+    db: Database, record: IndexRecord, within_s: float, executor: Executor | None
 ) -> bool:
     """Return whether the root of an index is available.
 

@@ -191,7 +191,7 @@ def _closers(language: str) -> dict[str, str]:
     return dict(pairs) | strings
 
 
-def _pattern(language: str, openers: Sequence[str] = ()) -> str:
+def _pattern(language: str, openers: Sequence[str]) -> str:
     """Build the regular expression for the tokens of a language.
 
     `openers` are the opening marks to look for. Groups: o opener, c comment, s string, w word, n

@@ -20,6 +20,7 @@ from cocosearch_ipc.render.visible import printable
 # TCP_ESTABLISHED, TCP_LISTEN of linux/include/net/tcp_states.h
 ESTABLISHED = "01"
 LISTENING = "0A"
+PROC = Path("/proc")
 TABLES = ("tcp", "tcp6")
 MAX_TABLE_BYTES = 16 << 20  # 150 bytes per socket
 COMMAND_BYTES = 4096
@@ -51,29 +52,29 @@ def describe_holder(host: str, port: int) -> str:
     return f"another program (`{command}` may name it)"
 
 
-def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder | None:
+def find_holder(host: str, port: int) -> PortHolder | None:
     """Return the program that listens on `host` and `port`, or None if it is unknown."""
     address = _address_of(host)
     listeners = [
-        row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, address)
+        row for row in _rows(LISTENING) if row.port == port and _overlap(row.address, address)
     ]
     listeners.sort(key=lambda row: row.address != address)
     if not listeners:
         return None
     row = listeners[0]
-    pid = _owner_of(row.inode, proc)
+    pid = _owner_of(row.inode)
     if pid is None:
         return PortHolder(row.uid)
-    return PortHolder(_uid_of(pid, proc, row.uid), pid, _command_of(pid, proc))
+    return PortHolder(_uid_of(pid, row.uid), pid, _command_of(pid))
 
 
-def client_pids(proc: Path = Path("/proc")) -> dict[tuple[str, int], int]:
+def client_pids() -> dict[tuple[str, int], int]:
     """Return the pids of visible TCP connections, by local address; none outside Linux."""
-    inodes = {row.inode: (str(row.address), row.port) for row in _rows(proc, ESTABLISHED)}
+    inodes = {row.inode: (str(row.address), row.port) for row in _rows(ESTABLISHED)}
     pids = dict[tuple[str, int], int]()
     with contextlib.suppress(OSError):
-        for pid in (entry.name for entry in proc.iterdir() if entry.name.isdecimal()):
-            for target in _open_files(proc / pid / "fd"):
+        for pid in (entry.name for entry in PROC.iterdir() if entry.name.isdecimal()):
+            for target in _open_files(PROC / pid / "fd"):
                 if (
                     address := inodes.get(target.removeprefix("socket:[").removesuffix("]"))
                 ) is not None:
@@ -91,9 +92,9 @@ class _Row:
     inode: str
 
 
-def _rows(proc: Path, state: str) -> Iterator[_Row]:
+def _rows(state: str) -> Iterator[_Row]:
     for name in TABLES:
-        with contextlib.suppress(OSError), (proc / "net" / name).open("rb") as table:
+        with contextlib.suppress(OSError), (PROC / "net" / name).open("rb") as table:
             text = table.read(MAX_TABLE_BYTES).decode("ascii", "replace")
             for columns in map(str.split, text.splitlines()[1:]):
                 if len(columns) > 9 and columns[3] == state:
@@ -123,11 +124,11 @@ def _overlap(first: IPAddress, second: IPAddress) -> bool:
     return first == second or first.is_unspecified or second.is_unspecified
 
 
-def _owner_of(inode: str, proc: Path) -> int | None:
+def _owner_of(inode: str) -> int | None:
     """Return the lowest visible process id that holds a socket, or None."""
     target = f"socket:[{inode}]"
-    for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()):
-        if target in _open_files(proc / str(pid) / "fd"):
+    for pid in sorted(int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal()):
+        if target in _open_files(PROC / str(pid) / "fd"):
             return pid
     return None
 
@@ -140,21 +141,21 @@ def _open_files(folder: Path) -> Iterator[str]:
                 yield os.readlink(entry)  # noqa: PTH115 - a Path for each of ten thousand descriptors
 
 
-def _uid_of(pid: int, proc: Path, default: int) -> int:
+def _uid_of(pid: int, default: int) -> int:
     """Return the effective user id of a process.
 
     A socket has the user id of the process that created it. That process may have changed its user.
     """
     with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = (proc / str(pid) / "status").read_text("utf-8", "replace").splitlines()
+        lines = (PROC / str(pid) / "status").read_text("utf-8", "replace").splitlines()
         return int(next(line.split()[2] for line in lines if line.startswith("Uid:")))
     return default
 
 
-def _command_of(pid: int, proc: Path) -> str:
+def _command_of(pid: int) -> str:
     """Return a command line as one short line, escaped: the program controls this text."""
     raw = b""
-    with contextlib.suppress(OSError), (proc / str(pid) / "cmdline").open("rb") as file:
+    with contextlib.suppress(OSError), (PROC / str(pid) / "cmdline").open("rb") as file:
         raw = file.read(COMMAND_BYTES)
     program, *arguments = raw.decode("utf-8", "replace").split("\0")
     text = " ".join([program.rpartition("/")[2], *arguments]).strip() or "?"

@@ -138,13 +138,6 @@ def test_a_line_longer_than_a_page_is_cut(text: str) -> None:
     assert len(page.content) > 100
 
 
-async def test_files_of_a_language_are_listed(shared: Corpus) -> None:
-    python = await list_files(shared.db, [shared.record], languages=("py",))
-    assert ({entry.language for entry in python.files}, python.total) == ({"python"}, 3)
-    with pytest.raises(InvalidInput):
-        await list_files(shared.db, [shared.record], languages=("pyton",))
-
-
 @pytest.mark.parametrize(
     ("cursor", "paths"),
     [

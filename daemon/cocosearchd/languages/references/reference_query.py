@@ -117,7 +117,7 @@ def choose_actions(captures: frozenset[str], constants: Mapping[str, str]) -> Pa
 Overrides = tuple[tuple[str, str], ...]
 
 
-def reference_query_text(language: str, grammar: str, overrides: Overrides = ()) -> str:
+def reference_query_text(language: str, grammar: str, overrides: Overrides) -> str:
     """Return the query of a language with the user's additions; "" without one.
 
     A grammar that differs from its language, such as tsx, may have a separate query.

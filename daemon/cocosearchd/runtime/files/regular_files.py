@@ -79,9 +79,7 @@ def read_in_tree(path: bytes, *, limit: int) -> bytes:
     return _read_all(open_in_tree(path, limit=limit), path, limit)
 
 
-def read_start(
-    path: Path, *, limit: int, follow_links: bool = False
-) -> tuple[bytes, os.stat_result]:
+def read_start(path: Path, *, limit: int, follow_links: bool) -> tuple[bytes, os.stat_result]:
     """Read at most `limit` bytes from the start of a regular file; return its status too."""
     return _start(open_regular(path, limit=_ANY_SIZE, follow_links=follow_links), limit)
 

@@ -219,10 +219,10 @@ async def find_owner(
     db: Database,
     indexes: Sequence[IndexRecord],
     path: str,
-    overlays: Mapping[str, Overlay] | None = None,
+    overlays: Mapping[str, Overlay],
 ) -> str:
     """Return the name of the index that has a file. Raises like `get_file`."""
-    return (await _locate(db, indexes, path, overlays or {}))[0]
+    return (await _locate(db, indexes, path, overlays))[0]
 
 
 async def _locate(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cocosearchd.filters.filter_fields import Filter
-from cocosearchd.filters.filter_values import language_ids
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.listing.cursors import read_cursor
@@ -48,7 +47,6 @@ async def list_files(
     *,
     under: str = "",
     pattern: str | None = None,
-    languages: Sequence[str] = (),
     skipped: bool = False,
     limit: int = 100,
     cursor: str | None = None,
@@ -56,14 +54,14 @@ async def list_files(
 ) -> FilePage:
     """List files below the directory `under` that match the glob `pattern`.
 
-    Both are relative to the root. `languages` are names or aliases; `skipped` adds files that are
-    not searched. A page begins after the page that returned `cursor`, even if files were added or
-    removed since. Its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
+    Both are relative to the root. `skipped` adds files that are not searched. A page begins after
+    the page that returned `cursor`, even if files were added or removed since. Its lines have about
+    `budget_tokens` tokens. Raises `InvalidInput`.
     """
     check_budget(budget_tokens)
     check_range("limit", limit, 1, MAX_LISTED_FILES)
-    check_filters((pattern or "", *languages))
-    where = Filter(languages=language_ids(languages), paths=() if pattern is None else (pattern,))
+    patterns = () if pattern is None else (pattern,)
+    check_filters(patterns)
     after = _read_cursor(cursor)
     entries = list[ListingEntry]()
     total = 0
@@ -71,7 +69,7 @@ async def list_files(
         files, count = await index_records.file_page(
             db,
             record,
-            where,
+            Filter(paths=patterns),
             under=under.removeprefix("./").strip("/"),
             skipped=skipped,
             after=after.path if record.name == after.index else "",

@@ -33,8 +33,8 @@ class WordSplitter:
     For one event loop; `pool.aclose` ends the processes.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND, limits: ResourceLimits = LIMITS) -> None:
-        self.pool = WorkerPool("words", command, installed_code_digest(), limits, SIZE)
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self.pool = WorkerPool("words", command, installed_code_digest(), LIMITS, SIZE)
 
     async def split(self, texts: Sequence[str]) -> list[str]:
         """Split each text as `split_text` does. Raises `WorkerUnavailable`.

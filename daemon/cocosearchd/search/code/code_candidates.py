@@ -79,8 +79,8 @@ async def code_candidates(
     weights: Weights,
     generation: int,
     trace: Trace,
-    overlay: Overlay | None = None,
-    history: HistoryIndex | None = None,
+    overlay: Overlay | None,
+    history: HistoryIndex | None,
 ) -> RankedCandidates | None:
     """Return the candidates of a plan as of `generation` or a later one.
 

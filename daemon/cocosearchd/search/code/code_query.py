@@ -114,7 +114,7 @@ class CodeQuery:
         )
 
     async def rank_all(
-        self, scored: ScoredMatrix | None = None
+        self, scored: ScoredMatrix | None
     ) -> tuple[tuple[RankedChunk, ...], ScoredMatrix]:
         """Rank the best chunks that pass the filter, and return them with the scored matrix.
 

@@ -1,7 +1,6 @@
 """The pool of worker processes that read and match files for `grep`."""
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 
 from cocosearchd.errors import InvalidInput
@@ -25,13 +24,13 @@ class GrepProcesses:
     For one event loop; `pool.aclose` ends the processes.
     """
 
-    def __init__(self, count: int, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, count: int) -> None:
         self.count = min(MAX_PROCESSES, max(2, count))
         # Slow patterns always leave one process free for quick patterns.
         size = PoolSize(
             max_processes=self.count, idle_s=120.0, slow_after_s=1.0, max_slow=self.count - 1
         )
-        self.pool = WorkerPool("grep", command, installed_code_digest(), LIMITS, size)
+        self.pool = WorkerPool("grep", COMMAND, installed_code_digest(), LIMITS, size)
 
     async def search(self, task: GrepTask) -> GrepResult:
         """Search the files of a task.

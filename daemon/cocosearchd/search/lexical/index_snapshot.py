@@ -320,10 +320,10 @@ def compute_corpus_matrix(
     corpus: Corpus,
     query: QueryTerms,
     terms: TermCache,
-    vector: Floats | None = None,
-    allowed: Mask | None = None,
-    limit: int = 0,
-    report_signals: Mapping[str, Floats] | None = None,
+    vector: Floats | None,
+    allowed: Mask | None,
+    limit: int,
+    report_signals: Mapping[str, Floats] | None,
 ) -> SignalMatrix:
     """Compute the signal matrix of a corpus, like `compute_signal_matrix`.
 

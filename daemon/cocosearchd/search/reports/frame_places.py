@@ -55,7 +55,7 @@ async def locate_frames(
     record: IndexRecord,
     report: Report,
     mentioned_files: MentionedFiles,
-    overlay: Overlay | None = None,
+    overlay: Overlay | None,
 ) -> list[LocatedFrame]:
     """Find the files and lines of the innermost frames in the index. An overlay replaces files."""
     frames = await asyncio.to_thread(_resolve, report, mentioned_files)

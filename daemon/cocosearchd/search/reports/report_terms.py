@@ -83,7 +83,7 @@ def _term_weights(
 
 
 def message_terms(
-    report: Report, cache: TermCache, common: Collection[str] = ()
+    report: Report, cache: TermCache, common: Collection[str]
 ) -> tuple[tuple[int, ...], ...]:
     """Return the term hashes of each quoted message, without stop words."""
     stop_words = STOP_WORDS.union(common)

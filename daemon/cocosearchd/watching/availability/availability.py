@@ -46,10 +46,7 @@ class RootAvailability:
     root does not hold then. A root that exists is watched once `admit` returns True.
     """
 
-    def __init__(
-        self, root: bytes, known_devices: KnownDevices, threads: RootThreads | None = None
-    ) -> None:
-        threads = threads or RootThreads()
+    def __init__(self, root: bytes, known_devices: KnownDevices, threads: RootThreads) -> None:
         self._root = root
         self._known_devices = known_devices
         self._bare_result: tuple[Identity, StaleReason | None] | None = (

@@ -17,9 +17,9 @@ class SingleFlight(Generic[Result]):
     A caller that comes while a call is running waits for the next call, together with all others.
     """
 
-    def __init__(self, call: Callable[[], Result], threads: RootThreads | None = None) -> None:
+    def __init__(self, call: Callable[[], Result], threads: RootThreads) -> None:
         self._call = call
-        self._threads = threads or RootThreads()
+        self._threads = threads
         self._calls = CoalescedCalls(self._run)
         self._began: float | None = None  # while a call is running
 

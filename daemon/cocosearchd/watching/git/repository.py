@@ -273,7 +273,7 @@ def repository_around(directory: bytes) -> Repository | None:
 
 
 def read_rules(
-    repository: Repository, read_user: Callable[[], UserConfig], last: GitRules | None = None
+    repository: Repository, read_user: Callable[[], UserConfig], last: GitRules | None
 ) -> GitRules:
     """Ask git for the rules of a repository; `last` are the rules that it gave last time.
 

@@ -159,23 +159,23 @@ def inexact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     return _mount_points_below(root, lambda kind: kind not in EXACT and kind not in KERNEL, mounts)
 
 
-def exact_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
+def exact_below(root: bytes) -> tuple[bytes, ...]:
     """Return mount points inside of a root that report every change, relative to it.
 
     Mount points below one of `inexact_below` do not count.
     """
-    inexact = tuple(point + b"/" for point in inexact_below(root, mounts))
-    points = _mount_points_below(root, EXACT.__contains__, mounts)
+    inexact = tuple(point + b"/" for point in inexact_below(root))
+    points = _mount_points_below(root, EXACT.__contains__)
     return tuple(point for point in points if not point.startswith(inexact))
 
 
-def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
+def kernel_below(root: bytes) -> tuple[bytes, ...]:
     """Return mount points of the kernel's file systems inside of a root, relative to it."""
-    return _mount_points_below(root, KERNEL.__contains__, mounts)
+    return _mount_points_below(root, KERNEL.__contains__)
 
 
 def _mount_points_below(
-    root: bytes, is_wanted: Callable[[str], bool], mounts: Path
+    root: bytes, is_wanted: Callable[[str], bool], mounts: Path = _MOUNTS
 ) -> tuple[bytes, ...]:
     prefix = root.rstrip(b"/") + b"/"
     # the later of two mounts on one point is on top

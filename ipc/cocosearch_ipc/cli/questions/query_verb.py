@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
-def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = False) -> int:
+def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool) -> int:
     """Open `$VISUAL` or `$EDITOR` at the `number`th result, in place of this process."""
     reply = daemon_calls.fetch_results(params, env)
     hits = reply["results"]

@@ -126,10 +126,9 @@ class ProcessAnalyser:
         self,
         command: Sequence[str] = COMMAND,
         limits: ResourceLimits = LIMITS,
-        size: PoolSize = SIZE,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self.pool = WorkerPool("analysis", command, installed_code_digest(), limits, size)
+        self.pool = WorkerPool("analysis", command, installed_code_digest(), limits, SIZE)
         self._deadline_s = deadline_s
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:

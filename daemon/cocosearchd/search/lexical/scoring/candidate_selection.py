@@ -41,7 +41,7 @@ def select_candidates(
     allowed: Mask | None,
     limit: int,
     paths: Sequence[str],
-    mentioned: Floats | None = None,
+    mentioned: Floats | None,
 ) -> Ints:
     """Select the candidate files, as ascending numbers of live files.
 
