@@ -115,11 +115,7 @@ def stream(
             raise _timed_out(method, idle_s) from None
         except OSError as error:
             raise _closed_error(error) from None
-    raise CallFailed(
-        "cocosearchd stopped during the answer",
-        "see `cocosearchctl logs`",
-        reason=NOT_RUNNING,
-    )
+    raise _stopped_error()
 
 
 def reachable(path: str) -> bool:
@@ -204,6 +200,14 @@ def _unreachable_error(path: str, error: OSError) -> CallFailed:
 def _closed_error(error: OSError) -> CallFailed:
     message = f"cocosearchd closed the connection ({error.strerror or error})"
     return CallFailed(message, "see `cocosearchctl logs`", reason=NOT_RUNNING)
+
+
+def _stopped_error() -> CallFailed:
+    return CallFailed(
+        "cocosearchd stopped during the answer",
+        "see `cocosearchctl logs`",
+        reason=NOT_RUNNING,
+    )
 
 
 def _timed_out(method: str, timeout_s: float) -> CallFailed:
@@ -299,6 +303,8 @@ def _lines(received: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _result(head: bytes, payload: bytes) -> Any:
+    if _is_cut(head, payload):
+        raise _stopped_error()
     try:
         message = json.loads(payload)
         if "error" not in message:
@@ -308,11 +314,17 @@ def _result(head: bytes, payload: bytes) -> Any:
         text = error["message"]
         hint = (error.get("data") or {}).get("hint", "")
     except (ValueError, KeyError, TypeError, AttributeError):
-        status = head.split(b"\r\n", 1)[0].decode("latin-1") or "nothing"
+        status = head.split(b"\r\n", 1)[0].decode("latin-1")
         raise CallFailed(
             f"cocosearchd answered {status}", "does another program use its socket?"
         ) from None
     raise CallFailed(text, _with_upgrade(hint, head), code=code)
+
+
+def _is_cut(head: bytes, payload: bytes) -> bool:
+    """Return True if the connection ended before the answer did, as when the daemon is killed."""
+    length = _header(head, b"content-length")
+    return not head or (length.isdecimal() and len(payload) < int(length))
 
 
 def _with_upgrade(hint: str, head: bytes) -> str:

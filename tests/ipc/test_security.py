@@ -45,6 +45,9 @@ NASTY = (
     "$(reboot) `reboot` {0.__class__} %n%s",
     "\N{RIGHT-TO-LEFT OVERRIDE}\u0301\ufeff",
     "a" * 20_000,
+    "a" * 400_000,
+    "\\x00",  # the escape of NUL in a path of results
+    "a/\\x00/b.py",
     "",
 )
 # Parameters that name files or directories, in any method there is or will be.
@@ -211,6 +214,7 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
         NASTY[4],
         NASTY[8],
         "a\0b",
+        "\\x00",
         target.traversals()[0],
         str(target.root.parent / "secret.txt"),
     )

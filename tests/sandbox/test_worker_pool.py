@@ -27,8 +27,10 @@ LIMITS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=2)
 
 
 @asynccontextmanager
-async def pool_of(size: PoolSize, command: Sequence[str] = COMMAND) -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool("test", command, installed_code_digest(), LIMITS, size)
+async def pool_of(
+    size: PoolSize, command: Sequence[str] = COMMAND, code: str = ""
+) -> AsyncIterator[WorkerPool]:
+    pool = WorkerPool("test", command, code or installed_code_digest(), LIMITS, size)
     children = {process.pid for process in psutil.Process().children()}
     try:
         yield pool
@@ -186,5 +188,13 @@ async def test_a_process_that_cannot_be_started_is_reported() -> None:
     for command in (("/nonexistent",), (sys.executable, "-c", "")):
         async with pool_of(PoolSize(max_processes=1, warm=1), command) as pool:
             pool.warm_up()
-            with pytest.raises(WorkerUnavailable, match="cannot be started"):
+            with pytest.raises(WorkerUnavailable, match="cannot be started") as unavailable:
                 await pool.request(b"ab", 5.0)
+            assert unavailable.value.hint.startswith("free memory")
+
+
+async def test_after_an_upgrade_a_restart_is_advised_and_no_more_memory() -> None:
+    async with pool_of(PoolSize(max_processes=1), code="another version") as pool:
+        with pytest.raises(WorkerUnavailable, match="the installed code is not") as unavailable:
+            await pool.request(b"ab", 5.0)
+    assert unavailable.value.hint == "run `cocosearchctl restart`"

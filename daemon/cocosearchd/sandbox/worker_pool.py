@@ -17,7 +17,12 @@ from typing import TypeVar
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.slow_requests import PoolRequest, SlowSlots
-from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess, WorkerUnavailable
+from cocosearchd.sandbox.worker_process import (
+    CODE_CHANGED,
+    WorkerLost,
+    WorkerProcess,
+    WorkerUnavailable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -280,4 +285,6 @@ class WorkerPool:
 
     def _unavailable_error(self, reason: str) -> WorkerUnavailable:
         hint = "free memory, processes or open files; the daemon tries again by itself"
+        if reason == CODE_CHANGED:
+            hint = "run `cocosearchctl restart`"
         return WorkerUnavailable(f"the {self._name} process cannot be started: {reason}", hint)

@@ -32,6 +32,10 @@ _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGH
 _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
+# How a worker of other code ends, as after an upgrade.
+CODE_CHANGED = "the installed code is not the code of this daemon"
+
+
 class WorkerUnavailable(CocoSearchError):
     """No worker process can start: no resources are left, or other code is installed."""
 
@@ -166,7 +170,7 @@ class WorkerProcess:
         if code == OUT_OF_MEMORY:
             return f"it needs more than {memory}"
         if code == CODE_MISMATCH:
-            return "the installed code is not the code of this daemon: restart the daemon"
+            return CODE_CHANGED
         if code >= 0:
             return f"exit code {code}"
         if -code == signal.SIGXCPU:

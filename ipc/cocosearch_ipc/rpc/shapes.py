@@ -23,6 +23,11 @@ T = typing.TypeVar("T")
 # These parameters are file names, which may contain bytes that are not UTF-8: Python's lone
 # surrogates U+DC80..U+DCFF (PEP 383).
 _FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root", "target"}
+# Only these parameters may be as long as a body.
+_LONG_TEXTS = {"query", "text"}
+# Characters of any other text. Errors quote it, and compare it with valid names. A path has at most
+# 4,096 bytes, of up to four characters where they are escaped; a cursor holds one in base64.
+MAX_TEXT = 32_768
 MAX_ITEMS = 10_000  # of a list: decoding 230,000 takes half a second
 MAX_WHOLE = 2**53 - 1  # the largest integer that all JSON parsers read exactly
 _JSON_NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
@@ -188,6 +193,10 @@ def _scalar(annotation: Any, value: object, name: str) -> Any:
 
 
 def _check_text(value: str, name: str) -> None:
+    if len(value) > MAX_TEXT and name not in _LONG_TEXTS:
+        raise _invalid_error(
+            f"{name} has {len(value):,} characters", f"send at most {MAX_TEXT:,}"
+        )
     if "\0" in value:
         raise _invalid_error(f"{name} contains a NUL character", "remove it")
     if not value.isascii():

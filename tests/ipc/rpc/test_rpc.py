@@ -426,6 +426,33 @@ def test_something_else_on_the_socket_is_said(tmp_path: Any) -> None:
     server.close()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b'HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"jsonrpc": "2.0", "id": 1, "res'],
+)
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_daemon_that_is_killed_before_or_in_an_answer_is_said_to_have_stopped(
+    tmp_path: Any, answer: bytes, is_streamed: bool
+) -> None:
+    path = str(tmp_path / "rpc.sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+
+        def answer_in_part() -> None:
+            connection, _ = server.accept()
+            connection.recv(65536)
+            connection.sendall(answer)
+            connection.close()
+
+        thread = threading.Thread(target=answer_in_part)
+        thread.start()
+        with pytest.raises(client.CallFailed, match="stopped during the answer") as failed:
+            list(client.stream(path, "follow")) if is_streamed else client.call(path, "status")
+        thread.join()
+    assert failed.value.reason == client.NOT_RUNNING
+
+
 def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_path: Any) -> None:
     path = str(tmp_path / "rpc.sock")
     with socket.socket(socket.AF_UNIX) as server:
@@ -512,6 +539,11 @@ def call_of(method: str, params: object = None, rid: int = 1) -> dict[str, objec
         ("search", {"q" * 900_000: 1}, "unknown parameter 'qqq"),
         ("search", {"query": "x", "indexes": ["a"] * 200_000}, "indexes has 200,000 items"),
         ("dependencies", {"direction": "d" * 900_000}, "direction is 'ddd"),
+        *(
+            (method, {"query": "x", name: "d" * 900_000}, f"{name} has 900,000 characters")
+            for method, name in (("search", "profile"), ("search", "index"), ("map", "cwd"))
+        ),
+        ("search", {"query": "x", "topics": ["d" * 900_000]}, "topics has 900,000 characters"),
     ],
 )
 def test_long_names_and_lists_are_refused_in_few_words(

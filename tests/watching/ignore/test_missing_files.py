@@ -53,6 +53,7 @@ def root(tmp_path: Path) -> Path:
         ("src/e.py", None),
         ("nothing.py", "there is no such file"),
         ("src/e.py/x", "there is no such file"),
+        ("src/\0/x.py", "no file has a NUL in its name"),
         ("src", "it is a directory"),
         ("pipe.py", "no regular file"),
         ("link.py", "link.py is a symbolic link"),

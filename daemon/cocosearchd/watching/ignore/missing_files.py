@@ -41,6 +41,9 @@ class Rule:
 
 
 _LENGTH = Rule("length", default_patterns.LENGTH_RULE)
+# A client can write the escape of this byte, and no system call accepts it.
+_NUL = b"\0"
+_NUL_REASON = "no file has a NUL in its name"
 
 
 def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str | None:
@@ -53,6 +56,8 @@ def why_absent(scope: RootScope, settings: IndexingSettings, path: bytes) -> str
     # checked before the disk, which may refuse a name of this length
     if default_patterns.too_long(path):
         return _LENGTH.sentence
+    if _NUL in path:
+        return _NUL_REASON
     try:
         return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
     except OSError as error:
@@ -68,6 +73,8 @@ def why_left_out(scope: RootScope, settings: IndexingSettings, path: bytes) -> s
     """
     if _is_outside(path):
         return None
+    if _NUL in path:
+        return _NUL_REASON
     if os.path.isdir(os.path.join(scope.root, path)):
         path = path.rstrip(b"/") + b"/"
     try:
