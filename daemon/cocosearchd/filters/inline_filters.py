@@ -51,18 +51,31 @@ def parse_outer(text: str) -> InlineQuery:
     So is what looks like a filter but cannot be negated.
     """
     matches = [match for match in _FILTER.finditer(text) if not match[1] or _can_negate(match[2])]
-    start = 0
-    for match in matches:
-        if text[start : match.start()].strip():
-            break
-        start = match.end()
-    end = len(text)
-    for match in reversed(matches):
-        if match.start() < start or text[match.end() : end].strip():
-            break
-        end = match.start()
-    outer = [match for match in matches if match.end() <= start or match.start() >= end]
-    return InlineQuery(text[start:end].strip(), _read_filters(outer))
+    leading = _leading_filters(text, matches)
+    start = leading[-1].end() if leading else 0
+    trailing = _trailing_filters(text, matches[len(leading) :])
+    end = trailing[0].start() if trailing else len(text)
+    return InlineQuery(text[start:end].strip(), _read_filters([*leading, *trailing]))
+
+
+def _leading_filters(text: str, matches: Sequence[re.Match[str]]) -> Sequence[re.Match[str]]:
+    """Return the filters before the first word."""
+    end = 0
+    for count, match in enumerate(matches):
+        if text[end : match.start()].strip():
+            return matches[:count]
+        end = match.end()
+    return matches
+
+
+def _trailing_filters(text: str, matches: Sequence[re.Match[str]]) -> Sequence[re.Match[str]]:
+    """Return the filters behind the last word."""
+    start = len(text)
+    for count, match in enumerate(reversed(matches)):
+        if text[match.end() : start].strip():
+            return matches[len(matches) - count :]
+        start = match.start()
+    return matches
 
 
 def is_phrase(text: str) -> bool:

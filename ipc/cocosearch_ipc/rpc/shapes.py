@@ -194,9 +194,7 @@ def _scalar(annotation: Any, value: object, name: str) -> Any:
 
 def _check_text(value: str, name: str) -> None:
     if len(value) > MAX_TEXT and name not in _LONG_TEXTS:
-        raise _invalid_error(
-            f"{name} has {len(value):,} characters", f"send at most {MAX_TEXT:,}"
-        )
+        raise _invalid_error(f"{name} has {len(value):,} characters", f"send at most {MAX_TEXT:,}")
     if "\0" in value:
         raise _invalid_error(f"{name} contains a NUL character", "remove it")
     if not value.isascii():
