@@ -5,6 +5,7 @@ import contextlib
 import os
 import random
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from cocosearchd.watching.hints.base import (
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
+from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.root_status import MAX_LISTED_FAILURES
 from cocosearchd.watching.scans import scan_coordinator
@@ -550,6 +552,44 @@ async def test_rules_outside_of_the_tree(root: Path, tmp_path: Path) -> None:
         git(root, "add", "-f", "a.py")
         await in_sync(live)
         assert held(index) == {"a.py", "c.py"}
+
+
+async def test_rules_that_change_at_the_end_of_a_check(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check for an earlier question has read the stamps: it does not count for this question."""
+    reached, released = threading.Event(), threading.Event()
+    is_outdated = RootScope.outdated
+
+    def wait_at_the_end(
+        scope: RootScope, limit: int | None = None, outside: OutsideStamps | None = None
+    ) -> bool | None:
+        outdated = is_outdated(scope, limit, outside)
+        if outdated is False and is_held:
+            reached.set()
+            released.wait(20)
+        return outdated
+
+    is_held = False
+    monkeypatch.setattr(RootScope, "outdated", wait_at_the_end)
+    monkeypatch.setattr(scan_coordinator, "MAX_CHECKED_AT_ONCE", -1)  # as with many repositories
+    monkeypatch.setattr(watched_root, "TICK_S", 3600.0)
+    git(root, "init", "-q")
+    put(root, a="1", b="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        is_held = True
+        git(root, "add", "a.py")
+        first = asyncio.create_task(live.sync(20))
+        await asyncio.to_thread(reached.wait, 20)
+        (root / ".git" / "info" / "exclude").write_text("b.py\n")
+        second = asyncio.create_task(live.sync(20))
+        await asyncio.sleep(0.2)
+        is_held = False
+        released.set()
+        assert (await second).fresh
+        assert held(index) == {"a.py"}
+        await first
 
 
 async def test_a_repository_that_begins_later(root: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The scope of one root, its scans, and the counts of the last scan."""
 
-import asyncio
 import logging
 import os
 import time
@@ -13,6 +12,7 @@ from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import FileRecord
+from cocosearchd.runtime.coalesced_calls import CoalescedCalls
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.watching.dirty_records import (
     DirtyTree,
@@ -98,7 +98,9 @@ class ScanCoordinator:
         self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
         self._failed_stamps: dict[str, FileStamp] = {}  # of failed paths, before they were read
         self._invalidated = set[bytes]()  # directories whose rules changed since a scan began
-        self._rule_check: asyncio.Task[None] | None = None
+        # Only one check runs, to its end: a git that hangs holds one thread, however many callers
+        # give up.
+        self._rule_checks = CoalescedCalls(self._check_rules)
         self._logged_failures: dict[bytes, GitFailure] = {}
 
     # -- reasons
@@ -201,11 +203,8 @@ class ScanCoordinator:
         """
         scope = self.scope
         if scope is not None and await self._is_outdated(scope, local=local, outside=outside):
-            # Only one check runs, to its end: a git that hangs holds one thread, however many
-            # callers give up.
-            if self._rule_check is None or self._rule_check.done():
-                self._rule_check = asyncio.create_task(self._check_rules(local=local))
-            await asyncio.shield(self._rule_check)
+            # a running check may have read the stamps before this call
+            await self._rule_checks.run()
 
     async def _is_outdated(
         self, scope: RootScope, *, local: bool, outside: OutsideStamps | None = None
@@ -215,8 +214,8 @@ class ScanCoordinator:
             outdated = await self._threads.run(scope.outdated)
         return outdated is not False
 
-    async def _check_rules(self, *, local: bool) -> None:
-        while (scope := self.scope) is not None and await self._is_outdated(scope, local=local):
+    async def _check_rules(self) -> None:
+        while (scope := self.scope) is not None and await self._is_outdated(scope, local=False):
             try:
                 renewed = await self._threads.run(scope.refresh_git)
             except OSError:
