@@ -12,6 +12,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching import watched_root
+from cocosearchd.watching.hints.base import HintsLost
 from cocosearchd.watching.scans import hard_links, scan_coordinator
 from tests.watching.support import BACKENDS, following, in_sync, on_disk
 
@@ -112,6 +113,25 @@ async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(
         await in_sync(live)
         contents = on_disk(os.fsencode(root))
         del contents[b".ignored/c2.py"]
+        assert index.contents() == contents
+
+
+async def test_a_name_whose_directory_is_left_out_later_is_followed(
+    root: Path, tmp_path: Path
+) -> None:
+    """Its directory is still watched, but not after the watches were lost."""
+    (root / "sub").mkdir()
+    os.link(root / "b.py", root / "sub" / "b.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        (root / ".gitignore").write_text("sub/\n")
+        await in_sync(live)
+        live._absorb(live._lost, [HintsLost("events were lost")])
+        await in_sync(live)
+        (root / "sub" / "b.py").write_text("# written where nothing is indexed\n")
+        await in_sync(live)
+        contents = on_disk(os.fsencode(root))
+        del contents[b"sub/b.py"]
         assert index.contents() == contents
 
 
