@@ -232,6 +232,15 @@ async def test_a_sync_does_not_wait_for_what_failed(dirty: DirtySet) -> None:
     await asyncio.wait_for(waiting, 1)
 
 
+async def test_a_sync_that_gives_up_leaves_nothing(dirty: DirtySet) -> None:
+    """Nothing may be applied for hours, for example without an embedder."""
+    dirty.mark("a")
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(dirty.clock.wait(dirty.clock.seq), 0.01)
+    assert not dirty.clock._waiting
+
+
 @pytest.mark.parametrize("how", ["its time has come", "it changed", "the outage is over"])
 async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was_awake(
     dirty: DirtySet, how: str

@@ -215,7 +215,7 @@ class AppliedClock:
         self._scans = scans
         # heap of (since, path); outdated pairs are skipped
         self._heap: list[tuple[int, str]] = []
-        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
+        self._waiting: dict[asyncio.Future[bool], int] = {}  # -> number
 
     def next_seq(self) -> int:
         """Return a new number."""
@@ -264,26 +264,27 @@ class AppliedClock:
         """
         while self.find_oldest() <= seq:
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            self._waiting.append((seq, future))
-            if not await future:
-                return
+            self._waiting[future] = seq
+            try:
+                if not await future:
+                    return
+            finally:
+                self._waiting.pop(future, None)
 
     def wake(self) -> None:
         """Wake the calls whose changes have all been applied or have failed."""
         if not self._waiting:
             return
         oldest = self.find_oldest()
-        for seq, future in self._waiting:
+        for future, seq in self._waiting.items():
             if oldest > seq and not future.done():
                 future.set_result(True)
-        self._waiting = [(seq, future) for seq, future in self._waiting if not future.done()]
 
     def interrupt(self) -> None:
         """End every wait: the changes cannot be applied now."""
-        for _, future in self._waiting:
+        for future in self._waiting:
             if not future.done():
                 future.set_result(False)
-        self._waiting = []
 
 
 class DirtySet:

@@ -130,6 +130,25 @@ async def test_a_mounted_file_that_is_written_by_its_other_path_is_in_the_next_a
 
 
 @linux
+@pytest.mark.parametrize("name", [".gitignore", "sub/.cocosearchignore"])
+async def test_a_mounted_ignore_file_that_is_written_by_its_other_path_is_followed(
+    tmp_path: Path, name: str
+) -> None:
+    root = tmp_path / "root"
+    put(root, sub__a="0", sub__b="0")
+    (root / name).touch()
+    rules = tmp_path / "rules"
+    rules.touch()
+    with bind(rules, root / name):
+        async with following(root, tmp_path / "sync") as (live, index):
+            await in_sync(live)
+            for left_out in ("a.py", "b.py"):
+                rules.write_text(f"{left_out}\n")
+                await in_sync(live)
+                assert held(index) == {"sub/a.py", "sub/b.py"} - {f"sub/{left_out}"}
+
+
+@linux
 async def test_a_mounted_file_that_rests_costs_no_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

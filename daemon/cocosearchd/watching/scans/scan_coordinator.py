@@ -268,15 +268,19 @@ class ScanCoordinator:
 
     def take_hints(self, hints: Sequence[DirtyHint | DirtyTreeHint]) -> None:
         """Mark what hints name. One `git pull` may change the ignore files of all directories."""
+        self._invalidate_rules_in(hint.path for hint in hints)
+        for hint in hints:
+            self._mark_hinted(hint)
+
+    def _invalidate_rules_in(self, paths: Iterable[bytes]) -> None:
+        """Read the rules again of which there are files among changed paths."""
         changed = dict.fromkeys(
             directory
-            for directory, _, name in (hint.path.rpartition(b"/") for hint in hints)
+            for directory, _, name in (path.rpartition(b"/") for path in paths)
             if name in IGNORE_FILES or name == b".git"
         )
         if changed:
             self.invalidate_rules(*changed)
-        for hint in hints:
-            self._mark_hinted(hint)
 
     def _mark_hinted(self, hint: DirtyHint | DirtyTreeHint) -> None:
         assert self.scope is not None
@@ -353,7 +357,9 @@ class ScanCoordinator:
             self._mark_mounted(await self._threads.run(self._mounted.changed))
 
     def _mark_mounted(self, changed: Iterable[MountedPath]) -> None:
-        for entry in self._mounted.record(changed):
+        entries = self._mounted.record(changed)
+        self._invalidate_rules_in(path_bytes(entry.path) for entry in entries)
+        for entry in entries:
             if entry.is_directory:
                 self._dirty.mark_tree(entry.path)
             else:
