@@ -386,6 +386,34 @@ async def returned(live: WatchedRoot) -> None:
             await anyio.sleep(0.02)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("end", ["excluded", "moved", "removed"])
+@pytest.mark.parametrize("is_harmful", [True, False])
+async def test_a_failed_file_that_leaves_the_root_is_no_failure_any_more(
+    root: Path, tmp_path: Path, backend: str, end: str, is_harmful: bool
+) -> None:
+    """The message of a harmful file says: change it, or exclude it. It was never stored."""
+    put(root, sub__a="1", b="1")
+    index = MemoryIndex(os.fsencode(root))
+    index.failing = {"sub/a.py": "it does harm"}
+    if is_harmful:
+        index.harmful.add("sub/a.py")
+    patient = replace(QUICK, retry_base_s=300.0)
+    async with following(root, tmp_path / "sync", backend, patient, index=index) as (live, _):
+        answer = await live.sync(10)
+        assert (answer.code, answer.pending) == ("files_failed", ("sub/a.py",))
+        if end == "excluded":
+            (root / ".gitignore").write_text("a.py\n")
+        elif end == "moved":
+            (root / "sub").rename(tmp_path / "sub")
+        else:
+            (root / "sub" / "a.py").unlink()
+        index.failing = {}
+        answer = await live.sync(10)
+        assert answer.fresh, answer
+        assert held(index) == {"b.py"}
+
+
 async def test_deletes_are_not_believed_while_the_root_is_away(root: Path, tmp_path: Path) -> None:
     """The root vanishes between the hint and the look."""
     put(root, a="1", b="1")

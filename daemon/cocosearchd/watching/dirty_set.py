@@ -117,6 +117,10 @@ class FailedPaths:
             entry.retry_at = None
             entry.outage = False
 
+    def paths_in(self, trees: TreeFilter[str]) -> list[str]:
+        """Return the failed paths in some trees. May be called from any thread."""
+        return [path for path in list(self._entries) if trees.covers(path)]
+
     def outages(self) -> list[str]:
         """Return the paths that failed together with everything else of their batch."""
         return [path for path, entry in self._entries.items() if entry.outage]

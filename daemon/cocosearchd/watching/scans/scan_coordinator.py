@@ -37,6 +37,7 @@ from cocosearchd.watching.scans.scan import (
     Scan,
     ScanResult,
     UnreadDirectories,
+    compare_paths,
 )
 
 log = logging.getLogger(__name__)
@@ -426,13 +427,15 @@ class ScanCoordinator:
         if not await self._threads.run(same_root):
             return False
         failed = await self._threads.run(self._still_failed, () if force else tuple(result.dirty))
+        ended = await self._threads.run(self._ended_failures, scope, trees, result)
         self._mark_damaged(damaged, trees[0].since)
         self._record_scan(trees, result, full=full)
         if full:
             self.force = self.force and not force
             self._damage_checked = True
             self._count(stored.values(), result)
-        self._dirty.finish_scan(trees, filterfalse(failed.__contains__, result.dirty), force=force)
+        dirty = (*filterfalse(failed.__contains__, result.dirty), *ended)
+        self._dirty.finish_scan(trees, dirty, force=force)
         self.duration_s = time.monotonic() - began
         return True
 
@@ -505,6 +508,19 @@ class ScanCoordinator:
             path for path in paths if path in self._failed_stamps and path in self._dirty.failures
         ]
         return frozenset(path for path in failed if self._stamp(path) == self._failed_stamps[path])
+
+    def _ended_failures(
+        self, scope: RootScope, trees: Iterable[DirtyTree], result: ScanResult
+    ) -> tuple[str, ...]:
+        """Return the failed paths in scanned trees that are gone or out of scope now. Blocking.
+
+        A scan does not meet them, and if they were never stored it misses none.
+        """
+        met = frozenset(result.dirty)
+        scanned = TreeFilter((tree.path for tree in trees), "/")
+        paths = (path for path in self._dirty.failures.paths_in(scanned) if path not in met)
+        compared = compare_paths(scope, {path: path_bytes(path) for path in paths})
+        return (*compared.gone, *compared.outside)
 
     def _stamp(self, path: str) -> FileStamp:
         try:
