@@ -1,10 +1,12 @@
 """Settings that a project may make for its own index, and refused ones of a hostile project."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from cocosearchd.config.index_settings import read_index_settings
 from cocosearchd.config.layers import load_settings
 from cocosearchd.config.project import Project, read_project, stamps
 from cocosearchd.config.setting_effects import PROJECT_SETTINGS
@@ -204,3 +206,26 @@ def test_stamps_tell_every_change(tmp_path: Path) -> None:
     (tmp_path / ".env").unlink()
     history.append(stamps(os.fsencode(tmp_path)))
     assert len(set(history)) == len(history)
+
+
+def test_a_file_whose_status_cannot_be_read_now_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file server may fail for a moment: without the file, other files would be indexed."""
+    (tmp_path / "cocosearch.yaml").write_text("indexing: {exclude: [gen/]}\n")
+    root = os.fsencode(tmp_path)
+    loaded = load_settings(None, {})
+    settings = read_index_settings(root, loaded)
+    read_status = os.lstat
+
+    def fail(path: bytes | str | Path) -> os.stat_result:
+        if os.fsencode(path).endswith(b"/cocosearch.yaml"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read_status(path)
+
+    monkeypatch.setattr("cocosearchd.config.settings_files.os.lstat", fail)
+    failed = read_index_settings(root, loaded, settings.project)
+    assert failed.indexing.exclude == settings.indexing.exclude == ("gen/",)
+    assert failed.stamps != settings.stamps
+    monkeypatch.undo()
+    assert stamps(root) == settings.stamps

@@ -16,6 +16,7 @@ import yaml
 from dotenv.parser import parse_stream
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.runtime.files.nofollow import ABSENT
 from cocosearchd.runtime.files.regular_files import read_in_tree, read_regular
 
 MAX_SETTINGS_BYTES = 256 * 1024
@@ -80,12 +81,13 @@ def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
 def stamp(path: Path | bytes) -> tuple[int, ...]:
     """Return the stamp of a file; it differs after any change, and is empty without a file.
 
+    A file whose status cannot be read now, for example for an error of its server, is not missing.
     Blocking: one `lstat` call.
     """
     try:
         status = os.lstat(path)
-    except OSError:
-        return ()
+    except OSError as error:
+        return () if error.errno in ABSENT else (error.errno or 0,)
     return (
         status.st_ino,
         status.st_dev,
