@@ -42,8 +42,8 @@ class Fingerprint(NamedTuple):
     Equal fingerprints that are old enough prove equal content; unequal fingerprints prove nothing.
 
     Times are nanoseconds since the epoch, as signed numbers of 64 bits; later times than the year
-    2262 wrap around. ctime reveals a restored mtime. It is a tuple for the same reason as
-    `FileRecord`.
+    2262 wrap around. ctime reveals a restored mtime. A stored fingerprint of which only the device
+    is not 0 equals that of no file. It is a tuple for the same reason as `FileRecord`.
     """
 
     device: int

@@ -38,7 +38,7 @@ async def forgotten(db: Database, record: IndexRecord) -> set[str]:
     return {
         file.path
         for file in await index_records.file_records(db, record)
-        if file.fingerprint is None
+        if file.fingerprint and not any(file.fingerprint[1:])
     }
 
 

@@ -22,6 +22,7 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.chunks.rows import FileWrite
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from cocosearchd.watching.dirty_records import DirtyBatch
 from cocosearchd.watching.stored_files import StoredFiles
 from cocosearchd.watching.watched_root import WatchedRoot
@@ -127,10 +128,14 @@ async def test_files_with_the_time_of_any_year_are_read_once(db: Database, tmp_p
         assert [batch.paths for batch in writer.batches] == [("of2400.py",)]
 
 
+@pytest.mark.parametrize("is_invalid", [False, True])
 async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(
-    db: Database, dsn: str, tmp_path: Path
+    db: Database, dsn: str, tmp_path: Path, is_invalid: bool
 ) -> None:
-    """Stored files are of another device, like those of a disk that is not mounted yet."""
+    """Stored files are of another device, like those of a disk that is not mounted yet.
+
+    Other settings may have had all files be read again, and the disk went before that.
+    """
     root = tmp_path / "root"
     root.mkdir()
     (root / "a.py").write_text("x = 1\n")
@@ -147,6 +152,9 @@ async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(
         change = psycopg.sql.SQL("update {} set fingerprint = %s || substring(fingerprint from 9)")
         connection.execute(change.format(psycopg.sql.Identifier(table[0])), [device_bytes])
     (root / "a.py").unlink()
+    if is_invalid:
+        everything = AffectedFiles(everything=True)
+        record, _ = await invalidate(db, record, record.identity, {"x": "1"}, everything)
     async with written(db, record, root, tmp_path / "sync") as (live, _):
         answer = await live.sync(10)
         assert not answer.fresh

@@ -312,10 +312,7 @@ async def file_page(
 
 
 async def devices(db: Database, record: IndexRecord) -> frozenset[int]:
-    """Read the devices (`st_dev`) that files were on when they were read.
-
-    Files that are to be read again are left out.
-    """
+    """Read the devices (`st_dev`) that files were on when they were read."""
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("devices", record))).fetchall()
     return frozenset(int.from_bytes(row[0]) for row in rows)

@@ -3,9 +3,9 @@
 The identity (embedder, chunker, header) shapes every row; other settings shape the rows of some
 files only. The values of those settings are stored with the index, so that a change is noticed
 whenever it was made. In the transaction that stores new values, the affected files lose their
-fingerprint and the digest of the rules that made their rows: from then on they count as not read,
-even after a crash, whatever CocoIndex remembers of them, and their old rows answer until each is
-replaced. Writes by the old values are refused from then on.
+fingerprint, except for the device, and the digest of the rules that made their rows: from then on
+they count as not read, even after a crash, whatever CocoIndex remembers of them, and their old rows
+answer until each is replaced. Writes by the old values are refused from then on.
 """
 
 from collections.abc import Mapping

@@ -181,10 +181,10 @@ update {indexes} set shaping_settings = %(shaping_settings)s where number = {num
 
 -- name: clear_fingerprints
 -- Clears those of the files whose rows other settings would shape differently: a scan then reads these files again, and
--- an empty digest equals no rules, so their rows are made again whatever CocoIndex remembers. Bytes 17 to 24 of a
--- fingerprint are the size.
-update {files} set fingerprint = null, rules_digest = ''
-where (fingerprint is not null or rules_digest is distinct from '') and (
+-- an empty digest equals no rules, so their rows are made again whatever CocoIndex remembers. The device stays, in bytes 1
+-- to 8: it shows whether the files are still mounted. Bytes 17 to 24 are the size.
+update {files} set fingerprint = substring(fingerprint for 8) || decode(repeat('00', 40), 'hex'), rules_digest = ''
+where (substring(fingerprint from 9) <> decode(repeat('00', 40), 'hex') or rules_digest is distinct from '') and (
     %(everything)s or language_id = any(%(languages)s::text[]) or skip_reason = any(%(skipped)s::text[])
     or substring(fingerprint from 17 for 8) > int8send(%(larger_than)s::int8)
     or filename = any(%(filenames)s::text[]))

@@ -46,7 +46,8 @@ create table {files} (
     filename text collate "C" not null,
     -- blake2b of the file's bytes, 16 bytes.
     content_hash bytea not null,
-    -- device, inode, size, mtime_ns, ctime_ns, mode: six big-endian 64-bit numbers; null: read the file again.
+    -- device, inode, size, mtime_ns, ctime_ns, mode: six big-endian 64-bit numbers. Null, or all but the device 0: read the
+    -- file again.
     fingerprint bytea,
     generation bigint not null,
     chunk_count integer not null,
