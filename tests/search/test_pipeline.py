@@ -527,6 +527,29 @@ async def test_why_not(shared: Corpus, query: Query, path: str, status: str) -> 
     assert trace.details["why_not"]["status"] == status, trace.details["why_not"]
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "rank"),
+    [
+        ("docs/en/webhooks.md", "shown", 1),
+        ("docs/de/webhooks.md", "alike", 1),
+        ("src/other.py", "shown", 2),
+    ],
+)
+async def test_why_not_counts_alike_files_once(
+    corpus: Corpus, path: str, status: str, rank: int
+) -> None:
+    for locale in ("en", "de", "fr", "es", "ja"):
+        await corpus.save(
+            f"docs/{locale}/webhooks.md", f"# Webhooks\n\nwebhooks webhooks {locale}\n"
+        )
+    await corpus.save("src/other.py", "def send():\n    return 'to all webhooks'\n")
+    trace = Trace(explain=True)
+    answer = await corpus.ask(parse_query("all the webhooks", limit=2, why_not=path), trace)
+    assert [hit.path for hit in answer.hits] == ["docs/en/webhooks.md", "src/other.py"]
+    explanation = trace.details["why_not"]
+    assert (explanation["status"], explanation["rank"]) == (status, rank)
+
+
 async def test_why_not_names_the_filter(shared: Corpus) -> None:
     trace = Trace(explain=True)
     await shared.ask(parse_query("user lang:go sym:interface", why_not="app/users.py"), trace)

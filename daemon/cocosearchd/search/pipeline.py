@@ -419,7 +419,7 @@ class Pipeline:
                 record,
                 request,
                 query.why_not,
-                attempt.scored,
+                attempt,
                 self._split,
                 self.disk,
             )

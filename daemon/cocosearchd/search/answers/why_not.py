@@ -4,6 +4,7 @@ A file may be not indexed, filtered out, not retrieved, or ranked too low.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,8 +19,9 @@ from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe_candidate
 from cocosearchd.search.classic.retrievers import drop_stop_words
 from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.places import ScoredResult
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.retrieval import RetrievalRequest
+from cocosearchd.search.retrieval import RetrievalAttempt, RetrievalRequest
 from cocosearchd.search.scored_candidates import ScoredCandidate
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -34,18 +36,22 @@ async def why_not(
     record: IndexRecord,
     request: RetrievalRequest,
     path: str,
-    scored: list[ScoredCandidate],
+    attempt: RetrievalAttempt,
     split: SplitTexts,
     disk: VerifiedFiles,
 ) -> dict[str, Any]:
     """Explain the absence of a file, as JSON-able values.
 
-    `status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score,
-    ranked_lower. `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence
+    `status` is one of shown, alike, not_indexed, skipped, empty, filtered, not_retrieved,
+    below_min_score, ranked_lower. `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence
     for people. For a file that is not indexed, `ExclusionReport.reason` has more detail.
     """
     path = path.removeprefix("./").rstrip("/")
     plan = request.plan
+    scored = attempt.scored
+    selected = _explain_selected(plan, attempt.selected, path)
+    if selected is not None:
+        return {"path": path} | selected
     if request.overlay is not None and path in request.overlay.files:
         return {"path": path} | _explain_unsaved(plan, request.overlay, path, scored)
     row = next(
@@ -64,6 +70,21 @@ async def why_not(
         reason = f"left out by the filter on {' and '.join(filters)}"
         return {"path": path, "status": "filtered", "reason": reason, "filters": filters}
     return {"path": path} | await _explain_not_retrieved(db, record, request, path, split)
+
+
+def _explain_selected(
+    plan: Plan, selected: Sequence[ScoredResult], path: str
+) -> dict[str, Any] | None:
+    """Explain the rank of a file that is a result, or that one represents; None for other files."""
+    for rank, result in enumerate(selected, 1):
+        shown_path = result.best.candidate.path
+        details = {"rank": rank, "best_chunk": describe_candidate(plan, result.best)}
+        if shown_path == path:
+            return {"status": "shown", "reason": f"it is result {rank}"} | details
+        if path in result.similar_paths:
+            reason = f"result {rank}, {shown_path}, is alike and is shown for it"
+            return {"status": "alike", "reason": reason} | details
+    return None
 
 
 def _explain_unsaved(
@@ -107,6 +128,7 @@ async def _explain_missing(disk: VerifiedFiles, record: IndexRecord, path: str) 
 
 
 def _explain_rank(plan: Plan, scored: list[ScoredCandidate], number: int) -> dict[str, Any]:
+    """Explain the rank of a candidate that became no result."""
     entry = scored[number - 1]
     # The limit counts files if each file is one result.
     ahead = (
@@ -126,7 +148,8 @@ def _explain_rank(plan: Plan, scored: list[ScoredCandidate], number: int) -> dic
             "status": "ranked_lower",
             "reason": f"ranked {rank}, the limit is {plan.limit}",
         } | details
-    return {"status": "shown", "reason": f"it is result {rank}"} | details
+    reason = f"ranked {rank}, but it has too little evidence for a result"
+    return {"status": "below_min_score", "reason": reason} | details
 
 
 async def blocking_filters(
