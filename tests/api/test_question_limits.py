@@ -57,7 +57,8 @@ class Asker:
 async def asker(db: Database) -> Asker:
     record = await new_index(db)
     await replace_file(db, record, code_write("a.py", ["run"], ["run"]))
-    asker = Asker(db, SimpleNamespace(record=record, graph=CodeGraph(db, record)))
+    cold: Any = SimpleNamespace(current_snapshot=None)
+    asker = Asker(db, SimpleNamespace(record=record, graph=CodeGraph(db, record), lexical=cold))
     await asker.ask(lambda _: None)  # the names are read: questions begin at once
     assert asker.ended.acquire(blocking=False)
     return asker

@@ -77,7 +77,7 @@ async def test_a_question_unpacks_unsaved_files_in_a_thread(
 
     monkeypatch.setattr(graph_questions, "unsaved_files", unpack)
     parts: Any = None
-    index: Any = SimpleNamespace(graph=Graph())
+    index: Any = SimpleNamespace(graph=Graph(), lexical=SimpleNamespace(current_snapshot=None))
     overlay: Any = object()
     questions = graph_questions.GraphQuestions(parts, parts, parts, parts)
     answer = await questions._run(index, overlay, parse_target("run"), Filter(), lambda _: "")

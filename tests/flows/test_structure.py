@@ -248,6 +248,18 @@ def test_dependencies_of_a_file_go_both_ways(shared: Daemon, shop: Path) -> None
     assert prices["packages"] == [{"name": "decimal", "files": 1}]
 
 
+def test_dependencies_pass_filters(shared: Daemon, shop: Path) -> None:
+    asked = {"target": "shop/cart.py", "index": "shop"}
+    reply = shared.call("dependencies", **asked, paths=["tests"])
+    assert [node["path"] for node in reply["importers"]] == ["tests/test_cart.py"]
+    assert (reply["imports"], reply["total_imports"]) == ([], 0)
+    assert [edge["source"] for edge in reply["edges"]] == ["tests/test_cart.py"]
+    below = shared.call("dependencies", target="shop", index="shop", not_paths=["tests", "web"])
+    assert (below["importers"], below["total_importers"]) == ([], 0)
+    tests = shared.call("dependencies", target="tests", index="shop", not_paths=["shop"])
+    assert (tests["imports"], tests["edges"]) == ([], [])
+
+
 def test_dependencies_of_an_index_are_modules(shared: Daemon, shop: Path) -> None:
     reply = shared.call("dependencies", index="shop")
     assert {node["path"]: node["files"] for node in reply["modules"]}["shop"] == 4

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cocosearchd.errors import NotFound
+from cocosearchd.filters.filter_fields import Filter, make_filter
 from cocosearchd.graph.questions.name_meanings import Meanings, find_meanings
 from cocosearchd.graph.questions.target import parse_target
 from cocosearchd.graph.resolution.resolver import Resolver
@@ -30,7 +31,7 @@ FILES = parse_sources(
 
 def meanings(text: str) -> Meanings:
     target = parse_target(text)
-    return find_meanings(FILES, Resolver(FILES), replace(target, paths=(target.path,)))
+    return find_meanings(FILES, Resolver(FILES), replace(target, paths=(target.path,)), Filter())
 
 
 def rows(answer: Meanings) -> list[tuple[str, list[str]]]:
@@ -73,3 +74,21 @@ def test_all_definitions_of_a_name_are_listed() -> None:
 def test_a_line_without_names_is_an_error_with_what_is_near() -> None:
     with pytest.raises(NotFound, match=r"nothing is defined or used at use\.py:3"):
         meanings("use.py:3")
+
+
+def test_a_filter_chooses_among_the_definitions_of_a_name() -> None:
+    files = parse_sources(
+        {"app/a.py": "def run(): pass\n", "lib/b.go": "package b\n\nfunc run() {}\n"}
+    )
+
+    def located(text: str, **values: list[str]) -> list[str]:
+        target = replace(parse_target(text), paths=("lib/b.go",) if "/" in text else ())
+        answer = find_meanings(files, Resolver(files), target, make_filter(values))
+        return [key.path for name in answer.names for key in name.keys]
+
+    assert located("run") == ["app/a.py", "lib/b.go"]
+    assert located("run", paths=["lib"]) == ["lib/b.go"]
+    assert located("run", languages=["python"]) == ["app/a.py"]
+    assert located("lib/b.go:3", not_paths=["lib"]) == []
+    with pytest.raises(NotFound, match="no definition of 'run' passes the filters"):
+        located("run", paths=["web"])

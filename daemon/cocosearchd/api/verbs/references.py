@@ -228,7 +228,9 @@ def _find_uses(query: reference_pages.ReferenceQuery, moment: GraphMoment) -> _U
 
 
 def _find_meanings(moment: GraphMoment) -> _Meanings:
-    meanings = name_meanings.find_meanings(moment.files, moment.resolver, moment.target)
+    meanings = name_meanings.find_meanings(
+        moment.files, moment.resolver, moment.target, moment.where
+    )
     names = tuple(
         g.ResolvedName(
             name=meaning.name,

@@ -27,6 +27,7 @@ from cocosearchd.graph.structure.dependencies import (
     module_graph,
     module_of,
     reach,
+    restrict_reach,
 )
 from cocosearchd.graph.structure.file_imports import ImportGraph
 from cocosearchd.graph.structure.outline import Outline, outline_files
@@ -162,21 +163,24 @@ def _budget(tokens: int | None, default: int) -> int:
 
 def _find_dependencies(request: s.DependenciesRequest, moment: GraphMoment) -> _Dependencies:
     graph = ImportGraph(moment.files, moment.resolver)
+    select = partial(passing_paths, moment.where, languages=moment.languages)
     path = find_file(moment.files, moment.target)
     if path is not None:
         walks = {
-            direction: reach(
-                graph, [path], direction, request.depth, MAX_REACHED_FILES, moment.is_over
+            direction: restrict_reach(
+                reach(graph, [path], direction, request.depth, MAX_REACHED_FILES, moment.is_over),
+                select,
             )
             for direction in _directions(request)
         }
         return _Dependencies(path, walks.get("imports"), walks.get("importers"))
     directory = _directory(moment)
-    paths = passing_paths(moment.where, paths_below(moment.files, directory), moment.languages)
-    modules = module_graph(graph, directory, paths, request.level, moment.is_over)
+    paths = select(paths_below(moment.files, directory))
+    modules = module_graph(graph, directory, paths, request.level, moment.is_over, select)
     importers = None
     if directory and "importers" in _directions(request):
-        importers = reach(graph, paths, "importers", 1, MAX_REACHED_FILES, moment.is_over)
+        walk = reach(graph, paths, "importers", 1, MAX_REACHED_FILES, moment.is_over)
+        importers = restrict_reach(walk, select)
     return _Dependencies(directory, importers=importers, modules=modules)
 
 

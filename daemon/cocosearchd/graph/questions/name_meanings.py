@@ -1,9 +1,11 @@
 """Finds the definitions of a name, or of the names at a location. Re-exports are followed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cocosearch_ipc.graph_vocabulary import Confidence
+from cocosearchd.errors import NotFound
+from cocosearchd.filters.filter_fields import Filter, file_passes
 from cocosearchd.graph.code_files import (
     WHOLE_FILE,
     CodeFile,
@@ -51,11 +53,25 @@ class Meanings:
     is_complete: bool = True
 
 
-def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> Meanings:
-    """Find the definitions of a target. Raises `NotFound` and `InvalidInput`."""
+def find_meanings(
+    files: CodeFiles, resolver: NameResolver, target: Target, where: Filter
+) -> Meanings:
+    """Find the definitions of a target in the files that pass a filter.
+
+    Raises `NotFound` and `InvalidInput`.
+    """
     require_target(target)
     if target.is_location:
-        return _find_at_location(resolver, load_file(files, target), target)
+        meanings = _find_at_location(resolver, load_file(files, target), target)
+        return replace(
+            meanings,
+            names=tuple(
+                replace(
+                    name, keys=tuple(key for key in name.keys if _passes(files, where, key.path))
+                )
+                for name in meanings.names
+            ),
+        )
     path = find_file(files, target)
     if path is not None:
         keys: tuple[DefinitionKey, ...] = (DefinitionKey(path, WHOLE_FILE),)
@@ -63,12 +79,23 @@ def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> M
     definitions = find_named(files, target.name_parts)
     if not definitions.matches:
         raise unknown_name(files, target, definitions.similar)
-    shown_matches = definitions.matches[:MAX_DEFINITIONS]
+    matches = [match for match in definitions.matches if _passes(files, where, match.path)]
+    if not matches:
+        raise NotFound(
+            f"no definition of {target.text!r} passes the filters",
+            f"without them, the first is {definitions.matches[0].location}",
+        )
+    shown_matches = matches[:MAX_DEFINITIONS]
     keys = tuple(key for match in shown_matches for key in match.keys)
     name = NameMeaning(target.text, 0, 0, keys, "certain", NAMED)
-    return Meanings(
-        "", (name,), definitions.complete and len(shown_matches) == len(definitions.matches)
-    )
+    return Meanings("", (name,), definitions.complete and len(shown_matches) == len(matches))
+
+
+def _passes(files: CodeFiles, where: Filter, path: str) -> bool:
+    if where == Filter():
+        return True
+    file = files.load([path]).get(path)
+    return file is not None and file_passes(where, file)
 
 
 def _find_at_location(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:

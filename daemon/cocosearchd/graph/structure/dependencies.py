@@ -1,8 +1,8 @@
 """Finds dependencies of files and modules, in both directions, with cycles."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cocosearchd.graph.questions.question_limits import IsOver, LimitReached
@@ -10,6 +10,8 @@ from cocosearchd.graph.structure.cycles import find_cycles
 from cocosearchd.graph.structure.file_imports import LOADED_AT_ONCE, FileEdge, ImportGraph
 
 Direction = Literal["imports", "importers"]
+# Returns those of some paths that an answer may name.
+SelectPaths = Callable[[Sequence[str]], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +88,39 @@ def reach(
     )
 
 
+def restrict_reach(walk: Reach, select: SelectPaths) -> Reach:
+    """Return a walk with its starts, and those of the reached files that `select` returns."""
+    starts = {file.path for file in walk.files if not file.depth}
+    selected = starts.union(select([file.path for file in walk.files if file.depth]))
+    return replace(
+        walk,
+        files=tuple(file for file in walk.files if file.path in selected),
+        edges=tuple(edge for edge in walk.edges if {edge.source, edge.target} <= selected),
+    )
+
+
 def module_graph(
-    graph: ImportGraph, directory: str, paths: Sequence[str], level: int, is_over: IsOver
+    graph: ImportGraph,
+    directory: str,
+    paths: Sequence[str],
+    level: int,
+    is_over: IsOver,
+    select: SelectPaths = tuple,
 ) -> ModuleGraph:
     """Group the imports of the files below a directory by module.
 
     `paths` are the files below the directory. A module of `level` 1 is a file or a directory
     directly in it; a module of level 2 is one level deeper. Files elsewhere are grouped in the same
-    way, but from the root.
+    way, but from the root. `select` returns those of the imported files that count.
     """
     read = _resolve_in_time(graph, paths, is_over)
     modules = Counter(module_of(path, directory, level) for path in read)
+    imports = [edge for path in read for edge in graph.imports(path).edges]
+    selected = frozenset(select(list(dict.fromkeys(edge.target for edge in imports))))
     counts = Counter(
         (module_of(edge.source, directory, level), module_of(edge.target, directory, level))
-        for path in read
-        for edge in graph.imports(path).edges
+        for edge in imports
+        if edge.target in selected
     )
     edges = tuple(
         ModuleEdge(source, target, count)
