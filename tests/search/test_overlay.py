@@ -21,15 +21,16 @@ from cocosearchd.config.settings import IndexingSettings, SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.indexing.row_shape import chunker_limits
-from cocosearchd.model import Hit
-from cocosearchd.search.answers.disk_files import VerifiedFiles
+from cocosearchd.model import Chunk, Hit
+from cocosearchd.search.answers.disk_files import VerifiedFiles, make_contents
 from cocosearchd.search.answers.file_content import get_file
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.answers.related import find_related
-from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.overlay import Overlay, OverlayFile, make_overlay
 from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
@@ -266,6 +267,20 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(
         query = parse_query("mailbox_quota", why_not="app/quota.py")
         await corpus.pipeline.run(corpus.record, query, trace, overlay=overlay)
         assert trace.details["why_not"]["status"] == "shown"
+
+
+def test_a_cosine_of_unsaved_text_is_at_most_one() -> None:
+    """In 32 bits, the cosine of a vector with itself is often above one."""
+    chunk = Chunk(0, 1, 1, 1, "x", "", "python")
+    random_numbers = np.random.default_rng(1)
+    for _ in range(20):
+        vector = random_numbers.normal(size=256).astype(np.float16).astype(np.float32)
+        file = OverlayFile("a.py", make_contents(b"x"), "python", (chunk,), vector[None])
+        overlay = make_overlay([file])
+        assert overlay is not None
+        (row,) = overlay.compare_vectors(Filter(), vector)
+        assert row.score == pytest.approx(1)
+        assert row.score <= 1
 
 
 @pytest.mark.parametrize("text", ["def post_letter(): ...\n", "", UNSAVED["app/mail.py"]])

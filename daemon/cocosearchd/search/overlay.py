@@ -102,12 +102,12 @@ class Overlay:
         """Return the chunks that pass a filter and have a vector, scored by cosine similarity.
 
         The query vector is rounded to 16 bits like in PostgreSQL, so that unsaved and stored chunks
-        are compared in the same way.
+        are compared in the same way. Rounding may give a cosine above 1, which PostgreSQL cuts too.
         """
         query = vector.astype(np.float16).astype(np.float32)
         query /= np.linalg.norm(query) or 1
         return tuple(
-            row._replace(score=float(stored @ query / np.linalg.norm(stored)))
+            row._replace(score=min(1.0, float(stored @ query / np.linalg.norm(stored))))
             for row, stored in self.matching_chunks(where)
             if len(stored) == len(query) and stored.any()
         )
