@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.render",
         "cocosearch_ipc.structure_protocol",
+        "cocosearch_ipc.trust",
         "cocosearch_ipc.workspace_protocol",
     },
     "cocosearchd.indexes": {

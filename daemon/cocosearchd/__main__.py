@@ -93,6 +93,7 @@ def _serve(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cocosearchd",
+        allow_abbrev=False,  # a daemon would take `--st` for `--state-dir`, and create the directory
         description="The code-search daemon, in the foreground. `cocosearchctl up DIRECTORY` starts it for you.",
         epilog="Exit codes: 0 stopped, 69 no PostgreSQL, 75 already running, 78 bad settings, 1 anything else.",
     )

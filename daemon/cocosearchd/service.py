@@ -24,6 +24,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from cocosearch_ipc import address
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.http import sockets
 from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.serve import serve
@@ -418,13 +419,17 @@ def _start_index_tasks(
 def _make_tls_context(server: ServerSettings, environment: DaemonEnvironment) -> SSLContext | None:
     """Return the TLS context of the TCP listener, if it needs one.
 
-    If a service manager provides the socket, the address of that socket decides.
+    If a service manager provides the socket, the address of that socket decides. Raises `BadSettings`:
+    no restart changes the outcome.
     """
     inherited = environment.sockets.get("mcp")
     if inherited is None and not server.enabled:
         return None
     host = server.host if inherited is None else inherited.getsockname()[0]
-    return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
+    try:
+        return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
+    except Failure as failure:
+        raise BadSettings(failure.message, failure.hint) from None
 
 
 def secrets_in(settings: Settings, environment: DaemonEnvironment) -> tuple[str, ...]:

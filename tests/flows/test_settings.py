@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,6 +145,32 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
     wrong = stopped.ctl("config", "show", cwd=project, check=False)
     assert (wrong.returncode, wrong.stdout) == (78, "")
     assert "did you mean search.limit?" in wrong.stderr
+
+
+def test_the_check_refuses_a_listener_that_the_daemon_refuses(stopped: Daemon) -> None:
+    for lines, words in (
+        ("host: 0.0.0.0", "needs server.remote: true"),
+        ("tls_cert: /nonexistent, tls_key: /nonexistent", "/nonexistent: No such file"),
+    ):
+        (stopped.home / "config.yaml").write_text(f"server: {{{lines}}}\n")
+        checked = stopped.ctl("config", "check", check=False)
+        assert checked.returncode == stopped.run().returncode == 78
+        assert re.search(rf"^fail +listener: .*{re.escape(words)}", checked.stdout, re.MULTILINE)
+    (stopped.home / "config.yaml").write_text("server: {port: 0}\n")
+    assert "port 0 of 127.0.0.1" in stopped.ctl("config", "check").stdout
+
+
+def test_a_shortened_option_is_not_taken_for_another(stopped: Daemon) -> None:
+    done = subprocess.run(
+        [stopped.bin / "cocosearchd", "--st", "search.limit=3", "--show-settings"],
+        env=stopped.environment,
+        cwd=stopped.home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "unrecognized arguments: --st search.limit=3" in done.stderr
 
 
 def test_init_writes_once(tmp_path: Path, stopped: Daemon) -> None:

@@ -127,6 +127,12 @@ def test_files_that_were_not_read_are_named_with_the_counts(served: Served) -> N
     )
 
 
+def test_a_page_of_callers_is_not_said_to_be_all(served: Served) -> None:
+    reply = json.loads(ctl(served, "callers", "retry", "--json").stdout)
+    lines = list(reference_answers.callers(reply | {"cursor": "[2]"}, PLAIN))
+    assert lines[0] == "2 or more callers of Client.retry (src/retry.py:3)"
+
+
 def test_trees_and_definitions_as_text(served: Served) -> None:
     assert ctl(served, "callers", "retry").stdout.splitlines() == [
         "2 callers of Client.retry (src/retry.py:3)",

@@ -8,8 +8,9 @@ import anyio
 from cocosearch_ipc import address
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render.finding import Finding
+from cocosearch_ipc.trust import tls
 from cocosearchd.config.index_settings import project_settings
-from cocosearchd.config.settings import LoadedSettings
+from cocosearchd.config.settings import LoadedSettings, ServerSettings
 from cocosearchd.embedding.factory import api_key, open_embedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.indexing.symbol_queries import read_overrides
@@ -30,6 +31,8 @@ async def check_settings(
         return
     for finding in _files(loaded, env, project):
         yield finding
+    if loaded.settings.server.enabled:
+        yield await _probe("listener", _listener(loaded.settings.server))
     yield await _probe("database", _database(loaded, env))
     yield await _probe("embedder", _embedder(loaded, env))
 
@@ -61,6 +64,13 @@ async def _probe(part: str, answer: Awaitable[str]) -> Finding:
         return Finding(part, "fail", error.message, error.hint)
     except TimeoutError:
         return Finding(part, "fail", f"it does not answer within {WAIT_S:g} s", "see that it runs")
+
+
+async def _listener(server: ServerSettings) -> str:
+    """Return the address of the TCP listener. Raises `Failure` if its settings reveal the token."""
+    exposure = tls.Exposure(server.host, server.remote, server.tls_cert, server.tls_key)
+    context = await anyio.to_thread.run_sync(tls.context, exposure)
+    return f"port {server.port} of {server.host}{'' if context is None else ', with TLS'}"
 
 
 async def _database(loaded: LoadedSettings, env: Mapping[str, str]) -> str:

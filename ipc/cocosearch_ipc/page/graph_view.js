@@ -50,6 +50,8 @@ function doubts(...replies) {
   return [...notes, stale ? `not fresh: ${stale.stale_reason}` : "fresh"];
 }
 const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+// The entries behind a page of a call tree are not counted.
+const atLeast = (reply, word) => (reply.cursor ? `${reply.total.toLocaleString("en")} or more ${word}s` : count(reply.total, word));
 const more = (total, shown, what) => (total > shown ? `${total - shown} more ${what}` : "");
 
 async function neighbours(index, target, signal) {
@@ -72,9 +74,7 @@ async function neighbours(index, target, signal) {
   return {
     title: `Callers and callees of ${center.name}`,
     facts: [
-      `${count(callers.total, "caller")}, ${count(callees.total, "callee")}`,
-      more(callers.total, before.length, "callers"),
-      more(callees.total, after.length, "callees"),
+      `${atLeast(callers, "caller")}, ${atLeast(callees, "callee")}`,
       callees.external.length ? `calls of other projects: ${callees.external.slice(0, NEIGHBOURS).join(", ")}` : "",
       ...doubts(callers, callees),
     ],

@@ -50,7 +50,7 @@ def show(args: argparse.Namespace, env: Env) -> int:
 
 
 def check(args: argparse.Namespace, env: Env) -> int:
-    """Read every layer again and test database, embedder and limits; 78 for an invalid setting."""
+    """Read every layer again; test listener, database, embedder and limits; 78 for an invalid setting."""
     findings = _ask_program(env, "--check")["findings"]
     findings += [asdict(finding) for finding in doctor.machine(env) if finding.what in _WATCHING]
     if args.json:
@@ -59,7 +59,7 @@ def check(args: argparse.Namespace, env: Env) -> int:
         for line in settings_table.findings(findings, output.Style.of(sys.stdout, env)):
             output.line(line)
     failed = {finding["what"] for finding in findings if finding["state"] == "fail"}
-    if failed & {"settings", "project"}:
+    if failed & {"settings", "project", "listener"}:
         return exits.BAD_SETTINGS
     return exits.FAILED if failed else exits.OK
 

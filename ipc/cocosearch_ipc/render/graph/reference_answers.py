@@ -162,7 +162,8 @@ def _call_summary(reply: dict[str, Any], method: str) -> str:
         verb = "nothing calls" if method == "callers" else "nothing in the index is called by"
         return f"{verb} {_target(reply)}"
     noun = method if reply["total"] != 1 else method.removesuffix("s")
-    return f"{reply['total']:,} {noun} of {_target(reply)}"
+    more = " or more" if reply["cursor"] else ""  # entries behind the page are not counted
+    return f"{reply['total']:,}{more} {noun} of {_target(reply)}"
 
 
 def _tree_order(entries: list[dict[str, Any]]) -> list[int]:
