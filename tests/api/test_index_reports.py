@@ -1,5 +1,7 @@
 """Status and progress of an index that is started again while its state is read."""
 
+import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -49,3 +51,17 @@ async def test_an_index_that_starts_meanwhile_is_reported_as_it_was() -> None:
         assert index.error is None, "the retry has to come while the report is made"
         assert reply.state == "refused"
         assert reply.reason == "shop could not be started: the daemon tries it again"
+
+
+async def test_a_status_that_is_cancelled_at_once_leaves_no_warning_in_the_log() -> None:
+    """The warning is of a coroutine that was never awaited; here it would be an error."""
+    index = failed_index()
+    index.error = None
+    reports = IndexReports(StartsMeanwhile(index), cast(Updater, None))
+    status = asyncio.create_task(reports.status(index))
+    await asyncio.sleep(0)  # its calls to PostgreSQL are made, and have not begun
+    status.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await status
+    del status
+    gc.collect()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shlex
 from dataclasses import replace
+from functools import partial
 
 from cocosearch_ipc import protocol as p
 from cocosearchd.api import replies
@@ -63,18 +64,28 @@ class IndexReports:
             self._counts(index),
             call_within_or(
                 (),
-                index_records.excluded_files(
-                    self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_REPORTED
+                partial(
+                    index_records.excluded_files,
+                    self._db,
+                    index.record,
+                    tuple(EXCLUSIONS),
+                    EXCLUDED_REPORTED,
                 ),
                 STATUS_S,
             ),
             call_within_or(
                 (),
-                index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_REPORTED),
+                partial(
+                    index_records.unparsed_files,
+                    self._db,
+                    index.record,
+                    NOT_PARSED,
+                    EXCLUDED_REPORTED,
+                ),
                 STATUS_S,
             ),
             call_within_or(
-                PreciseUseCounts(), count_precise_uses(self._db, index.record), STATUS_S
+                PreciseUseCounts(), partial(count_precise_uses, self._db, index.record), STATUS_S
             ),
         )
         warnings = (

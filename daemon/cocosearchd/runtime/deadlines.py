@@ -29,11 +29,14 @@ async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Ans
 
 
 async def call_within_or(
-    default: Answer, call: Coroutine[Any, Any, Answer], within_s: float
+    default: Answer, call: Callable[[], Coroutine[Any, Any, Answer]], within_s: float
 ) -> Answer:
-    """Await a call to PostgreSQL; return the default if PostgreSQL is away or takes longer."""
+    """Await a call to PostgreSQL; return the default if PostgreSQL is away or takes longer.
+
+    `call` begins it: a coroutine that is made before is never awaited if the caller is cancelled first.
+    """
     try:
-        return await call_within(call, within_s)
+        return await call_within(call(), within_s)
     except StoreUnavailable:
         return default
 

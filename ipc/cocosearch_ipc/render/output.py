@@ -72,7 +72,7 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
 
 
 def line(text: str = "") -> None:
-    """Print one line to standard output. Undecodable bytes of file names are printed unchanged."""
+    """Print one line to standard output. Characters that its encoding lacks become `?`."""
     sys.stdout.write(_encodable(text, sys.stdout) + "\n")
 
 

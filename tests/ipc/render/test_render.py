@@ -1,6 +1,7 @@
 """Rendering without a process: colours, matched words, explanations, tables, frames of `top`."""
 
 import io
+import os
 import re
 from typing import Any
 
@@ -565,3 +566,8 @@ def test_a_bundle_shows_code_of_other_places_and_names_the_rest() -> None:
         "",
     ]
     assert list(answers.grep(reply("f", name_only), {}, "/")) == ["b.py:9:"]
+
+
+def test_bytes_that_are_not_utf8_look_like_those_of_results() -> None:
+    root = os.fsdecode(b"/srv/caf\xe9\x1b")
+    assert output.printable(root, keep="") == "/srv/caf\\xe9\\x1b"
