@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import resource
 import socket
 import subprocess
 import sys
@@ -355,6 +357,20 @@ def test_a_token_file_is_one_file_of_the_user_alone(tmp_path: Path) -> None:
     token.path.write_bytes(b"\xff" * 64)
     token.path.chmod(0o600)
     assert not token.accepts(b"\xff" * 64)
+
+
+def test_a_rotation_on_a_full_disk_keeps_the_token_and_leaves_no_file(tmp_path: Path) -> None:
+    token = TokenFile(tmp_path / "token")
+    first = token.ensure()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # as a full disk: no write succeeds
+    try:
+        with pytest.raises(OSError, match=re.escape(str(token.path))):
+            token.rotate()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert token.accepts(first.encode())
+    assert list(tmp_path.iterdir()) == [token.path]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file of another user can be made by root alone")

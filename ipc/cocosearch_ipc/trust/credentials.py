@@ -59,15 +59,22 @@ class TokenFile:
         return self._read().decode()
 
     def rotate(self) -> str:
-        """Replace the token and return the new one. The old one becomes invalid at once."""
+        """Replace the token and return the new one. The old one becomes invalid at once.
+
+        Raises `OSError` if the file cannot be written; the old token stays valid then.
+        """
         token = secrets.token_urlsafe(32)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         fresh.unlink(missing_ok=True)
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(token + "\n")
-        fresh.replace(self.path)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(token + "\n")
+            fresh.replace(self.path)
+        except OSError as error:  # e.g. a full disk; its error names no file
+            fresh.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
         return token
 
     def accepts(self, presented: bytes) -> bool:

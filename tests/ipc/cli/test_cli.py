@@ -799,6 +799,25 @@ def test_a_daemon_that_does_not_start_says_why(
     assert messages == ["starting cocosearchd (the first start creates its database) ..."]
 
 
+@pytest.mark.parametrize(
+    ("log_room_bytes", "message"),
+    [
+        (0, "did not start: it wrote no message"),
+        (1 << 62, "the disk of its state directory is full"),
+    ],
+)
+def test_a_daemon_that_cannot_write_its_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_room_bytes: int, message: str
+) -> None:
+    environment = {"COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": "/"}
+    monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: ["false"])
+    monkeypatch.setattr(daemon_process, "LOG_ROOM_BYTES", log_room_bytes)
+    with pytest.raises(CallFailed, match=message) as failed:
+        daemon_process.ensure_running(environment, lambda _: None)
+    assert str(tmp_path) in failed.value.hint
+    assert failed.value.exit_code == exits.NOT_RUNNING
+
+
 def test_a_check_that_hangs_is_given_up_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = [sys.executable, "-c", "import time; time.sleep(60)"]
     monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: hanging)

@@ -28,6 +28,8 @@ ANSWER_S = 5.0
 YOUNG_S = 10.0
 DAEMON_POLL_S = 0.05
 LONG_S = 1.0
+NO_MESSAGE = "it wrote no message"  # instead of an error of a daemon
+LOG_ROOM_BYTES = 1 << 20  # free bytes below which a disk may have no room for the log
 LOCK_S = 10.0  # time for a new process to import its modules and take its lock
 
 
@@ -256,9 +258,7 @@ def last_error(text: str) -> tuple[str, str]:
             record = _record(line)
             if record:
                 return record
-    return next(
-        (line for line in reversed(text.splitlines()) if line.strip()), "it wrote no message"
-    ), ""
+    return next((line for line in reversed(text.splitlines()) if line.strip()), NO_MESSAGE), ""
 
 
 def _record(line: str) -> tuple[str, str] | None:
@@ -317,6 +317,10 @@ def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
         is_rotated = os.fstat(stream.fileno()).st_size < offset
         stream.seek(0 if is_rotated else offset)
         message, hint = last_error(stream.read().decode("utf-8", "replace"))
+    disk = os.statvfs(log.parent)
+    if message == NO_MESSAGE and disk.f_bavail * disk.f_frsize < LOG_ROOM_BYTES:
+        message = "the disk of its state directory is full"
+        hint = f"free some space for {log.parent}"
     failed = client.CallFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
     failed.exit_code = (
         code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
