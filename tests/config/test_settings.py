@@ -213,6 +213,15 @@ def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, h
             "in quotes",
         ),
         ("embedder: {model: {a: 1}}", "is not a text", ""),
+        ("server: {host: on}", "server.host in FILE:1 is not a text", "in quotes"),
+        *(
+            (
+                f"database: {{shared_buffers: {size}}}",
+                f"database.shared_buffers in FILE:1 is '{size}'",
+                "128MB",
+            )
+            for size in ("128mb", "1kB", "15", "2TB", "nan", "-1", "128MB -c x=y", "1.GB")
+        ),
         (
             "search:\n  limit: 3\n  limit: 4",
             "search.limit stands twice in FILE: lines 2 and 3",
@@ -295,3 +304,9 @@ def test_sources_are_declared_at_the_top_of_the_file(tmp_path: Path) -> None:
     assert load_settings(file, {}).settings.watching.sources == ("~/work/api topic:a", "/srv/code")
     with pytest.raises(BadSettings, match=r"watching\.sources in .*config\.yaml:1 has 'work/api'"):
         load_settings(written(tmp_path, "sources: [work/api]\n"), {})
+
+
+@pytest.mark.parametrize("size", ["128kB", "16", "1.5GB", "32 MB", "1TB"])
+def test_sizes_of_memory_are_those_of_postgresql(tmp_path: Path, size: str) -> None:
+    loaded = load_settings(written(tmp_path, f"database: {{shared_buffers: {size}}}"), {})
+    assert loaded.settings.database.shared_buffers == size

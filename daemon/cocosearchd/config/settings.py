@@ -57,6 +57,10 @@ LARGEST_FILE_BYTES = 64 << 20
 MAX_RESULTS = 200  # of one search, or of a search for related code
 _DAY_S = 86_400
 _TERABYTE = 1 << 40
+# As PostgreSQL reads an amount of memory; without a unit, it counts blocks.
+_MEMORY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(kB|MB|GB|TB|)")
+_UNIT_BYTES = {"": 8192, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_MIN_SHARED_BUFFERS = 128 << 10  # PostgreSQL does not start with less
 _MAX_SHOWN = 60  # characters of a wrong value that an error quotes
 _VECTOR_CACHE_BYTES = 256 << 20  # for a model that takes milliseconds for each text
 
@@ -359,12 +363,26 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
 
 
 def _check_database(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
-    """Check that followed schemas are on a shared server. Raises `BadSettings`."""
+    """Check the memory of the embedded server, and that followed schemas are on a shared one.
+
+    Raises `BadSettings`.
+    """
+    memory = _MEMORY.fullmatch(settings.database.shared_buffers)
+    if memory is None or not _is_shared_memory(float(memory[1]) * _UNIT_BYTES[memory[2]]):
+        where = _source(origins, "database.shared_buffers")
+        raise BadSettings(
+            f"database.shared_buffers{where} is {_shorten_value(settings.database.shared_buffers)}",
+            "write a size from 128kB to 1TB, such as 128MB",
+        )
     if settings.database.follow and not settings.database.url:
         raise BadSettings(
             f"database.follow{_source(origins, 'database.follow')} needs database.url",
             "set database.url to the PostgreSQL that the daemons share",
         )
+
+
+def _is_shared_memory(size: float) -> bool:
+    return _MIN_SHARED_BUFFERS <= size <= _TERABYTE
 
 
 def _check_sizes(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
@@ -436,7 +454,7 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
     if kind is str:
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
-        raise BadSettings(f"{where} is not a text", "")
+        raise BadSettings(f"{where} is not a text", "put it in quotes if it is one")
     try:
         return kind(text)
     except ValueError:
