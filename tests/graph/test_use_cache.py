@@ -11,8 +11,16 @@ from cocosearchd.graph.questions.question_limits import LimitReached, TimedFiles
 from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_references
 from cocosearchd.graph.resolution.resolver import MeaningResolver, Resolver
 from cocosearchd.graph.resolution.use_search import UseSearch
-from cocosearchd.graph.use_cache import NameUses, UseCache, UsedNames, UseMeaning
+from cocosearchd.graph.use_cache import (
+    AliasCache,
+    ImportAlias,
+    NameUses,
+    UseCache,
+    UsedNames,
+    UseMeaning,
+)
 from cocosearchd.languages.code_facts import Use
+from tests.graph.memory_files import code_file
 
 NAMES = UsedNames(frozenset({"run"}), needs_receiver=True)
 SOURCES = {
@@ -39,7 +47,7 @@ class LoadedPaths(TimedFiles):
 
 def meaning(line: int, *definitions: DefinitionKey) -> UseMeaning:
     use = Use("call", "run", "", False, line, 1, -1)
-    return UseMeaning(use, Resolution(definitions, "certain", "import"))
+    return UseMeaning(line - 1, use, Resolution(definitions, "certain", "import"))
 
 
 def answers(files: CodeFiles, cache: UseCache, key: DefinitionKey) -> tuple[object, object]:
@@ -51,13 +59,19 @@ def answers(files: CodeFiles, cache: UseCache, key: DefinitionKey) -> tuple[obje
 
 def test_uses_of_a_file_are_found_by_what_they_may_mean_in_order() -> None:
     uses = NameUses()
-    uses.add("c.py", [meaning(1, A_RUN), meaning(2), meaning(3, A_RUN, B_RUN), meaning(4, B_RUN)])
+    meanings = [meaning(1, A_RUN), meaning(2), meaning(3, A_RUN, B_RUN), meaning(4, B_RUN)]
+    file = code_file("c.py", [], [item.use for item in meanings])
+    uses.add("c.py", meanings)
     uses.add("d.py", [])
-    assert [item.use.line for item in uses.find("c.py", {A_RUN})] == [1, 3]
-    assert [item.use.line for item in uses.find("c.py", {A_RUN, B_RUN})] == [1, 3, 4]
+    assert list(uses.find(file, {A_RUN})) == [meanings[0], meanings[2]]
+    assert list(uses.find(file, {A_RUN, B_RUN})) == [meanings[0], *meanings[2:]]
+    assert not uses.find(file, {DefinitionKey("a.py", 3)})
     assert uses.using_paths({B_RUN}) == {"c.py"}
+    assert uses.may_use("c.py", {B_RUN})
+    assert not uses.may_use("c.py", {DefinitionKey("a.py", 3)})
     assert "d.py" in uses
-    assert not uses.find("d.py", {A_RUN})
+    assert not uses.may_use("d.py", {A_RUN})
+    assert not uses.find(code_file("d.py", [], []), {A_RUN})
 
 
 def test_a_file_is_added_once() -> None:
@@ -65,7 +79,7 @@ def test_a_file_is_added_once() -> None:
     empty_bytes = uses.nbytes
     assert uses.add("c.py", [meaning(1, A_RUN)]) == uses.nbytes - empty_bytes > 0
     assert uses.add("c.py", [meaning(1, A_RUN)]) == 0
-    assert len(uses.find("c.py", {A_RUN})) == 1
+    assert len(uses.find(code_file("c.py", [], [meaning(1).use]), {A_RUN})) == 1
 
 
 def test_names_that_were_asked_for_long_ago_are_dropped() -> None:
@@ -91,7 +105,7 @@ class RacedUses(NameUses):
 
     def using_paths(self, definitions: Set[DefinitionKey]) -> Set[str]:
         users = super().using_paths(definitions)
-        self.add("c.py", [meaning(4, A_RUN)])
+        self.add("c.py", [meaning(1, A_RUN)])
         return users
 
 

@@ -64,6 +64,7 @@ class CodeGraph:
         return (
             self._cache.nbytes
             + self._uses.nbytes
+            + self._uses.aliases.nbytes
             + (self._table.nbytes if self._table is not None else 0)
         )
 

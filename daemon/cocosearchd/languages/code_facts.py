@@ -9,7 +9,8 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import itemgetter
+from itertools import repeat
+from operator import getitem, itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 UseKind = Literal["call", "type", "inherit", "name"]
@@ -19,6 +20,8 @@ _Fact = TypeVar("_Fact", bound=tuple[Any, ...])
 
 # Position that stands for code outside of all definitions.
 TOP_LEVEL = -1
+# Each number of a column is the value at its position.
+_NUMBERS = range(1 << 32)
 
 
 class Import(NamedTuple):
@@ -69,6 +72,9 @@ class Binding(NamedTuple):
     symbol: int  # position of the innermost class or function that it is written in, or `TOP_LEVEL`
     first_line: int = 0  # from 1
     last_line: int = 0
+
+
+_USE_KIND, _USE_NAME, _USE_RECEIVER = map(Use._fields.index, ("kind", "name", "receiver"))
 
 
 class ImportColumns(NamedTuple):
@@ -125,7 +131,8 @@ class FactTable(Sequence[_Fact]):
         """
         self._make = make
         self._columns = tuple(columns)
-        self._values = tuple(values)
+        # A range as long as any number stands for itself: then all columns are read alike.
+        self._values = tuple(_NUMBERS if texts is None else texts for texts in values)
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -142,12 +149,8 @@ class FactTable(Sequence[_Fact]):
     def __getitem__(self, position: int | slice) -> _Fact | Sequence[_Fact]:
         if isinstance(position, slice):
             return tuple(self)[position]
-        return self._make(
-            [
-                column[position] if values is None else values[column[position]]
-                for column, values in zip(self._columns, self._values, strict=True)
-            ]
-        )
+        numbers = map(getitem, self._columns, repeat(position))
+        return self._make(map(getitem, self._values, numbers))
 
     def __eq__(self, facts: object) -> bool:
         return isinstance(facts, Sequence) and tuple(self) == tuple(facts)
@@ -164,31 +167,36 @@ class FactTable(Sequence[_Fact]):
         `field` is the position of the field.
         """
         column, values = self._columns[field], self._values[field]
-        return column if values is None else map(values.__getitem__, column)
+        return column if values is _NUMBERS else map(values.__getitem__, column)
 
-    def select(
+    def rows(
         self, field: int, selected: Collection[str], non_empty: int | None = None
-    ) -> Iterator[_Fact]:
-        """Yield the facts with one of the `selected` values in a field, given by position.
+    ) -> Sequence[int]:
+        """Return the positions of the facts with one of the `selected` values in a field, ascending.
 
-        If the position of a second field is given, only facts with a text in it.
+        If the position of a second field is given, only of facts with a text in it.
         """
         column, values = self._columns[field], self._values[field]
-        numbers = (number for value in selected for number in _find_all(values or (), value))
-        rows = [row for number in numbers for row in _find_all(column, number)]
+        rows = list[int]()
+        for value in selected:
+            for number in _find_all(values, value):
+                rows += _find_all(column, number)
         if non_empty is not None:
-            text_numbers, texts = self._columns[non_empty], self._values[non_empty] or ()
+            text_numbers, texts = self._columns[non_empty], self._values[non_empty]
             rows = [row for row in rows if texts[text_numbers[row]]]
-        yield from map(self.__getitem__, sorted(rows))
+        rows.sort()
+        return rows
 
 
-def _find_all(items: Sequence[Any], item: object) -> Iterator[int]:
-    """Yield the positions of an item. `index` skips other items without interpreter steps."""
+def _find_all(items: Sequence[Any], item: object) -> Sequence[int]:
+    """Return the positions of an item. `index` skips other items without interpreter steps."""
+    positions = list[int]()
     position = -1
     with suppress(ValueError):  # raised after the last position
         while True:
             position = items.index(item, position + 1)
-            yield position
+            positions.append(position)
+    return positions
 
 
 def values_of(facts: Sequence[_Fact], field: int) -> Iterable[Any]:
@@ -196,17 +204,20 @@ def values_of(facts: Sequence[_Fact], field: int) -> Iterable[Any]:
     return facts.values_of(field) if isinstance(facts, FactTable) else map(itemgetter(field), facts)
 
 
-def select_facts(
+def find_rows(
     facts: Sequence[_Fact], field: int, selected: Collection[str], non_empty: int | None = None
-) -> Iterator[_Fact]:
-    """Yield the facts with one of the `selected` values in a field, given by position.
+) -> Sequence[int]:
+    """Return the positions of the facts with one of the `selected` values in a field, ascending.
 
-    If the position of a second field is given, only facts with a text in it.
+    Fields are given by position. With a second field, only facts with a text in it count.
     """
     if isinstance(facts, FactTable):
-        return facts.select(field, selected, non_empty)
-    rows = (fact for fact in facts if fact[field] in selected)
-    return rows if non_empty is None else (fact for fact in rows if fact[non_empty])
+        return facts.rows(field, selected, non_empty)
+    return [
+        row
+        for row, fact in enumerate(facts)
+        if fact[field] in selected and (non_empty is None or fact[non_empty])
+    ]
 
 
 class ValuePositions:
@@ -292,21 +303,21 @@ class CodeFacts:
     uses: Sequence[Use] = ()
     bindings: Sequence[Binding] = ()
 
+    def rows_of_uses(self, names: Collection[str]) -> Sequence[int]:
+        """Return the positions in `uses` of the uses of some names, ascending."""
+        return find_rows(self.uses, _USE_NAME, names)
+
+    def rows_of_member_uses(self, names: Collection[str]) -> Sequence[int]:
+        """Return the positions in `uses` of the uses of some names that have a receiver."""
+        return find_rows(self.uses, _USE_NAME, names, non_empty=_USE_RECEIVER)
+
     def uses_named(self, names: Collection[str]) -> Iterator[Use]:
         """Yield the uses of some names."""
-        return self._select_uses("name", names)
-
-    def member_uses_named(self, names: Collection[str]) -> Iterator[Use]:
-        """Yield the uses of some names that have a receiver."""
-        name, receiver = map(Use._fields.index, ("name", "receiver"))
-        return select_facts(self.uses, name, names, non_empty=receiver)
+        return map(self.uses.__getitem__, self.rows_of_uses(names))
 
     def uses_of_kind(self, kind: UseKind) -> Iterator[Use]:
         """Yield the uses of a kind."""
-        return self._select_uses("kind", (kind,))
-
-    def _select_uses(self, field_name: str, values: Collection[str]) -> Iterator[Use]:
-        return select_facts(self.uses, Use._fields.index(field_name), values)
+        return map(self.uses.__getitem__, find_rows(self.uses, _USE_KIND, (kind,)))
 
 
 @dataclass(frozen=True, slots=True)

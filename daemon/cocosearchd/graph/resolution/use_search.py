@@ -17,7 +17,14 @@ from cocosearchd.graph.resolution.candidates import resolution
 from cocosearchd.graph.resolution.file_names import mentions_of, names_of
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.overrides import OverriddenMembers
-from cocosearchd.graph.use_cache import NameUses, UseCache, UsedNames, UseMeaning, select_meanings
+from cocosearchd.graph.use_cache import (
+    ImportAlias,
+    NameUses,
+    UseCache,
+    UsedNames,
+    UseMeaning,
+    select_meanings,
+)
 from cocosearchd.languages.code_facts import TOP_LEVEL, Import, Use
 from cocosearchd.languages.patterns.path_roles import DIRECTORY_STEMS
 from cocosearchd.languages.symbols import FUNCTION_KINDS
@@ -85,7 +92,7 @@ class UseSearch:
         # Definitions often share their names: the uses of each set of names are resolved once.
         self._uses: dict[UsedNames, NameUses] = {}
         # Imports that give a name an alias, by the name and whether it is the definition's own
-        self._imports: dict[tuple[str, bool], list[ResolvedImport]] = {}
+        self._imports: dict[tuple[str, bool], Sequence[ImportAlias]] = {}
         self._remembered = 0  # bytes
         self._targets: dict[DefinitionKey, _UseTarget] = {}
 
@@ -98,7 +105,7 @@ class UseSearch:
         """Return False if a file is known to have neither a use nor an import of a definition."""
         target = self._make_target(definition)
         uses = self._uses_of(target.used)
-        return target.is_imported or path not in uses or bool(uses.find(path, target.candidates))
+        return target.is_imported or path not in uses or uses.may_use(path, target.candidates)
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
@@ -141,7 +148,7 @@ class UseSearch:
         used = UsedNames(target.names, only_bases=True)
         for batch in _batches(self.mentioning_paths(definition)):
             for file in self._load_users(batch, used, target.meanings):
-                for use, meaning in self._find_uses(file, used, target.meanings):
+                for _, use, meaning in self._find_uses(file, used, target.meanings):
                     yield ResolvedUse(file, use, meaning)
 
     def _load_users(
@@ -176,10 +183,11 @@ class UseSearch:
         """Return the uses of `names` in a file that may mean one of `definitions`."""
         uses = self._uses_of(names)
         if file.path in uses:
-            return uses.find(file.path, definitions)
+            return uses.find(file, definitions)
         meanings = list[UseMeaning]()
-        for number, use in enumerate(_select_uses(file, names), 1):
-            meanings.append(UseMeaning(use, self._resolver.resolve(file, use)))
+        for number, row in enumerate(_select_rows(file, names), 1):
+            use = file.facts.uses[row]
+            meanings.append(UseMeaning(row, use, self._resolver.resolve(file, use)))
             if number % _CHECKED_USES == 0:
                 self._files.load(())
         # An empty load raises `LimitReached` if the time is over: then the resolver's results may
@@ -291,29 +299,41 @@ class UseSearch:
 
         `is_own` means that the definition is used under this name, so it is no alias.
         """
-        for match in self._imports_with_alias(name, is_own=is_own):
-            if not meanings.isdisjoint(match.resolution.definitions):
-                yield match.item.local
+        for alias in self._imports_with_alias(name, is_own=is_own):
+            if not meanings.isdisjoint(alias.definitions):
+                yield alias.local
 
-    def _imports_with_alias(self, name: str, *, is_own: bool) -> Iterable[ResolvedImport]:
+    def _imports_with_alias(self, name: str, *, is_own: bool) -> Sequence[ImportAlias]:
         """Return the imports of a name under another one, resolved and cached.
 
         Most imports keep the name: they need not be resolved to find aliases.
         """
-        imports = self._imports.get((name, is_own))
-        if imports is not None:
-            return imports
+        aliases = self._imports.get((name, is_own))
+        if aliases is None:
+            aliases = self._cache.aliases.get(name, is_own=is_own)
+        if aliases is None:
+            aliases = self._find_aliases(name, is_own=is_own)
+            self._files.load(())  # as in `_find_uses`: after a limit, nothing is cached
+            self._cache.aliases.put(name, aliases, is_own=is_own)
+        if self._remembered < MAX_REMEMBERED:
+            self._imports[name, is_own] = aliases
+            self._remembered += _IMPORT_BYTES * len(aliases)
+        return aliases
+
+    def _find_aliases(self, name: str, *, is_own: bool) -> Sequence[ImportAlias]:
         no_aliases = {"", _DEFAULT, *([name] if is_own else [])}
-        imports = [
-            ResolvedImport(file, item, self._resolver.definitions_of_import(file, item))
+        imports = (
+            (file, item)
             for file in self._load_mentioning_files([name])
             for item in mentions_of(file).find({name})
             if item.local not in no_aliases
-        ]
-        if self._remembered < MAX_REMEMBERED:
-            self._imports[name, is_own] = imports
-            self._remembered += _IMPORT_BYTES * len(imports)
-        return imports
+        )
+        # Thousands of files may give a name one alias.
+        aliases = (
+            ImportAlias(item.local, self._resolver.definitions_of_import(file, item).definitions)
+            for file, item in imports
+        )
+        return tuple(dict.fromkeys(aliases))
 
     def _load_mentioning_files(self, names: Iterable[str]) -> Iterator[CodeFile]:
         """Yield the files that use, import or export one of the names, by path."""
@@ -325,18 +345,19 @@ class UseSearch:
         return sorted({path for name in names for path in self._files.files_using(name)})
 
 
-def _select_uses(file: CodeFile, names: UsedNames) -> Iterator[Use]:
-    """Yield the uses in a file that may mean a definition with such names.
+def _select_rows(file: CodeFile, names: UsedNames) -> Sequence[int]:
+    """Return the positions of the uses in a file that may mean a definition with such names.
 
     A method of Python may have the name of a function that thousands of files call.
     """
+    facts = file.facts
     if names.only_bases:
-        base_uses = file.facts.uses_of_kind("inherit")
-        return (use for use in base_uses if use.name in names.names)
+        rows = facts.rows_of_uses(names.names)
+        return [row for row in rows if facts.uses[row].kind == "inherit"]
     is_whole = not names.needs_receiver or file.precise_uses is not None
     if is_whole or any(names_of(file).named(name) for name in names.names):
-        return file.facts.uses_named(names.names)
-    return file.facts.member_uses_named(names.names)
+        return facts.rows_of_uses(names.names)
+    return facts.rows_of_member_uses(names.names)
 
 
 def _by_path(keys: Iterable[DefinitionKey]) -> Iterable[Sequence[DefinitionKey]]:
