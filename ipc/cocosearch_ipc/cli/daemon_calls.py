@@ -46,6 +46,11 @@ def call_and_wait(
     return reply
 
 
+def given_parameters(**params: Any) -> dict[str, Any]:
+    """Keep only parameters with a value: an older daemon applies its own defaults."""
+    return {name: value for name, value in params.items() if value not in (None, [], False)}
+
+
 def with_cwd(params: dict[str, Any]) -> dict[str, Any]:
     """Add the current directory to parameters that name no index."""
     if any(params.get(name) for name in ("index", "indexes", "topics", "all_indexes")):

@@ -29,11 +29,9 @@ def run(params: dict[str, Any], env: Mapping[str, str], *, as_json: bool) -> Non
     if as_json:
         output.document(reply)
     elif sys.stdout.isatty():
-        for line in grep_lines.grouped(reply, output.Style.of(sys.stdout, env), mode):
-            output.line(line)
+        output.lines(grep_lines.grouped(reply, output.Style.of(sys.stdout, env), mode))
     else:
-        for line in grep_lines.plain(reply, mode, _roots(reply, env), os.getcwd()):
-            output.line(line)
+        output.lines(grep_lines.plain(reply, mode, _roots(reply, env), os.getcwd()))
         for warning in grep_lines.warnings(reply):
             output.note(warning)
 

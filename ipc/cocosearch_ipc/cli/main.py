@@ -83,10 +83,10 @@ def _is_cwd_removed() -> bool:
 def run(arguments: list[str], env: Mapping[str, str]) -> int:
     """Run one command line. Raises `client.CallFailed`."""
     if plain_query := plain_commands.plain_query(arguments):
-        from cocosearch_ipc.cli import query
+        from cocosearch_ipc.cli import query_command
 
         params, answer_format = plain_query
-        query.run(params, env, answer_format)
+        query_command.run(params, env, answer_format)
         return exits.OK
     if plain_grep := plain_commands.plain_grep(arguments):
         from cocosearch_ipc.cli import grep_command

@@ -10,7 +10,7 @@ from cocosearch_ipc.render import visible
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TextIO
 
 # Columns of a line of code.
@@ -74,6 +74,12 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
 def line(text: str = "") -> None:
     """Print one line to standard output. Characters that its encoding lacks become `?`."""
     sys.stdout.write(_encodable(text, sys.stdout) + "\n")
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Print lines to standard output, each as soon as it is made."""
+    for text in texts:
+        line(text)
 
 
 def write_unchanged(text: str) -> None:

@@ -43,7 +43,7 @@ def _read(session: ReplSession) -> int:
     code = exits.OK
     for line in sys.stdin:
         try:
-            _answer(session, line)
+            output.lines(session.line(line))
         except Quit:
             break
         except (InvalidLine, client.CallFailed) as error:
@@ -60,7 +60,7 @@ def _prompt(session: ReplSession) -> int:
     while True:
         try:
             line = reader()
-            _answer(session, line)
+            output.lines(session.line(line))
         except KeyboardInterrupt:  # clears the line at the prompt, ends a running query
             continue
         except (EOFError, Quit):
@@ -98,11 +98,6 @@ def _history(env: Env) -> History:
     except OSError:
         return InMemoryHistory()
     return FileHistory(path)
-
-
-def _answer(session: ReplSession, line: str) -> None:
-    for row in session.line(line):
-        output.line(row)
 
 
 def _complain(error: InvalidLine | client.CallFailed, *, as_json: bool = False) -> None:

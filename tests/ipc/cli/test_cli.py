@@ -84,7 +84,7 @@ ALLOWED = {
 }
 MODULES_OF_VERB = {  # beside those
     "query": {
-        "cocosearch_ipc.cli.query",
+        "cocosearch_ipc.cli.query_command",
         "cocosearch_ipc.render.answers",
         "cocosearch_ipc.render.comment_marks",
         "cocosearch_ipc.render.highlight",

@@ -5,8 +5,8 @@ import os
 import sys
 
 from cocosearch_ipc.cli import daemon_calls, exits
+from cocosearch_ipc.cli.answer_output import Env, Render, print_answer
 from cocosearch_ipc.cli.graph import graph_options
-from cocosearch_ipc.cli.graph.graph_output import Env, Render, print_answer
 from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import reference_answers
 
@@ -26,8 +26,7 @@ def references(args: argparse.Namespace, env: Env) -> int:
     reply = daemon_calls.call_and_wait(env, "references", params)
     if args.json or sys.stdout.isatty():
         return print_answer(args, env, reply, reference_answers.references)
-    for line in reference_answers.plain_references(reply, daemon_calls.roots(env), os.getcwd()):
-        output.line(line)
+    output.lines(reference_answers.plain_references(reply, daemon_calls.roots(env), os.getcwd()))
     if not reply["total"]:
         output.note(reference_answers.reference_summary(reply))
     for warning in reference_answers.warnings(reply):

@@ -3,7 +3,6 @@
 import argparse
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon_calls, exits
@@ -15,7 +14,7 @@ TIMEOUT_S = 180.0  # above the daemon's own limit
 
 def scip(args: argparse.Namespace, env: Env) -> int:
     """Import a SCIP index, or remove what was imported; print what counts now."""
-    params: dict[str, Any] = {"index": args.index} if args.index else {}
+    params = daemon_calls.given_parameters(index=args.index)
     params |= {"remove": True} if args.remove else {"path": os.path.abspath(args.file)}
     reply = client.call(address.rpc_socket(env), "scip", daemon_calls.with_cwd(params), TIMEOUT_S)
     if args.json:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cocosearch_ipc.cli import daemon_calls, exits
+from cocosearch_ipc.cli.answer_output import Env, Render, print_answer
 from cocosearch_ipc.cli.graph import graph_options, structure_options
-from cocosearch_ipc.cli.graph.graph_output import Env, Render, print_answer
 from cocosearch_ipc.cli.questions.search_options import SearchOption
 from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import diagrams, structure_text
@@ -38,8 +38,7 @@ def dependencies(args: argparse.Namespace, env: Env) -> int:
     reply = daemon_calls.call_and_wait(env, "dependencies", params)
     if args.json or args.format == "text":
         return print_answer(args, env, reply, structure_text.dependencies)
-    for line in DIAGRAMS[args.format](reply):
-        output.line(line)
+    output.lines(DIAGRAMS[args.format](reply))
     for warning in structure_text.warnings(reply):
         output.note(warning)
     return exits.OK

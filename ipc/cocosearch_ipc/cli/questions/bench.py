@@ -105,8 +105,7 @@ def _print(
     for figure in figures:
         worst = "" if figure.p95 is None else f"{figure.p95:,.1f}"
         rows.append((figure.name, f"{figure.p50:,.1f}", worst, figure.unit, str(figure.n)))
-    for line in tables.table(rows):
-        output.line(line)
+    output.lines(tables.table(rows))
     rss = status["rss_bytes"]
     parts = ", ".join(
         f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total"

@@ -5,10 +5,12 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cocosearch_ipc import address, client, error_codes
 from cocosearch_ipc.cli import daemon_calls, exits
+from cocosearch_ipc.cli.answer_output import print_answer
 from cocosearch_ipc.cli.questions import search_options, subscription
 from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render import answers, output, tables
@@ -19,7 +21,7 @@ Env = Mapping[str, str]
 
 def files(args: argparse.Namespace, env: Env) -> int:
     """Print indexed files, page by page up to the limit."""
-    params = daemon_calls.with_cwd({"index": args.index} if args.index else {})
+    params = daemon_calls.with_cwd(daemon_calls.given_parameters(index=args.index))
     params |= {
         name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
     }
@@ -95,7 +97,7 @@ def _read_file(args: argparse.Namespace, env: Env) -> tuple[dict[str, Any], int 
 
     The name of a file may end as a location does.
     """
-    index = daemon_calls.with_cwd({"index": args.index} if args.index else {})
+    index = daemon_calls.with_cwd(daemon_calls.given_parameters(index=args.index))
     path, first, last = parse_location(args.place)
     socket = address.rpc_socket(env)
     lines = {} if first is None else {"start_line": first, "end_line": last}
@@ -122,21 +124,12 @@ def _print_content(content: str, *, is_exact: bool) -> None:
 def related(args: argparse.Namespace, env: Env) -> int:
     """Print code in other files that is similar to the definition at PATH:LINE."""
     path, line, _ = parse_location(args.place)
-    params = daemon_calls.with_cwd({"index": args.index} if args.index else {}) | {
+    params = daemon_calls.given_parameters(index=args.index, limit=args.limit) | {
         "path": path,
         "line": 1 if line is None else line,
     }
-    reply = client.call(
-        address.rpc_socket(env),
-        "find_related",
-        params | ({"limit": args.limit} if args.limit else {}),
-    )
-    if args.json:
-        output.document(reply)
-    else:
-        for row in answers.text(reply, output.Style.of(sys.stdout, env), {}):
-            output.line(row)
-    return exits.OK
+    reply = client.call(address.rpc_socket(env), "find_related", daemon_calls.with_cwd(params))
+    return print_answer(args, env, reply, partial(answers.text, roots={}))
 
 
 def watch(args: argparse.Namespace, env: Env) -> int:
@@ -206,8 +199,7 @@ def languages(args: argparse.Namespace, env: Env) -> int:
         symbols = "yes" if entry["symbols"] else ""
         aliases = " ".join(entry["aliases"])
         rows.append((entry["name"], aliases, entry["chunking"], symbols, _file_types(entry)))
-    for row in tables.table(rows):
-        output.line(row)
+    output.lines(tables.table(rows))
     return exits.OK
 
 
@@ -228,8 +220,7 @@ def models(args: argparse.Namespace, env: Env) -> int:
         (entry["provider"], entry["model"], entry["state"], entry["detail"])
         for entry in reply["models"]
     ]
-    for row in tables.table(rows):
-        output.line(row)
+    output.lines(tables.table(rows))
     uses = [("index", "built with", "dimension", "")]
     for use in reply["indexes"]:
         note = f"until {use['following']} is complete" if use["following"] else ""
@@ -239,6 +230,5 @@ def models(args: argparse.Namespace, env: Env) -> int:
         uses.append(
             (use["index"], f"{use['provider']}/{use['model']}", str(use["dimension"]), note)
         )
-    for row in tables.table(uses) if reply["indexes"] else ():
-        output.line(row)
+    output.lines(tables.table(uses) if reply["indexes"] else ())
     return exits.OK

@@ -9,6 +9,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon_calls, exits
+from cocosearch_ipc.cli.answer_output import print_answer
 from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.render import output, tables
 from cocosearch_ipc.render.progress import Progress
@@ -62,25 +63,19 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
         for index in reply["indexes"]:
             output.line(index["name"])
     else:
-        for line in tables.indexes(reply["indexes"], output.Style.of(sys.stdout, env)):
-            output.line(line)
+        output.lines(tables.indexes(reply["indexes"], output.Style.of(sys.stdout, env)))
     return exits.OK
 
 
 def stats(args: argparse.Namespace, env: Env) -> int:
     """Print the counts of one index."""
-    params = daemon_calls.with_cwd(given_parameters(index=args.name)) | given_parameters(
-        include_failures=args.failures
-    )
+    params = daemon_calls.with_cwd(
+        daemon_calls.given_parameters(index=args.name)
+    ) | daemon_calls.given_parameters(include_failures=args.failures)
     reply = daemon_calls.call_and_wait(
         env, "index_stats", params | search_options.parameters(args, search_options.SYNC_OPTIONS)
     )
-    if args.json:
-        output.document(reply)
-    else:
-        for line in tables.stats(reply, output.Style.of(sys.stdout, env)):
-            output.line(line)
-    return exits.OK
+    return print_answer(args, env, reply, tables.stats)
 
 
 def sync(args: argparse.Namespace, env: Env) -> int:
@@ -92,7 +87,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
             as_json=args.json,
         )
         return exits.USAGE
-    params = daemon_calls.with_cwd(given_parameters(index=args.named or args.name))
+    params = daemon_calls.with_cwd(daemon_calls.given_parameters(index=args.named or args.name))
     reply = _sync_until_fresh(env, params, args.timeout)
     if args.json:
         output.document(reply)
@@ -143,7 +138,9 @@ def _sync_once(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, 
 def reindex(args: argparse.Namespace, env: Env) -> int:
     """Index every file again with the current settings."""
     reply = client.call(
-        address.rpc_socket(env), "reindex", daemon_calls.with_cwd(given_parameters(index=args.name))
+        address.rpc_socket(env),
+        "reindex",
+        daemon_calls.with_cwd(daemon_calls.given_parameters(index=args.name)),
     )
     progress = Progress()
     last = reply if args.no_wait else follow_progress(env, reply["index"], reply, progress)
@@ -191,8 +188,3 @@ def _confirm_clear(args: argparse.Namespace, names: Sequence[str]) -> int:
         targets += f" ({output.printable(', '.join(names), keep='')})"
     output.note(f"Delete {targets}? Your files on disk are not touched. [y/N] ")
     return exits.OK if sys.stdin.readline().strip().lower() in ("y", "yes") else exits.FAILED
-
-
-def given_parameters(**params: Any) -> dict[str, Any]:
-    """Keep only parameters with a value: an older daemon applies its own defaults."""
-    return {name: value for name, value in params.items() if value not in (None, [], False)}

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cocosearch_ipc.cli import daemon_calls, exits, query
+from cocosearch_ipc.cli import daemon_calls, exits, query_command
 from cocosearch_ipc.cli.questions import editor, search_options
 from cocosearch_ipc.cli.questions.question_text import read_question
 from cocosearch_ipc.render import output
@@ -30,10 +30,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
         )
         return exits.USAGE
     around = "lines_before" in params or "lines_after" in params
-    reply = query.run(params, env, answer_format, full=args.full or around)
+    reply = query_command.run(params, env, answer_format, full=args.full or around)
     if answer_format == "text":
-        for line in explanation(reply, output.Style.of(sys.stdout, env)):
-            output.line(line)
+        output.lines(explanation(reply, output.Style.of(sys.stdout, env)))
     return exits.OK
 
 

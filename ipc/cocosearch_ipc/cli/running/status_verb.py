@@ -21,8 +21,7 @@ def status(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document(reply)
         return exits.OK
-    for line in tables.status(reply, output.Style.of(sys.stdout, env)):
-        output.line(line)
+    output.lines(tables.status(reply, output.Style.of(sys.stdout, env)))
     if reply["version"] != client.VERSION:
         output.note(f"hint: {client.upgrade(reply['version'])}")
     return exits.OK

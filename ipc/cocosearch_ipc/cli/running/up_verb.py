@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli import daemon_calls, exits
 from cocosearch_ipc.cli.questions import index_verbs
 from cocosearch_ipc.cli.running import daemon_process
 from cocosearch_ipc.render import output, tables
@@ -30,7 +30,7 @@ def up(args: argparse.Namespace, env: Env) -> int:
         progress.say(f"{args.path} is unchanged: run `cocosearchctl up` again to watch it")
         raise
     daemon_process.warn_of_trouble(client.call(address.rpc_socket(env), "status"), progress.say)
-    params = {"path": path} | index_verbs.given_parameters(name=args.name, topics=args.topic)
+    params = {"path": path} | daemon_calls.given_parameters(name=args.name, topics=args.topic)
     reply = client.call(address.rpc_socket(env), "index_codebase", params)
     last = reply["progress"]
     if not args.no_wait:

@@ -18,8 +18,7 @@ TAKES_NAME = ("stats", "sync", "reindex", "clear")
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:  # noqa: ARG001 - every verb has this shape
     """Print the script for one shell."""
     make = {"bash": bash, "zsh": zsh, "fish": fish}[args.shell]
-    for line in make():
-        output.line(line)
+    output.lines(make())
     return exits.OK
 
 

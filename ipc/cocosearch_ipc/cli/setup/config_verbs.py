@@ -12,6 +12,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli.answer_output import print_answer
 from cocosearch_ipc.cli.setup import doctor
 from cocosearch_ipc.cli.setup.safe_folder import SafeFolder
 from cocosearch_ipc.render import output, settings_table
@@ -41,12 +42,7 @@ def show(args: argparse.Namespace, env: Env) -> int:
         if not failed.reason or args.index:
             raise
         reply = _ask_program(env, "--show-settings")
-    if args.json:
-        output.document(reply)
-    else:
-        for line in settings_table.values(reply, output.Style.of(sys.stdout, env)):
-            output.line(line)
-    return exits.OK
+    return print_answer(args, env, reply, settings_table.values)
 
 
 def check(args: argparse.Namespace, env: Env) -> int:
@@ -56,8 +52,7 @@ def check(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document({"findings": findings})
     else:
-        for line in settings_table.findings(findings, output.Style.of(sys.stdout, env)):
-            output.line(line)
+        output.lines(settings_table.findings(findings, output.Style.of(sys.stdout, env)))
     failed = {finding["what"] for finding in findings if finding["state"] == "fail"}
     if failed & {"settings", "project", "listener"}:
         return exits.BAD_SETTINGS

@@ -33,21 +33,18 @@ def run(
     if answer_format == "json":
         output.document(reply)
     elif answer_format == "compact":
-        for line in answers.compact(reply):
-            output.line(line)
+        output.lines(answers.compact(reply))
     elif answer_format == "grep":
         _print_places(reply, env)
     else:
         style = output.Style.of(sys.stdout, env)
-        for line in answers.text(reply, style, roots(env) if style.links else {}, full=full):
-            output.line(line)
+        output.lines(answers.text(reply, style, roots(env) if style.links else {}, full=full))
     return reply
 
 
 def _print_places(reply: dict[str, Any], env: Mapping[str, str]) -> None:
     """Print places for an editor, and remarks about them to standard error."""
-    for line in answers.grep(reply, roots(env), os.getcwd()):
-        output.line(line)
+    output.lines(answers.grep(reply, roots(env), os.getcwd()))
     if reply.get("weak"):
         output.note(answers.WEAK_NOTICE)
     for line in answers.remarks(reply):
