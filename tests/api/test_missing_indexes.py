@@ -7,7 +7,7 @@ import pytest
 
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api.missing_indexes import find_missing_indexes
-from cocosearchd.api.requests import asks_all_indexes, searched_indexes
+from cocosearchd.api.search_requests import asks_all_indexes, searched_indexes
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.running_index import RunningIndex

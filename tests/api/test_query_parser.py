@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from cocosearch_ipc import protocol as p
-from cocosearchd.api import requests
-from cocosearchd.api.requests import LONG_QUESTION, QueryParser
+from cocosearchd.api import search_requests
+from cocosearchd.api.search_requests import LONG_QUESTION, QueryParser
 from cocosearchd.errors import InvalidInput
 from cocosearchd.search.plan import parse_query
 from cocosearchd.search.request_limits import MAX_QUESTION
@@ -30,7 +30,7 @@ async def test_a_long_question_leaves_the_event_loop_to_others(
         assert release.wait(20)
         return parse_query(text, **options)
 
-    monkeypatch.setattr(requests, "parse_query", parse)
+    monkeypatch.setattr(search_requests, "parse_query", parse)
     parser = QueryParser()
     async with anyio.create_task_group() as group:
         for _ in range(3):

@@ -16,7 +16,6 @@ from cocosearchd.watching import exclusion_report
 from cocosearchd.watching.ignore import ignore_layers, pattern_cache
 from cocosearchd.watching.ignore.ignore_layers import MAX_LAYERS
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
-from cocosearchd.watching.ignore.missing_files import why_absent
 from cocosearchd.watching.ignore.patterns import (
     MAX_WILDCARDS,
     MAX_WILDCARDS_BYTES,
@@ -24,6 +23,7 @@ from cocosearchd.watching.ignore.patterns import (
     parse,
 )
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore.unindexed_files import why_absent
 from cocosearchd.watching.ignore_files import MAX_IGNORE_BYTES
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import QUICK, MemoryIndex

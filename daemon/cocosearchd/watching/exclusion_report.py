@@ -9,8 +9,8 @@ from cocosearchd.exclusion import find_exclusion
 from cocosearchd.forms.path_forms import path_bytes
 from cocosearchd.watching.dirty_set import FailedPaths
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
-from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore.unindexed_files import why_absent, why_left_out
 from cocosearchd.watching.root_status import FailedPath
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scans.scan_coordinator import ScanCoordinator

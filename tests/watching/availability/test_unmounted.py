@@ -18,7 +18,7 @@ import pytest
 
 from cocosearchd.model import FileRecord
 from cocosearchd.watching.availability import availability
-from cocosearchd.watching.availability.mountpoints import unmounted
+from cocosearchd.watching.availability.unmounted_directories import unmounted
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.availability.test_mounts import Mount, mounted
 from tests.watching.support import (

@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.model import RACY_NS, FileRecord, Fingerprint
-from cocosearchd.watching.availability.mountpoints import is_bare
+from cocosearchd.watching.availability.unmounted_directories import is_bare
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scans.scan import Scan
 

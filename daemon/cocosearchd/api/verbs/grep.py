@@ -12,7 +12,7 @@ from cocosearchd.api import file_references, replies
 from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.missing_indexes import find_missing_indexes
 from cocosearchd.api.overlay_sessions import OverlaySessions
-from cocosearchd.api.requests import asks_all_indexes, searched_indexes
+from cocosearchd.api.search_requests import asks_all_indexes, searched_indexes
 from cocosearchd.errors import InvalidInput
 from cocosearchd.forms.path_forms import glob_from_client, path_from_client
 from cocosearchd.freshness import Freshness

@@ -15,7 +15,7 @@ from cocosearchd.api.index_reports import IndexReports
 from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.missing_indexes import find_missing_indexes
 from cocosearchd.api.overlay_sessions import OverlaySessions
-from cocosearchd.api.requests import (
+from cocosearchd.api.search_requests import (
     QueryParser,
     asks_all_indexes,
     searched_indexes,

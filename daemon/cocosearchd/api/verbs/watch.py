@@ -10,8 +10,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
-from cocosearchd.api.requests import QueryParser, searched_indexes
 from cocosearchd.api.saved_queries import MIN_EVIDENCE, SavedQuery, Search, next_batch
+from cocosearchd.api.search_requests import QueryParser, searched_indexes
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexes.running_index import RunningIndex

@@ -16,7 +16,7 @@ import numpy as np
 from cocosearchd.search.lexical import ranking_signals
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
-from cocosearchd.search.lexical.groups import Groups, make_groups
+from cocosearchd.search.lexical.row_groups import Groups, make_groups
 from cocosearchd.search.lexical.scoring.bm25 import (
     FileHits,
     find_file_hits,

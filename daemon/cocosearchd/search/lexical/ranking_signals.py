@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cocosearchd.languages import blocks
 from cocosearchd.languages.language_table import by_name
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, mark_changes
-from cocosearchd.search.lexical.groups import Groups, make_groups
+from cocosearchd.search.lexical.row_groups import Groups, make_groups
 
 # summed best chunks of a file: a file with three matching chunks should beat a file with one
 TOP_CHUNKS = 3

@@ -21,8 +21,8 @@ from cocosearchd.runtime.files.nofollow import (
     opened_directory,
 )
 from cocosearchd.runtime.ticks import seconds_to_tick
-from cocosearchd.watching.availability.mountpoints import is_bare, is_mounted
 from cocosearchd.watching.availability.single_flight import SingleFlight
+from cocosearchd.watching.availability.unmounted_directories import is_bare, is_mounted
 from cocosearchd.watching.root_threads import RootThreads
 
 # A question checks the root itself. These checks are for the status, and for clients that follow an

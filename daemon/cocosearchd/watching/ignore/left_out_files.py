@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.exclusion import ScopeCode
 from cocosearchd.runtime.files.nofollow import opened_directory
-from cocosearchd.watching.ignore.missing_files import deciding_rule
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore.unindexed_files import deciding_rule
 
 MAX_COUNTED_FILES = 1000
 WALK_S = 0.5  # an answer waits for it

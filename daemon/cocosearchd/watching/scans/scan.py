@@ -19,7 +19,7 @@ from cocosearchd.forms.tree_filter import TreeFilter
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, Fingerprint
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
-from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
+from cocosearchd.watching.availability.unmounted_directories import is_bare, unmounted
 from cocosearchd.watching.dirty_records import (
     DirtyTree,
     FileStamp,

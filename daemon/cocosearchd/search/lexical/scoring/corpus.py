@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.array_types import Floats, Ints, Mask, concatenate, join_ranges
-from cocosearchd.search.lexical.groups import Groups, make_groups
 from cocosearchd.search.lexical.ranking_signals import joined_stem
+from cocosearchd.search.lexical.row_groups import Groups, make_groups
 from cocosearchd.search.lexical.scoring.part_names import PartNames
 from cocosearchd.search.lexical.scoring.vector_products import WidenedRows, widen_rows
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, join_arrays

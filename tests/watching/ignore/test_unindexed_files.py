@@ -8,8 +8,8 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
-from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
 from cocosearchd.watching.ignore.root_scope import RootScope
+from cocosearchd.watching.ignore.unindexed_files import why_absent, why_left_out
 from tests.daemon import git
 
 SETTINGS = IndexingSettings(exclude=("*_pb2.py",))
