@@ -14,6 +14,9 @@ import pytest
 
 from cocosearch_ipc.cli.main import main
 from cocosearch_ipc.cli.parser import VERBS
+from cocosearch_ipc.rpc.dispatcher import MAX_BATCH
+from cocosearch_ipc.workspace_protocol import WorkspaceEngine
+from cocosearchd.api.overlay_sessions import MAX_UNSAVED_BYTES, MAX_UNSAVED_FILES
 from cocosearchd.config.settings import Settings, get_value, setting_keys
 from cocosearchd.languages.language_table import languages
 from tests.code_map import code_map, map_of_tests
@@ -122,6 +125,13 @@ def test_the_documents_count_the_languages() -> None:
     with_symbols = sum(info.symbols for info in languages())
     assert f"the grammars of {parsed} languages" in (ROOT / "README.md").read_text("utf-8")
     assert f"Symbols of {with_symbols} languages" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_limits_in_texts_are_those_of_the_code() -> None:
+    body = f"a body at most {Settings().server.max_body_bytes >> 20} MiB"
+    assert f"A batch has at most {MAX_BATCH} calls, {body}" in (ROOT / "docs/rpc.md").read_text()
+    overlay = WorkspaceEngine.overlay_put.__doc__ or ""
+    assert f"{MAX_UNSAVED_FILES} files and {MAX_UNSAVED_BYTES >> 20} MiB" in overlay
 
 
 def test_the_code_map_is_current() -> None:

@@ -28,9 +28,11 @@ function element(name, { class: kind, text, ...attributes } = {}, ...children) {
 const number = (n) => n.toLocaleString("en");
 const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 
+// As `size` of render/tables.py: a number has one text on the page and on a terminal.
 function size(bytes) {
-  const step = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${(bytes / 1024 ** step).toFixed(step > 1 ? 1 : 0)} ${["B", "KB", "MB", "GB"][step]}`;
+  let step = 0;
+  for (; bytes >= 1000 && step < 4; step += 1) bytes /= 1000;
+  return `${bytes.toFixed(step ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB"][step]}`;
 }
 
 function duration(seconds) {
