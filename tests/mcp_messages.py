@@ -13,6 +13,11 @@ STRUCTURED: dict[str, Any] = {"cocosearch/structured": True}
 INITIALIZED = {"method": "notifications/initialized"}
 
 
+def answer_text(answer: Any) -> str:
+    """Return the text of the answer of a tool: all of its content blocks."""
+    return "".join(block.text for block in answer.content)
+
+
 def initialize_request(request_id: int | str = 1) -> dict[str, Any]:
     return {"id": request_id, "method": "initialize", "params": INITIALIZE_PARAMS}
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from cocosearch_ipc.client import CallFailed, call
 from tests.daemon import Daemon, lasting_handles
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.machine_speed import FairClock
+from tests.waiting import wait_until
 
 STATE_BYTES = 400 << 20  # PostgreSQL takes about 60 MB of it, and its logs 64 more
 
@@ -58,20 +59,13 @@ def save(project: Path, word: str) -> None:
     (project / "src" / f"{word}.py").write_text(f"def {word}():\n    return 1\n")
 
 
-def until(true: Callable[[], bool], what: str, limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
-
-
 def recovers(daemon: Daemon, word: str) -> None:
     def right() -> bool:
         reply = ask(daemon, word)
         assert honest(reply, word), daemon.log[-4000:]
         return told(reply, word) and bool(reply["fresh"])
 
-    until(right, daemon.log[-4000:])
+    wait_until(right, daemon.log[-4000:])
 
 
 def test_a_daemon_that_was_stopped_has_missed_nothing(shared: Daemon, project: Path) -> None:
@@ -315,7 +309,7 @@ def full_and_free_again(stopped: Daemon, project: Path, disk: Path, message: str
     word = "written_on_a_full_disk19_399"
     for _ in range(3):
         assert honest(ask(stopped, word, 1000), word)
-    until(lambda: message in stopped.ctl("status").stdout + stopped.log, message, 12)
+    wait_until(lambda: message in stopped.ctl("status").stdout + stopped.log, message, 12)
     ballast.unlink()
     recovers(stopped, word)
     assert stopped.stop() == 0

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from tests.daemon import Daemon
-from tests.mcp_messages import STRUCTURED
+from tests.mcp_messages import STRUCTURED, answer_text
 
 
 @pytest.fixture
@@ -227,14 +227,14 @@ async def test_usual_answers_fit_and_name_the_next_call(
     listening: dict[str, str], large: Path
 ) -> None:
     async with Client(_http(listening)) as client:
-        answers = [_text(await client.call_tool(tool, call)) for tool, call in USUAL_CALLS]
+        answers = [answer_text(await client.call_tool(tool, call)) for tool, call in USUAL_CALLS]
         sizes = [estimate_tokens(answer) for answer in answers]
         print({tool: size for (tool, _), size in zip(USUAL_CALLS, sizes, strict=True)})
         assert max(sizes) <= 1500
         for (tool, call), answer in zip(USUAL_CALLS, answers, strict=True):
             next_call = _next_call(tool, answer)
             if next_call is not None:
-                following = _text(await client.call_tool(tool, call | next_call))
+                following = answer_text(await client.call_tool(tool, call | next_call))
                 assert set(_places(following)) - set(_places(answer)), tool
             else:
                 assert tool in ("explain_query", "search", "list_indexes", "index_stats")
@@ -243,7 +243,7 @@ async def test_usual_answers_fit_and_name_the_next_call(
 async def test_related_code_says_what_it_leaves_out(listening: dict[str, str], large: Path) -> None:
     async with Client(_http(listening)) as client:
         call = {"filename": FIRST_MODULE, "line": 1, "limit": 2}
-        answer = _text(await client.call_tool("find_related", call))
+        answer = answer_text(await client.call_tool("find_related", call))
     assert re.search(
         rf"Left out: {FIRST_MODULE}, more of these files, and code less similar than \d\.\d\d\.$",
         answer,
@@ -255,7 +255,9 @@ async def test_an_explanation_takes_the_filters_of_a_search(
 ) -> None:
     call = {"query": "retry request", "paths": ["**/package_number_3/**"], "language": "python"}
     async with Client(_http(listening)) as client:
-        answer = _text(await client.call_tool("explain_query", call | {"why_not": FIRST_MODULE}))
+        answer = answer_text(
+            await client.call_tool("explain_query", call | {"why_not": FIRST_MODULE})
+        )
     assert "1. packages/package_number_3/" in answer
     assert "left out by the filter on" in answer
 
@@ -282,7 +284,3 @@ def _next_call(tool: str, answer: str) -> dict[str, Any] | None:
 def _places(answer: str) -> list[str]:
     """The lines of an answer that name a file, or lines of it."""
     return re.findall(r"^(?:packages/|long\.py:)\S+", answer, re.MULTILINE)
-
-
-def _text(answer: Any) -> str:
-    return "".join(block.text for block in answer.content)

@@ -14,7 +14,7 @@ from cocosearch_ipc.cli.setup.config_verbs import starter
 from cocosearchd.config.project import TOP, read_project
 from cocosearchd.config.setting_effects import PROJECT_SETTINGS
 from tests.daemon import Daemon, passing_daemon
-from tests.flows.test_faults import until
+from tests.waiting import wait_until
 
 # of the starter file: what is left when a person takes away the `#`
 SETTING = re.compile(r"# ( *(?:\w+:|- ).*)")
@@ -293,11 +293,11 @@ def test_declared_sources_are_watched_from_the_start(stopped: Daemon) -> None:
         f"sources:\n  - {api} topic:backend\n  - {late} topic:web\n"
     )
     daemon.start()
-    until(lambda: any("late" in line for line in daemon.call("status")["warnings"]), "warning")
+    wait_until(lambda: any("late" in line for line in daemon.call("status")["warnings"]), "warning")
     make(daemon.home, "late", {"b.py": "def late_answer():\n    return 43\n"})
-    until(lambda: len(daemon.call("list_indexes")["indexes"]) == 2, "two indexes")
+    wait_until(lambda: len(daemon.call("list_indexes")["indexes"]) == 2, "two indexes")
     topics = {index["name"]: index["topics"] for index in daemon.call("list_indexes")["indexes"]}
     assert topics == {"api": ["backend"], "late": ["web"]}
-    until(lambda: not daemon.call("status")["warnings"], "no warning")
+    wait_until(lambda: not daemon.call("status")["warnings"], "no warning")
     hits = daemon.call("search", query="late_answer", topics=["web"])["results"]
     assert [hit["path"] for hit in hits] == ["b.py"]

@@ -5,9 +5,9 @@ wakes.
 
 import contextlib
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.client import CallFailed
+from tests import waiting
 from tests.conftest import QUICK
 from tests.daemon import Daemon, freezing, passing_daemon
 from tests.store.remote import remote_server
@@ -32,6 +33,7 @@ WAITING_WRITES = (
     " where query like '%select owner from %' and state = 'active' and pid <> pg_backend_pid()"
 )
 LIMIT_S = 90.0  # database.IDLE_TRANSACTION_S, and as much time again for two starts
+wait_until = partial(waiting.wait_until, limit_s=LIMIT_S)
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,6 @@ def is_found(daemon: Daemon, word: str) -> bool:
     has_word = any(word in hit["content"] for hit in reply["results"])
     assert has_word or not reply["fresh"], f"{word} is saved, and not in a fresh answer"
     return has_word and bool(reply["fresh"])
-
-
-def wait_until(condition: Any, reason: str, limit_s: float = LIMIT_S) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, reason
-        time.sleep(0.1)
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ import random
 import shutil
 import signal
 import string
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,15 +16,11 @@ import psycopg
 import pytest
 
 from cocosearch_ipc.client import CallFailed
+from tests import waiting
 from tests.daemon import Daemon, make_daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 
-
-def wait_until(true: Callable[[], bool], what: str, limit_s: float = 90.0) -> None:
-    end = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
+wait_until = partial(waiting.wait_until, limit_s=90.0)
 
 
 # Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks
@@ -456,5 +452,5 @@ def test_a_socket_that_was_cleaned_away_comes_back(survivor: Daemon, project: Pa
     (survivor.home / "state" / "postgres" / "run" / ".s.PGSQL.5432").unlink()
     psutil.Process(survivor.call("status")["worker"]["pid"]).kill()
     (project / "word.py").write_text("def zebra():\n    return 1\n")
-    wait_until(lambda: first(survivor, "zebra", fresh=True) == "word.py", survivor.log, 60)
+    wait_until(lambda: first(survivor, "zebra", fresh=True) == "word.py", survivor.log, limit_s=60)
     assert survivor.query("zebra")["fresh"]

@@ -4,8 +4,7 @@ import contextlib
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,6 +12,7 @@ import pytest
 
 from cocosearch_ipc import client
 from tests.daemon import Daemon, passing_daemon
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
         (tmp_path / f"earlier{number}").mkdir()
         client.call(path, "index_codebase", {"path": str(tmp_path / f"earlier{number}")})
         with contextlib.suppress(AssertionError):
-            _await(lambda: bool(states), 1.0)
+            wait_until(lambda: bool(states), limit_s=1.0)
             break
     assert states
     client.call(path, "index_codebase", {"path": str(tmp_path / "here"), "name": "here"})
@@ -116,7 +116,7 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
         "path": params["paths"][1],
     }
     assert client.call(path, "locate", {"paths": ["/nowhere"]})["index"] is None
-    _await(lambda: ("commit", "here") in states, 20.0)
+    wait_until(lambda: ("commit", "here") in states, limit_s=20.0)
     client.call(path, "clear_index", {"index": "here"})
     reader.join(20)
     assert not reader.is_alive()
@@ -124,13 +124,6 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
     assert kinds[0] == "added"
     assert "commit" in kinds
     assert kinds[-1] == "removed"
-
-
-def _await(true: Callable[[], bool], limit_s: float) -> None:
-    end = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def _collect(events: Iterator[dict[str, str]], collected: list[tuple[str, str]]) -> None:

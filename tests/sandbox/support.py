@@ -1,10 +1,6 @@
 """A worker process whose handler does what a request says."""
 
-import asyncio
 import sys
-from collections.abc import Callable
-
-import anyio
 
 # `{act}` sees the request as `body` and returns a response.
 SCRIPT = """
@@ -32,10 +28,3 @@ def handler(body):
 run_worker(lambda: handler)
 """
 COMMAND = (sys.executable, "-P", "-c", SCRIPT)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for what processes do."""
-    with anyio.fail_after(60):
-        while not true():  # noqa: ASYNC110 - nothing else tells
-            await asyncio.sleep(0.01)

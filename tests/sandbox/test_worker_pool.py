@@ -19,7 +19,8 @@ from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
-from tests.sandbox.support import COMMAND, until
+from tests.sandbox.support import COMMAND
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

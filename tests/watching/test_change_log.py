@@ -3,20 +3,11 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from cocosearchd.freshness import stale_reason
 from cocosearchd.model import Clock
 from cocosearchd.watching.change_log import ChangeLog
 from tests.watching.support import MemoryIndex, following, in_sync
 from tests.watching.test_watched_root import put
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
-    root.mkdir()
-    return root
 
 
 def test_each_path_once_with_its_last_number() -> None:

@@ -38,13 +38,6 @@ HERE = Path(__file__)
 inotify_simple = pytest.importorskip("inotify_simple", reason="on Linux only")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
-    root.mkdir()
-    return root
-
-
 def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hints, str | None]]:
     """A backend that leaves out hints, repeats and reorders the others, and still calls itself
     exact.

@@ -34,13 +34,6 @@ from tests.watching.test_watched_root import held, linux, put
 MUTANT = pytest.mark.parametrize("mutant", [False, True])
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
-    root.mkdir()
-    return root
-
-
 class DeletesUnseen(Scan):
     """Mutant: what was not listed is gone, whether it could be listed or not."""
 

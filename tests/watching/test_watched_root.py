@@ -59,13 +59,6 @@ LIMIT = Path("/proc/sys/fs/inotify/max_queued_events")
 linux = pytest.mark.skipif(not LIMIT.exists(), reason="inotify exists on Linux only")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
-    root.mkdir()
-    return root
-
-
 def put(root: Path, **files: str) -> None:
     for name, text in files.items():
         path = root / f"{name.replace('__', '/')}.py"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -13,6 +12,7 @@ from cocosearchd.indexing.coordinator import indexer_liveness, indexer_process
 from cocosearchd.indexing.coordinator.indexer_liveness import IndexerLiveness
 from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess, start_indexer
 from cocosearchd.indexing.indexer_messages import IndexerSpec
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -32,12 +32,6 @@ def _lives_in_group(pid: int, group: int) -> bool:
 
 async def until_it_has_left_a_child(indexer: IndexerProcess) -> None:
     await until(lambda: indexer.has_ended and bool(group_of(indexer)))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not condition():  # noqa: ASYNC110 - what processes do
-            await anyio.sleep(0.02)
 
 
 @pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-import anyio
 import pytest
 
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
@@ -35,6 +34,7 @@ from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
 from cocosearchd.store.chunks.rows import FileWrite
 from tests.indexing.parsing import NOTHING, RULES, open_caches
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -235,12 +235,6 @@ async def test_a_quarantine_without_a_disk_lasts_as_long_as_the_process(tmp_path
 
 def asked(path: str, data: bytes) -> TaskInput:
     return TaskInput(path, "python", data, b"")
-
-
-async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not true():  # noqa: ASYNC110 - what processes do
-            await asyncio.sleep(0.01)
 
 
 def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:

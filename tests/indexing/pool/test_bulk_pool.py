@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +54,7 @@ from tests.indexing.conftest import python
 from tests.indexing.parsing import NOTHING, RULES, ParserHere, open_caches
 from tests.indexing.support import every_path, fresh_digest, new_record, running
 from tests.store.support import new_index
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -130,12 +131,6 @@ async def open_pool(
     finally:
         await pool.aclose()
         assert not pool._workers
-
-
-async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not true():  # noqa: ASYNC110 - what processes do
-            await asyncio.sleep(0.01)
 
 
 async def ready(pool: BulkPool, count: int) -> list[psutil.Process]:

@@ -5,8 +5,6 @@ import os
 import shutil
 import socket
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,18 +15,12 @@ from cocosearch_ipc.http import serve
 from cocosearch_ipc.http.sockets import bind, renew
 from tests.ipc.conftest import Served
 from tests.mcp_messages import INITIALIZE_PARAMS
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "SOCKET_CHECK_S", 0.05)
-
-
-def until(true: Callable[[], bool], limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 class Session:
@@ -68,13 +60,13 @@ def test_the_daemon_is_reached_again(served: Served, what: str) -> None:
             shutil.rmtree(served.run)
         else:
             (served.run / what).unlink()
-        until(lambda: remade(served))
+        wait_until(lambda: remade(served))
         assert client.call(served.rpc, "search", {"query": "x", "index": "demo"})["results"]
         Session(served.run).close()
         stays.ask("ping", {})
         with pytest.raises(Failure, match="is already running"):
             bind(served.run / "rpc.sock", served.run / "mcp.sock", port=None)
-    until(lambda: handles() <= previous)
+    wait_until(lambda: handles() <= previous)
     stays.close()
     for name in ("rpc.sock", "mcp.sock", "rpc.lock"):
         assert (served.run / name).stat().st_mode & 0o777 == 0o600
@@ -84,7 +76,7 @@ def test_the_daemon_is_reached_again(served: Served, what: str) -> None:
 
 def test_a_lock_that_was_cleaned_away_is_taken_again(served: Served) -> None:
     (served.run / "rpc.lock").unlink()
-    until((served.run / "rpc.lock").exists)
+    wait_until((served.run / "rpc.lock").exists)
     with pytest.raises(Failure, match="is already running"):
         bind(served.run / "rpc.sock", served.run / "mcp.sock", port=None)
     assert remade(served)

@@ -30,7 +30,13 @@ from cocosearch_ipc.rpc import openrpc
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 from tests.ipc.engine import SERVER, FixedEngine
-from tests.mcp_messages import INITIALIZED, STRUCTURED, initialize_request, message_line
+from tests.mcp_messages import (
+    INITIALIZED,
+    STRUCTURED,
+    answer_text,
+    initialize_request,
+    message_line,
+)
 
 pytestmark = SDK_LEAVES_STREAMS
 
@@ -115,9 +121,9 @@ async def test_failures_are_sentences_with_hints(served: Served) -> None:
         forbidden = await client.call_tool(
             "search_code", {"query": "a\0b", "index_name": "demo"}, raise_on_error=False
         )
-    assert _text(unknown) == "no index 'x'\nHint: there are demo"
-    assert "a defect" not in _text(defect)
-    assert _text(forbidden).startswith("query contains a NUL character")
+    assert answer_text(unknown) == "no index 'x'\nHint: there are demo"
+    assert "a defect" not in answer_text(defect)
+    assert answer_text(forbidden).startswith("query contains a NUL character")
     assert all(answer.is_error for answer in (unknown, defect, forbidden))
 
 
@@ -140,9 +146,9 @@ async def test_the_other_designs_names_work_as_well(served: Served) -> None:
         p.SearchRequest("q", "demo", explain=True, why_not="a.py", limit=3),
         p.SyncRequest("demo", timeout_ms=1500),
     ]
-    assert "Explanation:" in _text(explained)
-    assert "src/retry.py" in _text(result)
-    assert _text(fresh) == "demo is fresh."
+    assert "Explanation:" in answer_text(explained)
+    assert "src/retry.py" in answer_text(result)
+    assert answer_text(fresh) == "demo is fresh."
     assert topics.structured_content == {"topics": [{"topic": "backend", "indexes": ["demo"]}]}
     assert sources.structured_content == {
         "sources": [
@@ -202,18 +208,18 @@ async def test_files_are_offered_when_the_engine_has_them(
             budget_tokens=PAGE_TOKENS,
         ),
     ]
-    assert _text(listed) == (
+    assert answer_text(listed) == (
         f"{NAMES_NOTICE}\nsrc/a.py  python\n"
         '1 of 7 files. More: the same call with cursor="next"\nFresh as of 3f0c9a52/7.'
     )
-    assert _text(got) == f"{CONTENT_NOTICE}\nsrc/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
-    assert _text(lines) == (
+    assert answer_text(got) == f"{CONTENT_NOTICE}\nsrc/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
+    assert answer_text(lines) == (
         f"4 lines in 1 of 2 files.\n{CONTENT_NOTICE}\n"
         "```\nsrc/retry.py (4)\n2  class Client:\n3:9:     def retry(self):  [Client.retry]\n```\n"
         'More: the same call with cursor="next"; path and language narrow it.\n'
         "src/big.py was not searched: it has grown\nFresh as of 3f0c9a52/7."
     )
-    assert "NUL" in _text(refused)
+    assert "NUL" in answer_text(refused)
     names = {method["name"] for method in openrpc.document.__wrapped__()["methods"]}
     assert set(rows) <= names
 
@@ -333,7 +339,7 @@ async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_s
     async with Client(transport(served, "stdio")) as client:
         answer = await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == search_request("x", cwd="/srv")
-    assert _text(answer).startswith(  # before hits that are of another project
+    assert answer_text(answer).startswith(  # before hits that are of another project
         '/srv is in no index: these results are from demo. To index it, call index_codebase(path="/srv")\n\n'
     )
 
@@ -344,7 +350,7 @@ async def test_a_bridge_outside_of_several_indexes_is_told_which_one_an_answer_i
     served.engine.indexes["other"] = "/srv/other"
     async with Client(transport(served, "stdio")) as client:
         answer = await client.call_tool("get_file", {"filename": "src/retry.py"})
-    assert _text(answer).startswith(
+    assert answer_text(answer).startswith(
         "/srv is in no index: these results are from demo. To index it, call"
     )
 
@@ -361,7 +367,7 @@ async def test_roots_whose_names_are_no_utf8_can_be_told(served: Served, kind: s
         }
     assert listed.structured_content["indexes"][0]["root"] == r"/srv/caf\xe9"
     assert sources.structured_content["sources"][0]["path"] == r"/srv/caf\xe9"
-    assert r"/srv/caf\xe9" in _text(listed)
+    assert r"/srv/caf\xe9" in answer_text(listed)
     assert json.loads(content[0].text)["indexes"][0]["root"] == r"/srv/caf\xe9"
     assert resources["cafe"] == r"Numbers of the index of /srv/caf\xe9."
 
@@ -378,7 +384,7 @@ async def test_roots_of_clients_may_have_names_that_are_no_utf8(served: Served, 
         transport(served, "http"), roots=["file:///srv/na%EFve"], mode=mode
     ) as client:
         answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
-    assert _text(answer).startswith(
+    assert answer_text(answer).startswith(
         "/srv/na\\xefve is not indexed yet.\nTo index it, run `cocosearchctl up .` in it"
     )
 
@@ -388,7 +394,7 @@ async def test_a_directory_without_an_index_gets_an_offer(served: Served, mode: 
     async with Client(transport(served, "http"), roots=["file:///srv/new"], mode=mode) as client:
         answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
     assert answer.is_error
-    assert _text(answer).startswith(
+    assert answer_text(answer).startswith(
         '/srv/new is not indexed yet.\nTo index it, call index_codebase(path="/srv/new")\nTo search another project'
     )
     assert not [
@@ -497,7 +503,7 @@ async def test_the_bridge_outlives_a_restart_of_the_daemon(served: Served) -> No
         try:
             again.engine.indexes = {"after": "/srv/after"}
             answer = await client.call_tool("list_indexes", {})
-            assert "\nafter  /srv/after" in _text(answer)
+            assert "\nafter  /srv/after" in answer_text(answer)
         finally:
             again.stop()
 
@@ -618,10 +624,6 @@ def _request(
         connection.close()
 
 
-def _text(answer: Any) -> str:
-    return "".join(block.text for block in answer.content)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -650,7 +652,7 @@ async def test_a_hint_names_parameters_that_the_list_of_tools_leaves_out(served:
             await client.call_tool("explain_query", {"query": "x", name: "a"}, raise_on_error=False)
             for name in ("path", "globs")
         ]
-    near, far = map(_text, answers)
+    near, far = map(answer_text, answers)
     assert near == "unknown argument path\nHint: did you mean paths?"
     assert {"query", "language", "paths", "symbol_type", "why_not"} <= set(
         far.partition("Hint: ")[2].split(", ")
@@ -679,7 +681,7 @@ async def test_warnings_about_settings_come_with_indexing(wait: bool) -> None:
         answer = await client.call_tool("index_codebase", call, meta=STRUCTURED)
     assert answer.structured_content is not None
     assert answer.structured_content["notes"] == ["cocosearch.yaml: unknown key"]
-    assert _text(answer).endswith("\ncocosearch.yaml: unknown key")
+    assert answer_text(answer).endswith("\ncocosearch.yaml: unknown key")
 
 
 def test_freshness_of_several_names_them() -> None:

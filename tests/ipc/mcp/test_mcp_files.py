@@ -19,7 +19,7 @@ from cocosearch_ipc.render.visible import CONTENT_NOTICE
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.search.answers.file_content import FileContent, fit_content
 from tests.ipc.engine import RESULT, FixedEngine
-from tests.mcp_messages import STRUCTURED
+from tests.mcp_messages import STRUCTURED, answer_text
 
 LINES = 4_000
 
@@ -64,10 +64,6 @@ async def got(answer_tokens: int = 1500, **arguments: object) -> Any:
         )
 
 
-def text(answer: Any) -> str:
-    return "".join(block.text for block in answer.content)
-
-
 @pytest.mark.parametrize(
     ("arguments", "head"),
     [
@@ -77,15 +73,15 @@ def text(answer: Any) -> str:
     ],
 )
 async def test_a_file_may_be_named_with_its_lines(arguments: dict[str, Any], head: str) -> None:
-    assert text(await got(**arguments)).startswith(f"{CONTENT_NOTICE}\n{head}\n")
+    assert answer_text(await got(**arguments)).startswith(f"{CONTENT_NOTICE}\n{head}\n")
 
 
 async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
     answer = await got(filename="src/b.py:3")
     assert answer.is_error
-    assert "no file src/b.py" in text(answer)
+    assert "no file src/b.py" in answer_text(answer)
     answer = await got(filename="src/a.py:3", start_line=1)  # which lines, then?
-    assert "no file src/a.py:3" in text(answer)
+    assert "no file src/a.py:3" in answer_text(answer)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +95,7 @@ async def test_a_long_file_comes_in_pages_that_name_the_next_call(
     pages = list[str]()
     while True:
         answer = await got(answer_tokens, **call, **arguments)
-        page = text(answer)
+        page = answer_text(answer)
         assert estimate_tokens(page) <= max(answer_tokens, arguments.get("budget_tokens", 0)) + 50
         pages.append(answer.structured_content["content"])
         match = re.search(r"^(\d+) more lines: get_file\((.*)\)$", page, re.MULTILINE)
@@ -120,14 +116,14 @@ async def test_a_long_file_comes_in_pages_that_name_the_next_call(
 async def test_named_lines_come_at_once_up_to_a_limit() -> None:
     answer = await got(filename="src/a.py", start_line=1, end_line=600)
     assert answer.structured_content["end_line"] == 600
-    answer = text(await got(filename="src/a.py:1-4000"))
+    answer = answer_text(await got(filename="src/a.py:1-4000"))
     assert 6_000 < estimate_tokens(answer) < 13_000
     assert re.search(r'get_file\(filename="src/a.py", start_line=\d+, end_line=4000, ', answer)
 
 
 async def test_lines_that_were_not_asked_for_are_not_missed() -> None:
-    assert text(await got(filename="src/a.py", start_line=3, end_line=5)).endswith("```")
-    assert text(await got(filename="src/a.py:3-5")).endswith("```")
+    assert answer_text(await got(filename="src/a.py", start_line=3, end_line=5)).endswith("```")
+    assert answer_text(await got(filename="src/a.py:3-5")).endswith("```")
 
 
 def test_statistics_name_what_was_skipped_and_each_failure() -> None:

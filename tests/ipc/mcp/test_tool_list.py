@@ -13,6 +13,7 @@ from cocosearch_ipc.mcp.tools.tool_registry import compact_parameters
 from cocosearch_ipc.protocol import SearchRequest
 from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from tests.ipc.engine import SERVER, FixedEngine
+from tests.mcp_messages import answer_text
 
 MAX_LIST_TOKENS = 1600
 UNLISTED_TOOLS = {"search", "list_topics", "list_sources"}
@@ -50,7 +51,7 @@ async def test_old_names_are_not_listed_and_can_be_called(server: McpServer) -> 
         for name in sorted(UNLISTED_TOOLS):
             arguments = {"query": "retries"} if name == "search" else {}
             answer = await client.call_tool(name, arguments)
-            assert "demo" in _text(answer) or "src/retry.py" in _text(answer)
+            assert "demo" in answer_text(answer) or "src/retry.py" in answer_text(answer)
 
 
 async def test_each_parameter_is_described_by_one_tool_or_by_its_name(server: McpServer) -> None:
@@ -86,7 +87,7 @@ async def test_structured_content_is_sent_on_request_only(server: McpServer) -> 
             "list_indexes", {}, meta={"cocosearch/structured": True}
         )
     assert plain.structured_content is None
-    assert _text(plain) == _text(structured)
+    assert answer_text(plain) == answer_text(structured)
     assert structured.structured_content is not None
     assert structured.structured_content["indexes"][0]["name"] == "demo"
 
@@ -174,7 +175,3 @@ def last_index(engine: FixedEngine) -> str | None:
     request = engine.requests[-1]
     assert isinstance(request, SearchRequest)
     return request.index
-
-
-def _text(answer: Any) -> str:
-    return "".join(block.text for block in answer.content)

@@ -29,6 +29,7 @@ from cocosearchd.store.server.embedded import DEFAULTS, EmbeddedPostgres
 from cocosearchd.store.server.processes import list_processes
 from tests.clusters import copy_cluster, keep_cluster
 from tests.store.support import file_write, new_index
+from tests.waiting import wait_until
 
 SMALL = {"shared_buffers": "16MB"}
 AS_ROOT = os.geteuid() == 0
@@ -90,13 +91,6 @@ def ask(dsn: str, query: str) -> object:
 
 def gone(pid: int) -> bool:
     return all(process.pid != pid or not process.command for process in list_processes())
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def kill_first(server: EmbeddedPostgres) -> None:

@@ -37,13 +37,6 @@ __all__ = ["mounted"]
 AWAY = "mount that again"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
-    root.mkdir()
-    return root
-
-
 def remembered(root: Path, *names: str, device: int | None = None) -> MemoryIndex:
     """An index of before a restart, whose files were on a device: by default on one that is not the
     root's.

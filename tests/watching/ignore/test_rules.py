@@ -18,13 +18,6 @@ from tests.watching.support import BACKENDS, MemoryIndex, digest, following, git
 from tests.watching.test_watched_root import held, linux, put
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
-    root.mkdir()
-    return root
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_directories_that_change_places_take_their_rules_with_them(
     root: Path, tmp_path: Path, backend: str
