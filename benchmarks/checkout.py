@@ -14,7 +14,6 @@ takes the longest.
 
 import argparse
 import shutil
-import sys
 import sysconfig
 import tempfile
 import time
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.measure import cpu_seconds, machine
+from benchmarks.measure import cpu_seconds, machine, say
 from tests.daemon import Daemon, git, make_daemon
 
 LINES = 120  # of a file
@@ -181,12 +180,6 @@ def write(root: Path, number: int, top: str, lines: list[str]) -> None:
     path = place(root, number, top)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def say(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

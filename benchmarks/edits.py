@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.checkout import LINES, add_processes, measured, pieces, say, worker_settings, write
-from benchmarks.measure import machine, percentile, spread
+from benchmarks.checkout import LINES, add_processes, measured, pieces, worker_settings, write
+from benchmarks.measure import machine, percentile, say, spread
 from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
 

@@ -17,7 +17,6 @@ of it.
 import argparse
 import asyncio
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -32,7 +31,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchmarks.checkout import parts
-from benchmarks.measure import machine
+from benchmarks.measure import machine, say
 from cocosearchd.config.settings import DatabaseSettings, IndexingSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
@@ -140,12 +139,6 @@ def main() -> None:
         daemon.sweep()
         shutil.rmtree(daemon.home, ignore_errors=True)
         shutil.rmtree(work, ignore_errors=True)
-
-
-def say(text: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def measure_daemon(daemon: Daemon, root: Path, rest_s: float) -> Corpus:

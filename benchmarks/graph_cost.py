@@ -15,7 +15,6 @@ import os
 import random
 import shutil
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ import numpy as np
 import psutil
 
 from benchmarks.checkout import parts
-from benchmarks.measure import machine, spread
+from benchmarks.measure import machine, say, spread
 from cocosearch_ipc.client import CallFailed
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.store.connection.database import Database
@@ -59,12 +58,6 @@ def main() -> None:
         measure_table(options.symbols, options.files)
     if options.directory:
         measure_daemon(options.directory, options.saves, options.questions)
-
-
-def say(text: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def measure_daemon(directory: Path, saves: int, questions: int) -> None:

@@ -11,7 +11,6 @@ and indexed.
 
 import argparse
 import shutil
-import sys
 import sysconfig
 import tempfile
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 import anyio
 import psutil
 
-from benchmarks.measure import cpu_seconds, machine, spread
+from benchmarks.measure import cpu_seconds, machine, say, spread
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.store import index_records
@@ -150,12 +149,6 @@ async def crowd(bench: Bench, job: Job) -> None:
     if durations:
         say(f"save to commit, in an index being made:   {spread(durations)}")
     await busy.source.idle(PATIENCE_S)
-
-
-def say(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

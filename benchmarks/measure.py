@@ -78,3 +78,9 @@ def tree_bytes(root: Path, largest: int = 1 << 20) -> tuple[int, int]:
     files = (p for p in root.rglob("*") if p.is_file() and ".git" not in p.relative_to(root).parts)
     sizes = [size for size in (p.stat().st_size for p in files) if size <= largest]
     return len(sizes), sum(sizes)
+
+
+def say(text: str) -> None:
+    """Print a line at once, also into a pipe."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -10,14 +10,13 @@ that are resolved anew or known from earlier questions, as in the daemon, and pr
 import argparse
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.graph.parsed_files import read_texts
-from benchmarks.measure import machine, spread
+from benchmarks.measure import machine, say, spread
 from cocosearchd.errors import InvalidInput
 from cocosearchd.graph.code_file_cache import CodeFileCache
 from cocosearchd.graph.code_files import CodeFiles, DefinitionKey
@@ -105,12 +104,6 @@ def measure(packed: PackedFiles, question: Question, names: Sequence[str]) -> di
         cpu.append((time.process_time() - began) * 1000)
     say(f"{question.__name__}: CPU mean {sum(cpu) / len(cpu):.1f} ms, {spread(cpu)}")
     return answers
-
-
-def say(text: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def main() -> None:
