@@ -1,8 +1,11 @@
 """Saves through a memory mapping whose descriptor is closed: the event comes when the mapping ends."""
 
+import mmap
 import os
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from cocosearchd.model import hash_content
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.watching.hints.mapped_files import LIST_S, mapped_files
+from cocosearchd.watching.hints.process_maps import shared_mappings
 from tests.daemon import Daemon
 from tests.hostile.mapper import mapping
 from tests.watching.support import digest, following, in_sync
@@ -64,6 +68,30 @@ def test_private_and_read_only_mappings_are_no_saves(tmp_path: Path) -> None:
     (process / "maps").write_text("\n".join(lines))
     (tmp_path / "self").symlink_to("7")
     assert mapped_files([b"/project"], tmp_path) == {b"/project": ("saved file.py",)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has /proc")
+def test_the_kernel_answers_as_its_text_reads(root: Path) -> None:
+    """A mapping of each kind in this process: only the one that is shared and written counts."""
+    (root / "b.py").write_text(BEFORE)
+    (root / "new\nline.py").write_text(BEFORE)
+    accesses = {
+        "a.py": mmap.ACCESS_WRITE,
+        "b.py": mmap.ACCESS_COPY,
+        "new\nline.py": mmap.ACCESS_WRITE,
+    }
+    with ExitStack() as stack:
+        for name, access in accesses.items():
+            file = stack.enter_context((root / name).open("r+b"))
+            stack.enter_context(mmap.mmap(file.fileno(), 0, access=access))
+        read_only = stack.enter_context((root / "b.py").open("rb"))
+        stack.enter_context(mmap.mmap(read_only.fileno(), 0, access=mmap.ACCESS_READ))
+        text = root / "maps"
+        text.write_bytes(Path("/proc/self/maps").read_bytes())
+        expected = {os.fsencode(root / name) for name in ("a.py", "new\nline.py")}
+        for maps in ("/proc/self/maps", str(text)):
+            below = {path for path in shared_mappings(maps) if path.startswith(os.fsencode(root))}
+            assert below == expected
 
 
 async def test_a_question_sees_each_store_to_a_file_that_is_known_to_be_mapped(
