@@ -61,7 +61,7 @@ from cocosearchd.runtime.masking import find_secrets
 from cocosearchd.runtime.state_dir import lock_state_dir
 from cocosearchd.runtime.supervise import attempt, supervise
 from cocosearchd.runtime.systemd import Notifier
-from cocosearchd.runtime.ticks import seconds_to_tick
+from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 from cocosearchd.runtime.watchdog import WatchdogPlan, run_watchdog
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database, without_password
@@ -77,7 +77,6 @@ log = logging.getLogger(__name__)
 # Intervals of checks of PostgreSQL: on a system that does not report the end of its process, and on
 # one that does. A killed server is back after this interval and its own recovery.
 SERVER_POLL_S = 1.0
-SERVER_LOG_POLL_S = 5.0
 USED_WAL_POLL_S = 10.0
 EMBEDDER_RETRY_S = 5.0
 MCP_MARK = "mcp.used"  # in the state directory
@@ -479,10 +478,7 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
     """Restart the server whenever it has ended; copy its log to ours, and cut its log file."""
     server_log = ServerLog(postgres.log)
     while True:
-        await _wait_for_end_or_log(postgres)
-        for level, text in server_log.unread():
-            log.log(level, "postgres_said", extra={"text": text})
-        await anyio.to_thread.run_sync(server_log.trim)
+        await _follow_server(postgres, server_log)
         if not postgres.reachable():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)
@@ -500,17 +496,34 @@ async def _free_used_wal(postgres: EmbeddedPostgres) -> None:
             log.info("used_wal_freed", extra={"bytes": freed})
 
 
-async def _wait_for_end_or_log(postgres: EmbeddedPostgres) -> None:
-    """Wait until the server has ended, or until it is time to read its log."""
+async def _follow_server(postgres: EmbeddedPostgres, server_log: ServerLog) -> None:
+    """Copy the log of the server until the server may have ended, or lacks its socket."""
     handle = postgres.handle()
+    try:
+        may_have_ended = False
+        while not may_have_ended and postgres.has_socket():
+            may_have_ended = await _wait_for_end(handle)
+            for level, text in server_log.unread():
+                log.log(level, "postgres_said", extra={"text": text})
+            if server_log.is_too_long():
+                await anyio.to_thread.run_sync(server_log.trim)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+async def _wait_for_end(handle: int | None) -> bool:
+    """Wait until a server has ended, or until it is time to read its log.
+
+    Return True if it may have ended, as always without a handle.
+    """
     if handle is None:
         await anyio.sleep(seconds_to_tick(SERVER_POLL_S))
-        return
-    try:
-        with anyio.move_on_after(seconds_to_tick(SERVER_LOG_POLL_S)):
-            await anyio.wait_readable(handle)
-    finally:
-        os.close(handle)
+        return True
+    with anyio.move_on_after(seconds_to_tick(REST_TICK_S)):
+        await anyio.wait_readable(handle)
+        return True
+    return False
 
 
 async def _try_embedder(embedder: LazyEmbedder) -> None:

@@ -16,14 +16,16 @@ from typing import Any, Literal
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.runtime.deadlines import ends_within
+from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 from cocosearchd.store.connection.database import Database
 
 log = logging.getLogger(__name__)
 
 State = Literal["unknown", "up", "down", "unresponsive"]
 
-# A dead dependency is noticed after a pause and a probe: within seven seconds.
-PROBE_EVERY_S = 3.0
+# A dead dependency is noticed after a pause and a probe, within nine seconds. Questions and `status`
+# notice it themselves.
+PROBE_EVERY_S = REST_TICK_S
 PROBE_WITHIN_S = 4.0
 # Longer than two seconds: after that time the pool distinguishes an absent and a frozen server.
 STORE_PROBE_S = 3.0
@@ -75,7 +77,8 @@ class Health:
         """Probe for ever; to be supervised."""
         while True:
             await self.probe()
-            await asyncio.sleep(REPROBE_S if self.condition.reason else PROBE_EVERY_S)
+            pause_s = REPROBE_S if self.condition.reason else PROBE_EVERY_S
+            await asyncio.sleep(seconds_to_tick(pause_s))
 
     async def probe_within(self, within_s: float) -> PartHealth:
         """Return the new condition, or the last one if the probe takes longer than `within_s`."""

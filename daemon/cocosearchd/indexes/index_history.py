@@ -18,7 +18,7 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.forms.path_forms import path_text
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Revision
-from cocosearchd.runtime.ticks import seconds_to_tick
+from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 from cocosearchd.search.history.history_index import HistoryIndex, MessageTerms, build_history
 from cocosearchd.search.lexical.analysis.analyser import Analyser
 from cocosearchd.search.lexical.analysis.documents import ChunkText, Documents, FileText
@@ -28,7 +28,7 @@ from cocosearchd.watching.git.object_reader import NoRepository
 
 log = logging.getLogger(__name__)
 
-HEAD_POLL_S = 5.0  # between two looks for a HEAD that has moved
+HEAD_POLL_S = REST_TICK_S  # between two looks for a HEAD that has moved
 # The pause is longer by this factor while no history is in memory: a question that finds none has the
 # keeper look at once. With 1,000 indexes without a repository, the short pause took 3 % of a core.
 ABSENT_FACTOR = 12

@@ -54,7 +54,7 @@ from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.deadlines import call_within
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
-from cocosearchd.runtime.ticks import seconds_to_tick
+from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 from cocosearchd.search.classic.word_splitter import WordSplitter
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
@@ -72,7 +72,7 @@ PING_TIMEOUT_S = 5.0  # a server that is slower would leave a change half done
 # Intervals of checks of settings files: on a file system without hints, and on one with hints. A
 # request that waits for changes checks the files itself.
 SETTINGS_POLL_S = 1.0
-SETTINGS_SLOW_POLL_S = 5.0
+SETTINGS_SLOW_POLL_S = REST_TICK_S
 FILE_SYSTEM_TIMEOUT_S = 1.0  # the longest wait of a check for a file system that may never answer
 SETTINGS_WRITE_S = 0.05  # from the first hint of a write to the last
 REPLACEMENT_POLL_S = 0.5

@@ -24,6 +24,7 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.forms.path_forms import path_bytes, path_text
 from cocosearchd.freshness import MAX_PENDING, Freshness, StaleReason, stale_reason
 from cocosearchd.model import Clock
+from cocosearchd.runtime.ticks import REST_TICK_S
 from cocosearchd.watching.availability.availability import ROOT_POLL_S, RootAvailability
 from cocosearchd.watching.change_log import ChangeLog
 from cocosearchd.watching.cookies import Cookies, CookieVoid
@@ -60,10 +61,9 @@ from cocosearchd.watching.scans.scan_schedule import ScanSchedule
 
 log = logging.getLogger(__name__)
 
-# While nothing changes, only one tick in `QUIET_TICKS` does its checks, and fewer with many roots
-# (`RootGroup.rest_s`): hints and questions check anyway.
+# While nothing changes, checks wait for `REST_TICK_S`, and longer with many roots (`RootGroup.rest_s`):
+# hints and questions check anyway.
 TICK_S = 1.0
-QUIET_TICKS = 5
 # Between epochs; the pause doubles while epochs are shorter than `STEADY_S`.
 RESTART_S = 0.02
 RESTART_MAX_S = 5.0
@@ -328,7 +328,7 @@ class WatchedRoot:
                     self._dirty.failures.has_retries() or self._coordinator.unknown_directories
                 )
             )
-            quiet_s = self._group.rest_s(TICK_S * QUIET_TICKS)
+            quiet_s = self._group.rest_s(REST_TICK_S)
             await self._schedule.wait_tick(TICK_S, quiet_s, quiet=quiet)
             self._dirty.retry_due(time.monotonic())
             await self._check_root()

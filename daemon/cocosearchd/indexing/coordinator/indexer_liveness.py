@@ -7,11 +7,12 @@ import time
 import anyio
 
 from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess
+from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 
 log = logging.getLogger(__name__)
 
-# The sum of both is the longest time until a stopped process is reported: eight seconds.
-PING_EVERY_S = 3.0
+# The sum of both is the longest time until a stopped process is reported: ten seconds.
+PING_EVERY_S = REST_TICK_S
 UNRESPONSIVE_S = 5.0
 
 
@@ -29,7 +30,7 @@ class IndexerLiveness:
         The link ends with the process, unless a child that the process was starting keeps it open.
         """
         while True:
-            await anyio.sleep(min(PING_EVERY_S, self._stall_s))
+            await anyio.sleep(seconds_to_tick(min(PING_EVERY_S, self._stall_s)))
             if self._indexer.has_ended:
                 log.error("indexer_left_a_child", extra={"pid": self._indexer.pid})
                 self._indexer.kill()

@@ -17,6 +17,7 @@ import psycopg
 from anyio.abc import TaskStatus
 
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.store.connection.database import Connection, Database, fetch_row
 from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
 from cocosearchd.store.connection.migrate import schema_change
@@ -131,7 +132,7 @@ async def read_timeline(connection: Connection) -> str:
 async def _until_lost(connection: Connection) -> None:
     """Wait until the session has ended, and raise its error."""
     while True:
-        with anyio.move_on_after(CHECK_INTERVAL_S):
+        with anyio.move_on_after(seconds_to_tick(CHECK_INTERVAL_S)):
             # the end of a session can be read at once; so can messages of a server that goes on
             await anyio.wait_readable(connection.fileno())
         with connection.answer_timeout(LIVENESS_TIMEOUT_S):

@@ -183,7 +183,11 @@ class EmbeddedPostgres:
 
         As cheap as `running`.
         """
-        return self.running() and (self.run / SOCKET).exists()
+        return self.running() and self.has_socket()
+
+    def has_socket(self) -> bool:
+        """Return whether the socket of the server exists."""
+        return (self.run / SOCKET).exists()
 
     def handle(self) -> int | None:
         """Open a descriptor that becomes readable when the server ends, or None."""

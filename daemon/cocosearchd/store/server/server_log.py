@@ -61,6 +61,10 @@ class ServerLog:
         matches = (_LINE.search(line) for line in lines)
         return [(_LEVELS[match[1]], f"{match[1]}: {match[2]}") for match in matches if match]
 
+    def is_too_long(self) -> bool:
+        """Return whether `trim` would cut the log."""
+        return self._size() > LOG_LIMIT
+
     def trim(self) -> None:
         """Cut the log. Call it after `unread`: the rest of the log counts as read."""
         if trim_log(self._path):
