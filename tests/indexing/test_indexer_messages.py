@@ -95,6 +95,13 @@ def test_an_invalid_answer_is_refused(line: bytes) -> None:
         assert message.get("ready") is True or isinstance(message["id"], int)
 
 
+@given(SOMETHING)
+def test_a_commit_has_a_generation(value: object) -> None:
+    with suppress(ValueError):
+        line = indexer_messages.encode_message({"id": 3, "committed": value})
+        assert type(indexer_messages.decode_answer(line)["committed"]) is int
+
+
 @given(st.sampled_from([*ANSWER]), SOMETHING)
 def test_an_answer_has_what_is_read_of_it(name: str, value: object) -> None:
     with suppress(ValueError):
@@ -106,7 +113,7 @@ def test_an_answer_has_what_is_read_of_it(name: str, value: object) -> None:
 
 
 def test_answers_as_they_are_sent_are_read() -> None:
-    for answer in (ANSWER, {"ready": True}, {"id": 3}):
+    for answer in (ANSWER, {"ready": True}, {"id": 3}, {"id": 3, "committed": 12}):
         assert indexer_messages.decode_answer(indexer_messages.encode_message(answer)) == answer
 
 

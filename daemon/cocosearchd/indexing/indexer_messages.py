@@ -9,6 +9,7 @@
     indexer -> daemon {"ready": true}                          it holds the lock and listens
                       {"id", "generation", "failed": {path: text}, "set_aside": [path],
                        "done": {"computed", "reused", "parsed"}}
+                      {"id", "committed": generation}          all rows of an urgent batch; its answer follows
                       {"id"}                                   closed, or alive
 
 `done` counts embedded texts, reused vectors and parsed contents since the process started. End of
@@ -94,6 +95,7 @@ def decode_answer(line: bytes) -> dict[str, Any]:
     """Return the message of a line of the indexer process. Raises `ValueError`."""
     message = decode_message(line)
     valid = message.get("ready") is True or type(message.get("id")) is int
+    valid &= type(message.get("committed", 0)) is int
     if not valid or ("generation" in message and not _is_outcome(message)):
         raise ValueError("not an answer")
     return message

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.model import Commit, IndexRecord
@@ -58,9 +59,10 @@ async def kept(
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("urgent", [False, True])
 @pytest.mark.parametrize("mutant", [False, True])
 async def test_the_hook_runs_after_the_commit(
-    db: Database, root: Path, spec: IndexerSpec, mutant: bool
+    db: Database, root: Path, spec: IndexerSpec, mutant: bool, urgent: bool
 ) -> None:
     record = await new_record(db, root)
     async with kept(db, record, root, spec, TellsTooEarly if mutant else Updater) as (
@@ -71,6 +73,49 @@ async def test_the_hook_runs_after_the_commit(
         assert await source.idle() == {}
         (root / "lib/retry.py").write_text("def changed(): ...\n")
         (root / "src/parser.py").unlink()
-        source.give(Change(("lib/retry.py",), ("src/parser.py",)))
+        source.give(Change(("lib/retry.py",), ("src/parser.py",), urgent=urgent))
         assert await source.idle() == {}
         assert bool(early) is mutant
+
+
+class RecordsOutcomes(Updater):
+    """Records for which generation the hook of each batch ran before its answer."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.outcomes = list[tuple[int, int]]()
+
+    async def _run_hook(self, job: Any, part: Any, outcome: Any) -> dict[str, str]:
+        self.outcomes.append((outcome.hooked, outcome.generation))
+        return await super()._run_hook(job, part, outcome)
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+async def test_the_hook_of_a_save_waits_for_no_answer(
+    db: Database, root: Path, spec: IndexerSpec, failures: int
+) -> None:
+    """It runs once, and again after the answer if it has failed."""
+    commits = list[Commit]()
+
+    async def on_commit(commit: Commit) -> None:
+        commits.append(commit)
+        if len(commits) <= failures:
+            raise StoreUnavailable("away")
+
+    record = await new_record(db, root)
+    source, updater = Source(), RecordsOutcomes(spec, on_commit)
+    await updater.add(record, source)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(updater.run)
+        source.give(Change(("lib/retry.py", "src/parser.py"), urgent=True))
+        assert await source.idle() == {}
+        (hooked, generation) = updater.outcomes.pop()
+        assert hooked == (-1 if failures else generation)
+        assert len(commits) == 1 + failures
+        assert {commit.generation for commit in commits} == {generation}
+        assert {commit.paths for commit in commits} == {("lib/retry.py", "src/parser.py")}
+
+        source.give(Change(("lib/retry.py",), urgent=True))
+        assert await source.idle() == {}
+        assert updater.outcomes == [(-1, generation)], "nothing was committed"
+        tasks.cancel_scope.cancel()

@@ -26,6 +26,7 @@ class IndexerLink:
         self._reader = reader
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._committed: dict[int, asyncio.Future[int]] = {}
         self._numbers = count(1)
         self.answers = 0
         # texts computed, vectors reused, contents parsed: as of the last answer
@@ -38,7 +39,23 @@ class IndexerLink:
 
     def request(self, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
         """Send a request. Return the future of its answer, which may raise `IndexerDied`."""
+        return self._request(next(self._numbers), message)
+
+    def request_work(
+        self, message: Mapping[str, Any]
+    ) -> tuple[asyncio.Future[dict[str, Any]], asyncio.Future[int]]:
+        """Send a batch. Return the futures of its answer and of the generation of its commit.
+
+        The second one may come first, if all rows of the batch are committed before CocoIndex has
+        stored that they are. It is cancelled when the answer comes.
+        """
         number = next(self._numbers)
+        answer = self._request(number, message)
+        self._committed[number] = committed = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda _: self._committed.pop(number).cancel())
+        return answer, committed
+
+    def _request(self, number: int, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
         self._waiting[number] = future = asyncio.get_running_loop().create_future()
         self.send({**message, "id": number})
         return future
@@ -50,7 +67,11 @@ class IndexerLink:
     async def listen(self) -> None:
         """Resolve futures until the process hangs up or answers an unknown request."""
         while message := await self._line():
-            future = self._waiting.pop(message.get("id", 0), None)
+            number = message.get("id", 0)
+            if "committed" in message:
+                self._record_commit(number, message["committed"])
+                continue
+            future = self._waiting.pop(number, None)
             if future is None:
                 log.error("indexer_protocol_error", extra={"reason": "an answer without a request"})
                 return
@@ -58,6 +79,11 @@ class IndexerLink:
             self.totals = Counter(message.get("done", self.totals))
             if not future.done():  # the caller may have been cancelled
                 future.set_result(message)
+
+    def _record_commit(self, number: int, generation: int) -> None:
+        committed = self._committed.get(number)
+        if committed is not None and not committed.done():
+            committed.set_result(generation)
 
     def fail(self) -> None:
         """Close the connection. All open requests raise `IndexerDied`."""

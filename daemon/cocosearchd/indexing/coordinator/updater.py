@@ -79,6 +79,7 @@ class _BatchOutcome:
     generation: int
     failed: dict[str, str]  # path -> reason
     set_aside: list[str]  # paths that ended the indexer process
+    hooked: int = -1  # the generation for whose commit the hook has run already
 
 
 class Updater:
@@ -382,14 +383,24 @@ class Updater:
         The hook gets all paths, not only those that this process has written: paths that a process
         committed before it died come back as unchanged from the next process.
         """
-        failed = dict(outcome.failed)
-        groups = deque([tuple(path for path in part.all_paths if path not in failed)])
+        failed = outcome.failed
+        if outcome.hooked == outcome.generation and not failed:
+            return failed
+        paths = tuple(path for path in part.all_paths if path not in failed)
+        return failed | await self._run_hook_in_groups(job, outcome.generation, paths)
+
+    async def _run_hook_in_groups(
+        self, job: _BatchJob, generation: int, all_paths: tuple[str, ...]
+    ) -> dict[str, str]:
+        """Run the hook for all paths; if it fails, for halves of them. Return path -> reason."""
+        failed = dict[str, str]()
+        groups = deque([all_paths])
         while groups:
             paths = groups.popleft()
             if not paths:
                 continue
             error = await self._call_hook(
-                Commit(job.queue.record.name, outcome.generation, paths, job.edits)
+                Commit(job.queue.record.name, generation, paths, job.edits)
             )
             if isinstance(error, CocoSearchError):
                 failed |= dict.fromkeys(paths, str(error))
@@ -421,7 +432,7 @@ class Updater:
                 await barrier.open.wait()
         self._in_flight.add(job)
         try:
-            answer = await self._link.request(
+            answering, committed = self._link.request_work(
                 {
                     "do": "work",
                     "index": job.queue.record.name,
@@ -431,10 +442,33 @@ class Updater:
                     "urgent": job.edits,
                 }
             )
+            hooked = await self._run_early_hook(job, part, answering, committed)
+            answer = await answering
         finally:
             self._in_flight.discard(job)
             barrier.leave()
-        return _BatchOutcome(answer["generation"], answer["failed"], answer.get("set_aside", []))
+        return _BatchOutcome(
+            answer["generation"], answer["failed"], answer.get("set_aside", []), hooked
+        )
+
+    async def _run_early_hook(
+        self,
+        job: _BatchJob,
+        part: BatchPart,
+        answering: asyncio.Future[dict[str, Any]],
+        committed: asyncio.Future[int],
+    ) -> int:
+        """Run the hook of a save while CocoIndex stores that the rows are committed.
+
+        Return the generation for which it ran, -1 if it did not. A batch is settled after both.
+        """
+        futures: set[asyncio.Future[Any]] = {answering, committed}
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        if not committed.done() or committed.cancelled():
+            return -1
+        generation = committed.result()
+        commit = Commit(job.queue.record.name, generation, part.all_paths, job.edits)
+        return -1 if await self._call_hook(commit) is not None else generation
 
     async def _find_culprit(self, job: _BatchJob, part: BatchPart) -> _BatchOutcome:
         """Process a batch in flight at the death of a process, one part at a time and alone."""

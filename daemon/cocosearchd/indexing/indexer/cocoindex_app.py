@@ -27,7 +27,7 @@ from cocosearchd.exclusion import embedder_failure
 from cocosearchd.indexing.index_queue import max_files_in_flight
 from cocosearchd.indexing.indexer.index_file import FileTools, index_file
 from cocosearchd.indexing.indexer.live_feed import RootFeed
-from cocosearchd.indexing.indexer.row_target import Written
+from cocosearchd.indexing.indexer.row_target import OnComplete, Written
 from cocosearchd.indexing.pipeline.file_reader import (
     MissingFile,
     Reading,
@@ -136,12 +136,19 @@ class IndexApp:
             self._environment.close()
 
     async def process(
-        self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool
+        self,
+        paths: Sequence[str],
+        gone: Sequence[str],
+        *,
+        force: bool,
+        urgent: bool,
+        on_commit: OnComplete | None = None,
     ) -> BatchOutcome:
         """Store the files at `paths` as they are now, and delete those of `gone`.
 
         `urgent` files go first. A path without a regular file counts as gone, and so does a path in
         both. It never raises for a file, the embedder or PostgreSQL: `failed` has the error texts.
+        `on_commit` gets the generation once PostgreSQL has committed a change of every path.
         """
         gone = tuple(dict.fromkeys(gone))
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
@@ -155,7 +162,7 @@ class IndexApp:
             await target.wait_ended(number, all_paths)
             with (
                 target.mark_urgent(number, urgent_paths),
-                target.collect_written(number, all_paths) as written,
+                target.collect_written(number, all_paths, on_commit) as written,
             ):
                 return await self._process(paths, gone, written, force=force, urgent=urgent)
 

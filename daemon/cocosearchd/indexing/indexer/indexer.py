@@ -177,7 +177,10 @@ class Indexer:
         # Raises the errors of opening: no PostgreSQL, no embedder, another embedder, a full disk.
         app = await self._open_app(index)
         paths, gone = message["paths"], message["gone"]
-        work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
+        on_commit = partial(self._send_commit, message["id"]) if message["urgent"] else None
+        work = app.process(
+            paths, gone, force=message["force"], urgent=message["urgent"], on_commit=on_commit
+        )
         return await index.unless_ended(asyncio.ensure_future(work))
 
     async def _set_path_aside(self, index: "OpenIndex", message: dict[str, Any]) -> None:
@@ -301,6 +304,12 @@ class Indexer:
             os.abort()
         if self._spec.hang_on and path.endswith(self._spec.hang_on):
             threading.Event().wait()
+
+    def _send_commit(self, number: int, generation: int) -> None:
+        """Tell of the rows of a save at once: the daemon reads them while CocoIndex's store is
+        written.
+        """
+        self._send({"id": number, "committed": generation})
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(indexer_messages.encode_message(message))

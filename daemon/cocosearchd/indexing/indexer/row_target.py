@@ -5,7 +5,7 @@ they differ, CocoIndex calls the sink, which has the rows made and written. Coco
 PostgreSQL may differ: `cocoindex_app` compares them after each batch.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 
+OnComplete = Callable[[int], object]  # of the generation after the writes of some files
 PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: a new name makes it forget every file
 
 
@@ -36,6 +37,22 @@ class Written:
 
     content_hash: bytes | None
     generation: int
+
+
+class _CollectedWrites:
+    """The last writes of some files by path."""
+
+    def __init__(self, count: int, on_complete: OnComplete | None) -> None:
+        """`count` is the number of the files."""
+        self.by_path = dict[str, Written]()
+        self._count = count
+        self._on_complete = on_complete
+
+    def add(self, path: str, state: Written) -> None:
+        """Add a write."""
+        self.by_path[path] = state
+        if self._on_complete is not None and len(self.by_path) == self._count:
+            self._on_complete(max(state.generation for state in self.by_path.values()))
 
 
 @dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
@@ -67,7 +84,7 @@ class FileTarget:
         self._open: dict[int, GroupWriter[SourceFile]] = {}
         self._in_flight: dict[int, Transactions] = {}  # by index: they outlive its writer
         self._urgent: set[tuple[int, str]] = set()
-        self._collected: dict[tuple[int, str], dict[str, Written]] = {}
+        self._collected: dict[tuple[int, str], _CollectedWrites] = {}
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
@@ -93,13 +110,18 @@ class FileTarget:
             self._urgent -= keys
 
     @contextmanager
-    def collect_written(self, index: int, paths: Iterable[str]) -> Iterator[Mapping[str, Written]]:
-        """Collect the writes of files inside the context, the last one of each by path."""
-        written = dict[str, Written]()
+    def collect_written(
+        self, index: int, paths: Iterable[str], on_complete: OnComplete | None = None
+    ) -> Iterator[Mapping[str, Written]]:
+        """Collect the writes of files inside the context, the last one of each by path.
+
+        Once all of them are written, `on_complete` is called with the generation after that.
+        """
         keys = [(index, path) for path in paths]
-        self._collected |= dict.fromkeys(keys, written)
+        collected = _CollectedWrites(len(keys), on_complete)
+        self._collected |= dict.fromkeys(keys, collected)
         try:
-            yield written
+            yield collected.by_path
         finally:
             for key in keys:
                 del self._collected[key]
@@ -133,8 +155,8 @@ class FileTarget:
             raise NotFound(f"index {index} is closed")
         source = declared.source if declared else None
         generation = await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
-        if (written := self._collected.get((index, path))) is not None:
-            written[path] = Written(source.content_hash if source else None, generation)
+        if (collected := self._collected.get((index, path))) is not None:
+            collected.add(path, Written(source.content_hash if source else None, generation))
         return generation
 
     async def wait_ended(self, index: int, paths: Iterable[str]) -> None:
