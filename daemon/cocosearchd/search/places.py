@@ -7,6 +7,7 @@ shown if they are among the best places of the whole answer.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ MAX_OTHER_PLACES = 9
 BEST_SHARE = 1.0
 MAX_LINES = 500  # lines of a place that are searched for the line to open; a chunk has fewer
 MAX_LINE_CHARACTERS = 400  # searched characters of a line
+# Questions whose words are remembered: one question to many indexes asks for them once an index
+REMEMBERED_QUESTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def choose_files(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ChosenF
     )
 
 
+@lru_cache(maxsize=REMEMBERED_QUESTIONS)
 def wanted_variant(question: str, words: frozenset[str]) -> WantedVariant:
     """Return the variant of alike files that a question with these content words asks for."""
     return WantedVariant(words, question_languages(question))
@@ -410,6 +414,7 @@ def query_words(plan: Plan) -> frozenset[str]:
     return content_words(" ".join((plan.text, *plan.where.phrases)))
 
 
+@lru_cache(maxsize=REMEMBERED_QUESTIONS)
 def word_roots(words: frozenset[str]) -> frozenset[str]:
     """Return the root of each word, which all its forms contain: `redirect` for "redirects".
 
@@ -421,6 +426,7 @@ def word_roots(words: frozenset[str]) -> frozenset[str]:
     return frozenset(root if len(root) > 2 else word for word, root in roots.items())
 
 
+@lru_cache(maxsize=REMEMBERED_QUESTIONS)
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text without stop words; a text of stop words alone keeps them."""
     words = frozenset(identifiers.split_text(text).split())

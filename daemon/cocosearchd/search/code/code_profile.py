@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -364,6 +365,42 @@ def rank_chunks(
     )
 
 
+def rank_groups(
+    scored: ScoredMatrix, numbers: Sequence[int], limits: Sequence[int]
+) -> list[tuple[RankedChunk, ...]]:
+    """Rank the best chunks of some indexes of a joint matrix, each with its own limit.
+
+    Each result equals that of `rank_chunks` for the part of the index, without options and without
+    the places of a report. Operations on arrays run once for all indexes: for a small index, each
+    costs as much as its arithmetic.
+    """
+    matrix = scored.matrix
+    eligible = eligible_files(matrix, holds_phrases=False)
+    files_by_index = [
+        _sort_files(matrix, scored.scores, rows.start + np.flatnonzero(eligible[rows]), limit)
+        for rows, limit in zip(map(matrix.groups.rows, numbers), limits, strict=True)
+    ]
+    files = list(chain.from_iterable(files_by_index))
+    candidates = _sort_chunks(matrix, files, scored.place_scores, None)
+    scores = scored.place_scores[candidates.chunks]
+    marks = [
+        _mark_shown(candidates.ranks[rows], scores[rows], limit)
+        for rows, limit in zip(
+            candidates.split(list(map(len, files_by_index))), limits, strict=True
+        )
+    ]
+    ranked = iter(
+        _make_ranked_chunks(
+            scored,
+            candidates.chunks[np.concatenate(marks)],
+            scored.place_scores,
+            _largest_signals(scored.by_signal, files),
+            {},
+        )
+    )
+    return [tuple(islice(ranked, int(np.count_nonzero(mark)))) for mark in marks]
+
+
 @dataclass(frozen=True, slots=True)
 class _RankedFiles:
     """Ranked files, best first, the scores of all files, (F,), and evidence of history by file."""
@@ -379,7 +416,8 @@ def _rank_files(
     """Rank the best `limit` of the eligible files, by their scores and the history if there is one."""
     if evidence is not None:
         return _rank_by_history(scored, eligible, evidence, limit)
-    return _RankedFiles(_sort_files(scored.matrix, scored.scores, eligible, limit), scored.scores)
+    files = _sort_files(scored.matrix, scored.scores, np.flatnonzero(eligible), limit)
+    return _RankedFiles(files, scored.scores)
 
 
 def _rank_by_history(
@@ -392,7 +430,8 @@ def _rank_by_history(
     """
     matrix = scored.matrix
     ranked = np.array(
-        _sort_files(matrix, scored.scores, eligible, max(limit, TAIL_FILES)), np.int64
+        _sort_files(matrix, scored.scores, np.flatnonzero(eligible), max(limit, TAIL_FILES)),
+        np.int64,
     )
     files = ranked[:TAIL_FILES]
     tail = evidence.order([matrix.paths[file] for file in files], scored.scores[files])
@@ -421,6 +460,11 @@ class _SortedChunks:
         """Return the chunks of a file, best first."""
         end = int(self.counts[: number + 1].sum())
         return self.chunks[end - int(self.counts[number]) : end]
+
+    def split(self, file_counts: Sequence[int]) -> list[slice]:
+        """Return the rows of consecutive groups with these numbers of files."""
+        ends = np.cumsum([0, *self.counts])[np.cumsum([0, *file_counts])].tolist()
+        return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def _sort_chunks(
@@ -459,12 +503,19 @@ def _places_of_files(
 
 def _choose_chunks(candidates: _SortedChunks, place_scores: Floats, limit: int) -> Ints:
     """Return the chunks to show of the sorted files, in their order."""
-    scores = place_scores[candidates.chunks]
-    is_good = scores >= best_places_threshold(scores.tolist(), limit)
-    is_first = candidates.ranks == 0
-    is_shown = is_first | (is_good & (candidates.ranks <= MAX_OTHER_PLACES))
+    is_shown = _mark_shown(candidates.ranks, place_scores[candidates.chunks], limit)
     chunks: Ints = candidates.chunks[is_shown]
     return chunks
+
+
+def _mark_shown(ranks: Ints, scores: Floats, limit: int) -> Mask:
+    """Mark the chunks to show: the best of each file, and others with good scores.
+
+    `ranks` are those of the chunks in their files, from 0.
+    """
+    is_good = scores >= best_places_threshold(scores.tolist(), limit)
+    is_shown: Mask = (ranks == 0) | (is_good & (ranks <= MAX_OTHER_PLACES))
+    return is_shown
 
 
 def _choose_all_chunks(candidates: _SortedChunks, relevances: Floats, limit: int) -> Ints:
@@ -542,20 +593,17 @@ def rank_files(matrix: SignalMatrix, is_name: bool, weights: Weights) -> list[in
     The order is that of `rank_chunks`, but files without evidence are not dropped.
     """
     scores, _ = score_files(matrix, is_name, weights)
-    return _sort_files(
-        matrix, scores, eligible_files(matrix, holds_phrases=True), len(matrix.paths)
-    )
+    eligible = eligible_files(matrix, holds_phrases=True)
+    return _sort_files(matrix, scores, np.flatnonzero(eligible), len(matrix.paths))
 
 
-def _sort_files(
-    matrix: SignalMatrix, scores: Floats, eligible: NDArray[np.bool_], limit: int
-) -> list[int]:
-    """Return the best `limit` of the eligible files, best first.
+def _sort_files(matrix: SignalMatrix, scores: Floats, eligible: Ints, limit: int) -> list[int]:
+    """Return the best `limit` of the `eligible` files, best first.
 
     Equal scores are ordered by path, not by file number: numbers depend on the order of arrival and
     on merges.
     """
-    best = select_top(np.flatnonzero(eligible), scores[eligible], limit, matrix.paths)
+    best = select_top(eligible, scores.take(eligible), limit, matrix.paths)
     files = best.tolist()
     rows = zip(
         (-scores.take(best)).tolist(), map(matrix.paths.__getitem__, files), files, strict=True

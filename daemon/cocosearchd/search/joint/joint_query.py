@@ -22,6 +22,7 @@ from cocosearchd.search.code.code_profile import (
     ScoredMatrix,
     Weights,
     eligible_files,
+    rank_groups,
     score_matrix,
     split_scores,
 )
@@ -80,6 +81,29 @@ class ScoredIndex:
     def rank(self) -> tuple[RankedChunk, ...]:
         """Rank the best chunks of the index."""
         return self.code_query.rank_scored(split_scores(self.scores, self.number))
+
+    @property
+    def is_ranked_alone(self) -> bool:
+        """True if more than scores decides which chunks are shown."""
+        query = self.code_query
+        return self.scores.matrix.is_report or query.plan.where.has_symbols
+
+
+def rank_indexes(indexes: Sequence[ScoredIndex]) -> list[tuple[RankedChunk, ...]]:
+    """Rank the best chunks of each index; those with common scores together."""
+    numbers_by_scores = defaultdict[int, list[int]](list)
+    ranked = dict[int, tuple[RankedChunk, ...]]()
+    for number, index in enumerate(indexes):
+        if index.is_ranked_alone:
+            ranked[number] = index.rank()
+        else:
+            numbers_by_scores[id(index.scores)].append(number)
+    for numbers in numbers_by_scores.values():
+        group = [indexes[number] for number in numbers]
+        limits = [index.code_query.limit for index in group]
+        chunks = rank_groups(group[0].scores, [index.number for index in group], limits)
+        ranked |= zip(numbers, chunks, strict=True)
+    return [ranked[number] for number in range(len(indexes))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cocosearchd.search.code.code_candidates import (
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.phrase_filter import PhraseMatches
 from cocosearchd.search.joint.hit_order import HitRelevances
-from cocosearchd.search.joint.joint_query import ScoredIndex
+from cocosearchd.search.joint.joint_query import ScoredIndex, rank_indexes
 from cocosearchd.search.places import ChosenFile, ScoredResult, choose_files, make_results
 from cocosearchd.store.chunks.rows import Candidate, Key
 from cocosearchd.store.connection.database import Database
@@ -93,7 +93,7 @@ async def _read_rows(
     db: Database, indexes: Sequence[ScoredIndex], first: Sequence[RankedCandidates | None]
 ) -> list[RankedIndex]:
     """Rank chunks, read rows that are not in the `first` candidates, and choose the result files."""
-    chunks = await asyncio.to_thread(lambda: [index.rank() for index in indexes])
+    chunks = await asyncio.to_thread(rank_indexes, indexes)
     by_key = [
         {entry.candidate.key: entry.candidate for entry in of_index.scored} if of_index else {}
         for of_index in first
