@@ -315,6 +315,9 @@ def test_compose_services_are_healthy_before_others_start() -> None:
         check = services[name]["healthcheck"]
         assert check["test"][0] == "CMD"
         assert {"interval", "timeout", "retries"} <= set(check)
+    for name in ("postgres", "citus-coordinator"):
+        # a server that initialises the database answers on its socket
+        assert {"--host", "127.0.0.1"} <= set(services[name]["healthcheck"]["test"])
     assert services["ollama-model"]["depends_on"] == {"ollama": {"condition": "service_healthy"}}
     assert "-pg17@" in services["postgres"]["image"], "the volume holds data of this major version"
     assert "profiles" not in services["postgres"]
