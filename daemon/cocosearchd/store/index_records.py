@@ -32,6 +32,9 @@ from cocosearchd.store.filter_sql import file_filter_sql
 SLUG_LENGTH = 22
 # Rows that become objects, in a few milliseconds, before other tasks of the event loop run.
 ROWS_AT_ONCE = 500
+# Generations of a lineage. After PostgreSQL lost commits, generations go on in the next one: it tells
+# followers, which may have read the lost commits, that the index has other rows than theirs.
+LINEAGE = 1 << 32
 _FINGERPRINT = struct.Struct(">QQQqqQ")
 
 
@@ -217,12 +220,21 @@ async def read_generation(db: Database, record: IndexRecord) -> int:
 
 
 async def raise_generation(db: Database, record: IndexRecord, lost: int) -> int:
-    """Raise the generation of an index above one that PostgreSQL lost. Raises `NotFound`."""
+    """Raise the generation of an index above one that PostgreSQL lost, to the next lineage.
+
+    Raises `NotFound`.
+    """
+    values = {"lost": lost, "lineage": LINEAGE}
     async with write_transaction(db) as connection:
-        row = await fetch_row(connection, statement("raise_generation", record), {"lost": lost})
+        row = await fetch_row(connection, statement("raise_generation", record), values)
     if row is None:
         raise index_not_found(record)
     return int(row[0])
+
+
+def is_same_lineage(generation: int, later: int) -> bool:
+    """Return True if no commit up to `generation` was lost before the `later` generation was read."""
+    return generation <= later and generation // LINEAGE == later // LINEAGE
 
 
 class RowsState(NamedTuple):

@@ -434,8 +434,9 @@ select generation from {indexes}
 where number = {number} and identity = %(identity)s and shaping_settings = %(shaping_settings)s
 
 -- name: raise_generation
--- Above a generation that was acknowledged, and lost since: no generation of a name is used for two contents.
-update {indexes} set generation = greatest(generation, %(lost)s) + 1 where number = {number}
+-- Above a generation that was acknowledged, and lost since: no generation of a name is used for two contents. It begins another
+-- lineage (`index_records.LINEAGE`): followers may have read the lost commits.
+update {indexes} set generation = (greatest(generation, %(lost)s) / %(lineage)s + 1) * %(lineage)s where number = {number}
 returning generation
 
 -- name: upsert_files

@@ -11,7 +11,7 @@ _INDEX_METRICS: tuple[tuple[str, str, str], ...] = (
     ("files", "Searchable files.", "files"),
     ("chunks", "Chunks in the index.", "chunks"),
     ("pending_files", "Changes that are not searchable yet.", "pending"),
-    ("generation", "Committed batches.", "generation"),
+    ("generation", "Committed batches; 2^32 more after each loss of commits.", "generation"),
 )
 
 _EMBEDDINGS = ("computed", "reused")

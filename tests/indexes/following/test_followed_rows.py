@@ -15,7 +15,12 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.following.followed_registry import paths_of_lengths
-from cocosearchd.store.index_records import drop_index
+from cocosearchd.store.index_records import (
+    LINEAGE,
+    drop_index,
+    is_same_lineage,
+    raise_generation,
+)
 from tests.store.support import file_write, new_index
 
 
@@ -133,6 +138,22 @@ async def test_another_database_is_not_taken_for_the_one_that_was_read(db: Datab
     with pytest.raises(NotFound):
         await rows.catch_up()
     assert rows.is_replaced
+
+
+async def test_rows_that_were_lost_are_not_taken_for_those_that_were_read(db: Database) -> None:
+    record = await new_index(db)
+    generation = await replace_file(db, record, file_write("a.py", "a: 1"))
+    rows = FollowedRows(db, record, Recorder().apply)
+    await rows.start()
+    # the owner raises the generation before the follower has seen the smaller one
+    raised = await raise_generation(db, record, generation)
+    assert not is_same_lineage(generation, raised)
+    later = await replace_file(db, record, file_write("b.py", "b: 1"))
+    assert is_same_lineage(raised, later)
+    with pytest.raises(NotFound):
+        await rows.catch_up()
+    assert rows.is_replaced
+    assert await raise_generation(db, record, 0) // LINEAGE == 2
 
 
 async def test_what_could_not_be_applied_comes_again(db: Database) -> None:

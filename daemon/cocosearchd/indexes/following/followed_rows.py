@@ -13,7 +13,12 @@ from cocosearchd.store.following.followed_registry import (
     count_path_lengths,
     paths_of_lengths,
 )
-from cocosearchd.store.index_records import ROWS_AT_ONCE, index_not_found, rows_state
+from cocosearchd.store.index_records import (
+    ROWS_AT_ONCE,
+    index_not_found,
+    is_same_lineage,
+    rows_state,
+)
 
 ApplyCommit = Callable[[Commit], Awaitable[None]]
 
@@ -35,7 +40,7 @@ class FollowedRows:
         self._read_generation = -1
         # the database and the table that were read
         self._source: tuple[str, int | None] | None = None
-        self.is_replaced = False  # the table has other rows than those that were read
+        self.is_replaced = False  # the table has, or may have, other rows than those that were read
         self.generation = -1  # all changes up to this generation are applied
         self._catch_ups = CoalescedCalls(self._catch_up)
 
@@ -54,7 +59,7 @@ class FollowedRows:
         """Apply every change that was committed before this call; returns the generation.
 
         Raises `StoreUnavailable`, and `NotFound`, which includes an index with rows restored from a
-        backup.
+        backup, and one of which commits were lost.
         """
         return await self._catch_ups.run()
 
@@ -72,13 +77,13 @@ class FollowedRows:
         state = await rows_state(self._db, self._record)
         source = state.incarnation, state.table
         self._source = self._source or source
-        self.is_replaced |= source != self._source or state.generation < self._read_generation
-        if self.is_replaced:
-            raise index_not_found(self._record)
+        self.is_replaced |= source != self._source
+        self._check_lineage(state.generation)
         if state.generation == self._read_generation:
             return
         async with open_snapshot(self._db) as snapshot:
             changes = await changed_files(snapshot, self._record, self._read_generation)
+            self._check_lineage(changes.generation)
             for number, path in enumerate(changes.generations, 1):
                 self._paths[len(path)].add(path)
                 if number % ROWS_AT_ONCE == 0:
@@ -87,6 +92,13 @@ class FollowedRows:
             if self.file_count != changes.file_count:
                 await self._remove_gone(snapshot)
         self._read_generation = changes.generation
+
+    def _check_lineage(self, generation: int) -> None:
+        """Raise `NotFound` if the table has, or may have, other rows than those that were read."""
+        is_read = self._read_generation >= 0
+        self.is_replaced |= is_read and not is_same_lineage(self._read_generation, generation)
+        if self.is_replaced:
+            raise index_not_found(self._record)
 
     async def _remove_gone(self, snapshot: Database) -> None:
         """Forget the paths that are not stored any more, and note that they are to be applied.
