@@ -59,11 +59,12 @@ class IndexReports:
         if error is not None:
             counts = await self._counts(index)
             return replies.refused_status(index.record, error_text(error), counts)
+        no_files: tuple[tuple[str, str], ...] = ()
         # Concurrent: while PostgreSQL is away, each call waits until its timeout.
         counts, excluded, unparsed, precise = await asyncio.gather(
             self._counts(index),
             call_within_or(
-                (),
+                no_files,
                 partial(
                     index_records.excluded_files,
                     self._db,
@@ -74,7 +75,7 @@ class IndexReports:
                 STATUS_S,
             ),
             call_within_or(
-                (),
+                no_files,
                 partial(
                     index_records.unparsed_files,
                     self._db,
