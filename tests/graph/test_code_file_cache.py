@@ -44,18 +44,34 @@ def test_a_file_is_returned_for_its_generation_only() -> None:
     assert cache.nbytes == estimate_bytes(second)
 
 
-def test_the_files_used_longest_ago_go_first() -> None:
-    size = estimate_bytes(file("a.py"))
-    cache = CodeFileCache(3 * size)
-    for name in ("a", "b", "c"):
+def test_new_files_that_were_used_longest_ago_go_first() -> None:
+    size = estimate_bytes(file("a"))
+    cache = CodeFileCache(4 * size)
+    for name in "abcd":
         cache.put(file(name), 1)
-    assert cache.get("a", 1)
-    cache.put(file("d"), 1)
-    assert [bool(cache.get(name, 1)) for name in "abcd"] == [True, False, True, True]
-    assert cache.nbytes == 3 * size
+    assert cache.get("d", 1)  # used again: the last of the others gives way to it
+    cache.put(file("e"), 1)
+    assert [name in cache for name in "abcde"] == [False, True, True, True, True]
+    assert cache.get("b", 1)
+    cache.put(file("f"), 1)
+    assert [name in cache for name in "bcdef"] == [True, True, True, False, True]
+    assert cache.nbytes == 4 * size
     cache.clear()
     assert cache.nbytes == 0
-    assert cache.get("a", 1) is None
+    assert cache.get("b", 1) is None
+
+
+def test_a_question_about_more_files_than_fit_finds_most_of_them_the_next_time() -> None:
+    cache = CodeFileCache(40 * estimate_bytes(file("00")))
+    for _ in range(2):
+        hits = 0
+        for number in range(100):
+            name = f"{number:02}"
+            if cache.get(name, 1) is None:
+                cache.put(file(name), 1)
+            else:
+                hits += 1
+    assert hits >= 29
 
 
 def test_a_file_larger_than_the_cache_is_not_kept() -> None:

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from cocosearchd.graph.code_files import CodeFile
 from cocosearchd.store.file_facts import StoredCode
@@ -19,56 +19,104 @@ _FACT_BYTES = 20
 _PRECISE_BYTES = 200
 _ROW_BYTES = 600  # overhead of a packed file
 
+# Share of a cache for values that were used again.
+_USED_SHARE = 0.75
+
 V = TypeVar("V")
 
 
+class _CachedValue(NamedTuple, Generic[V]):
+    """A cached value of a file."""
+
+    generation: int
+    value: V
+    size: int  # bytes, estimated
+
+
+class _Segment(Generic[V]):
+    """Values of files by path, the least recently used first."""
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[str, _CachedValue[V]] = OrderedDict()
+        self.nbytes = 0
+
+    def add(self, path: str, entry: _CachedValue[V]) -> None:
+        """Add a value as the most recently used one."""
+        self.entries[path] = entry
+        self.nbytes += entry.size
+
+    def remove(self, path: str) -> None:
+        """Remove the value of a file, if there is one."""
+        entry = self.entries.pop(path, None)
+        if entry is not None:
+            self.nbytes -= entry.size
+
+    def pop_oldest(self) -> tuple[str, _CachedValue[V]]:
+        """Remove and return the least recently used value."""
+        path, entry = self.entries.popitem(last=False)
+        self.nbytes -= entry.size
+        return path, entry
+
+
 class FileCache(Generic[V]):
-    """An LRU cache of one value per file, each with the generation of the file."""
+    """A bounded cache of one value per file, each with the generation of the file.
+
+    A question about a central definition reads several times as many files as fit. With plain LRU it
+    would evict all files and find none of them the next time. Therefore the cache is a segmented
+    LRU: once it is full, a new file only replaces other new files, until it is used again.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._entries: OrderedDict[str, tuple[int, V, int]] = OrderedDict()
+        self._used = _Segment[V]()  # values that were used again, or that came while there was room
+        self._new = _Segment[V]()
         self._lock = Lock()
-        self.nbytes = 0  # estimated
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated memory."""
+        return self._used.nbytes + self._new.nbytes
 
     def __contains__(self, path: str) -> bool:
-        return path in self._entries
+        return path in self._used.entries or path in self._new.entries
 
     def get(self, path: str, generation: int) -> V | None:
         """Return the value of a file at a generation; None if it is not cached."""
         with self._lock:
-            entry = self._entries.get(path)
-            if entry is None or entry[0] != generation:
+            entry = self._used.entries.get(path) or self._new.entries.get(path)
+            if entry is None or entry.generation != generation:
                 return None
-            self._entries.move_to_end(path)
-            return entry[1]
+            self._remove(path)
+            self._used.add(path, entry)
+            while self._used.nbytes > self._max_bytes * _USED_SHARE:
+                self._new.add(*self._used.pop_oldest())
+            return entry.value
 
     def put(self, path: str, generation: int, value: V, size: int) -> None:
         """Store a value; it replaces the value of an earlier generation.
 
-        Evict least recently used values.
+        Evict new values that were not used again, the oldest first.
         """
         with self._lock:
             self._remove(path)
-            self._entries[path] = generation, value, size
-            self.nbytes += size
+            has_room = self._used.nbytes + size <= self._max_bytes * _USED_SHARE
+            (self._used if has_room else self._new).add(path, _CachedValue(generation, value, size))
             while self.nbytes > self._max_bytes:
-                self._remove(next(iter(self._entries)))
+                (self._new if self._new.entries else self._used).pop_oldest()
 
     def clear(self) -> None:
         """Drop all files."""
         with self._lock:
-            for path in list(self._entries):
+            for path in [*self._used.entries, *self._new.entries]:
                 self._remove(path)
 
     def _remove(self, path: str) -> None:
-        entry = self._entries.pop(path, None)
-        if entry is not None:
-            self.nbytes -= entry[2]
+        self._used.remove(path)
+        self._new.remove(path)
 
 
 class CodeFileCache:
-    """The least-recently-used cache of unpacked files, and a larger cache of packed files."""
+    """The cache of unpacked files, and a larger cache of packed files."""
 
     def __init__(
         self, max_bytes: int = MAX_UNPACKED_BYTES, max_packed_bytes: int = MAX_PACKED_BYTES
