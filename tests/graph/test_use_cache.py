@@ -131,6 +131,52 @@ def test_a_cleared_cache_is_empty() -> None:
     assert "a.py" not in cache.of_names(NAMES)
 
 
+def test_aliases_that_were_asked_for_long_ago_are_dropped() -> None:
+    cache = AliasCache(max_bytes=5_000)
+    aliases = (ImportAlias("go", (A_RUN,)),)
+    for number in range(100):
+        cache.put(f"name{number}", aliases if number % 2 else (), is_own=True)
+        assert cache.get("name0", is_own=True) == (), "a name that is asked for stays"
+        assert cache.nbytes <= 5_000
+    assert cache.get("name99", is_own=True) == aliases
+    assert cache.get("name99", is_own=False) is None
+    assert cache.get("name1", is_own=True) is None
+    cache.put("name99", (), is_own=True)
+    assert cache.get("name99", is_own=True) == aliases, "another question was faster"
+    cache.clear()
+    assert cache.nbytes == 0
+    assert cache.get("name99", is_own=True) is None
+
+
+def test_files_are_not_read_again_to_learn_that_no_import_gives_an_alias() -> None:
+    sources = {
+        "a.py": "def run(): ...\n",
+        "b.py": "from a import run as go\ngo()\n",
+        "c.py": "from other import run\n",
+        "d.py": "from a import run\n",
+    }
+    parsed, cache = parse_texts(sources, {"python"}), UseCache()
+    key = DefinitionKey("a.py", 0)
+    for loaded in ({"a.py", "b.py", "c.py", "d.py"}, {"a.py", "b.py"}):
+        files = LoadedPaths(parsed)
+        uses = [(use.file.path, use.use.name) for use in Resolver(files, cache).uses_of(key)]
+        assert uses == [("b.py", "go")]
+        assert files.loaded == loaded
+
+
+def test_aliases_that_were_searched_after_the_time_was_over_are_not_shared() -> None:
+    over = list[bool]()
+    sources = {"a.py": "def run(): ...\n", "b.py": "from a import run as go\ngo()\n"}
+    files = TimedFiles(parse_texts(sources, {"python"}), lambda: bool(over))
+    cache = UseCache()
+    resolver = Resolver(files, cache)
+    files.load(["a.py", "b.py"])
+    over.append(True)
+    with pytest.raises(LimitReached):
+        list(resolver.uses_of(DefinitionKey("a.py", 0)))
+    assert cache.aliases.nbytes == 0
+
+
 def test_answers_with_the_uses_of_earlier_questions_are_those_without() -> None:
     files = parse_texts(SOURCES, {"python"})
     cache = UseCache()

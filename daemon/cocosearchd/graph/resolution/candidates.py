@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from cocosearchd.graph.code_files import DefinitionKey, Resolution
+from cocosearchd.graph.resolution.file_names import FileNames
 from cocosearchd.graph.resolution.modules.rules_table import rules_of
 from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.reasons import REASONS
@@ -19,6 +20,8 @@ from cocosearchd.languages.symbols import (
 # Limits of definitions per resolution, and of files that are read for it.
 MAX_CANDIDATES = 20
 _MAX_FILES = 200
+# Files that are loaded at once, nearest first.
+_BATCH_FILES = 32
 
 # Kind of use -> kinds of definitions that it can mean; a "name" can mean any definition.
 _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
@@ -28,48 +31,22 @@ _KINDS_OF_USE: dict[UseKind, frozenset[str]] = {
 }
 
 
-class _PossibleKeys:
-    """The definitions that a name may mean, in order.
-
-    `is_one` means that all are one definition with its overloads.
-    """
-
-    def __init__(self, keys: Sequence[DefinitionKey], *, is_one: bool) -> None:
-        self.keys = keys
-        self.is_one = is_one
-        self._by_path: dict[str, list[DefinitionKey]] = {}
-        for key in keys:
-            self._by_path.setdefault(key.path, []).append(key)
-        self._paths = list(self._by_path)
-
-    def nearest_to(self, path: str) -> Iterator[DefinitionKey]:
-        """Yield the definitions by descending length of the common prefix of their path and `path`.
-
-        Paths are sorted, so those that share a prefix follow each other. The cost depends on what
-        is read, not on the number of paths.
-        """
-        first = after = bisect_left(self._paths, path)
-        while first > 0 or after < len(self._paths):
-            beside = self._paths[max(0, first - 1) : first] + self._paths[after : after + 1]
-            prefix = path[: max(_shared_prefix(neighbour, path) for neighbour in beside)]
-            start = bisect_left(self._paths, prefix, hi=first)
-            end = bisect_right(
-                self._paths, prefix, lo=after, key=lambda candidate: candidate[: len(prefix)]
-            )
-            for number in (*range(start, first), *range(after, end)):
-                yield from self._by_path[self._paths[number]]
-            first, after = start, end
-
-
 class NameCandidates:
-    """Finds definitions by name, with a cache for one question."""
+    """Finds definitions by name, with a cache for one question.
+
+    A name may have definitions in hundreds of files, of which few are near a use: files are read
+    only as far as an answer needs them.
+    """
 
     def __init__(self, names: NameLookup) -> None:
         self._names = names
-        self._keys: dict[tuple[str, str], tuple[DefinitionKey, ...]] = {}
-        # keyed by family, name, kind of use, and whether there is a receiver
-        self._possible: dict[tuple[str, str, UseKind, bool], _PossibleKeys] = {}
+        self._paths: dict[str, Sequence[str]] = {}
         # keyed by path, name, kind of use, and whether there is a receiver
+        self._possible: dict[tuple[str, str, UseKind, bool], Sequence[DefinitionKey]] = {}
+        # keyed by family, name, kind of use, and whether there is a receiver: None if there are
+        # several definitions
+        self._single: dict[tuple[str, str, UseKind, bool], Sequence[DefinitionKey] | None] = {}
+        # keyed in the same way, by the path of the use
         self._resolutions: dict[tuple[str, str, UseKind, bool], Resolution] = {}
 
     def find(self, path: str, use: Use) -> Resolution:
@@ -81,56 +58,96 @@ class NameCandidates:
 
     def _resolve(self, path: str, use: Use) -> Resolution:
         rules = self._names.rules(path)
-        possible = self._find_possible(rules.family, use)
-        if not possible.keys:
+        single = self._find_single(rules.family, use)
+        if single is not None and not single:
             return resolution((), "unresolved")
         is_proof = use.kind == "call" and use.name not in rules.builtin_members
-        if possible.is_one and (is_proof or not use.receiver):
-            return resolution(possible.keys, "unique_name")
-        nearest = islice(possible.nearest_to(path), MAX_CANDIDATES)
+        if single and (is_proof or not use.receiver):
+            return resolution(single, "unique_name")
+        paths = nearest_paths(self._defining_paths(use.name), path)
+        nearest = islice(self._find_possible(paths, rules.family, use), MAX_CANDIDATES)
         return resolution(nearest, "name_only")
 
-    def _find_possible(self, family: str, use: Use) -> _PossibleKeys:
+    def _find_single(self, family: str, use: Use) -> Sequence[DefinitionKey] | None:
+        """Return the only definition that a use may mean, with its overloads.
+
+        Return no definitions if there are none, and None if there are several.
+        """
         look_up = family, use.name, use.kind, bool(use.receiver)
+        if look_up not in self._single:
+            self._single[look_up] = self._search_single(family, use)
+        return self._single[look_up]
+
+    def _search_single(self, family: str, use: Use) -> Sequence[DefinitionKey] | None:
+        keys = list[DefinitionKey]()
+        meanings = set[tuple[str, str]]()
+        for key in self._find_possible(self._defining_paths(use.name), family, use):
+            keys.append(key)
+            meanings.add((key.path, self._qualified_name(key)))
+            if len(meanings) > 1:
+                return None
+        return keys
+
+    def _defining_paths(self, name: str) -> Sequence[str]:
+        if name not in self._paths:
+            self._paths[name] = self._names.files.files_defining(name)[:_MAX_FILES]
+        return self._paths[name]
+
+    def _find_possible(
+        self, paths: Iterable[str], family: str, use: Use
+    ) -> Iterator[DefinitionKey]:
+        """Yield the definitions in some files that a use may mean; files are read in batches."""
+        remaining = iter(paths)
+        while batch := list(islice(remaining, _BATCH_FILES)):
+            self._names.load(batch)
+            for path in batch:
+                names = self._names.file_names(path)
+                if names is not None and rules_of(names.file.language).family == family:
+                    yield from self._possible_in(names, use)
+
+    def _possible_in(self, names: FileNames, use: Use) -> Sequence[DefinitionKey]:
+        """Return the definitions in a file that a use in another file may mean."""
+        look_up = names.file.path, use.name, use.kind, bool(use.receiver)
         if look_up not in self._possible:
-            keys = [
-                key for key in self._keys_of_name(family, use.name) if self._is_possible(key, use)
-            ]
-            meanings = {(key.path, self._qualified_name(key)) for key in keys}
-            self._possible[look_up] = _PossibleKeys(keys, is_one=len(meanings) == 1)
+            self._possible[look_up] = tuple(
+                DefinitionKey(names.file.path, position)
+                for position in names.named(use.name)
+                if _is_possible(names, position, use)
+            )
         return self._possible[look_up]
-
-    def _keys_of_name(self, family: str, name: str) -> tuple[DefinitionKey, ...]:
-        if (family, name) not in self._keys:
-            self._keys[family, name] = tuple(self._search(family, name))
-        return self._keys[family, name]
-
-    def _search(self, family: str, name: str) -> Iterable[DefinitionKey]:
-        paths = self._names.files.files_defining(name)[:_MAX_FILES]
-        self._names.load(paths)
-        for path in paths:
-            names = self._names.file_names(path)
-            if names is not None and rules_of(names.file.language).family == family:
-                for position in names.named(name):
-                    # a function inside of a function is not visible elsewhere
-                    outer = names.parents[position]
-                    if outer < 0 or names.kinds[outer] not in FUNCTION_KINDS:
-                        yield DefinitionKey(path, position)
-
-    def _is_possible(self, key: DefinitionKey, use: Use) -> bool:
-        names = self._names.file_names(key.path)
-        if names is None:
-            return False
-        symbol = names.file.symbols[key.position]
-        allowed = _KINDS_OF_USE.get(use.kind)
-        if allowed is not None and symbol.kind not in allowed:
-            return False
-        # an unknown receiver is an object, so the definition must be a member
-        return not use.receiver or symbol.parent is not None
 
     def _qualified_name(self, key: DefinitionKey) -> str:
         names = self._names.file_names(key.path)
         return "" if names is None else names.file.symbols[key.position].qualified_name
+
+
+def _is_possible(names: FileNames, position: int, use: Use) -> bool:
+    # a function inside of a function is not visible elsewhere
+    outer = names.parents[position]
+    if outer >= 0 and names.kinds[outer] in FUNCTION_KINDS:
+        return False
+    allowed = _KINDS_OF_USE.get(use.kind)
+    if allowed is not None and names.kinds[position] not in allowed:
+        return False
+    # an unknown receiver is an object, so the definition must be a member
+    return not use.receiver or names.file.symbols[position].parent is not None
+
+
+def nearest_paths(paths: Sequence[str], path: str) -> Iterator[str]:
+    """Yield sorted paths by descending length of the prefix that they share with `path`.
+
+    Paths that share a prefix follow each other. The cost depends on what is read, not on the number
+    of paths.
+    """
+    first = after = bisect_left(paths, path)
+    while first > 0 or after < len(paths):
+        beside = [*paths[max(0, first - 1) : first], *paths[after : after + 1]]
+        prefix = path[: max(_shared_prefix(neighbour, path) for neighbour in beside)]
+        start = bisect_left(paths, prefix, hi=first)
+        end = bisect_right(paths, prefix, lo=after, key=lambda candidate: candidate[: len(prefix)])
+        yield from paths[start:first]
+        yield from paths[after:end]
+        first, after = start, end
 
 
 def resolution(keys: Iterable[DefinitionKey], reason: str) -> Resolution:
