@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.runtime",
         "cocosearch_ipc.address",
         "cocosearch_ipc.failure",
+        "cocosearch_ipc.render",
     },
     "cocosearchd.api": {
         "cocosearchd.config",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cocosearch_ipc import address
 from cocosearch_ipc.failure import Failure
+from cocosearch_ipc.render import output
 from cocosearchd.config.index_settings import list_values, project_settings
 from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
@@ -189,9 +190,8 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> Failure | None:
 
 
 def _end(failure: Failure) -> int:
-    sys.stderr.write(
-        f"error: {mask_urls(failure.message)}{f' — hint: {failure.hint}' if failure.hint else ''}\n"
-    )
+    # one line: `up` reads it from the log
+    output.error(mask_urls(failure.message), failure.hint)
     if isinstance(failure, BadSettings):
         return EXIT_SETTINGS
     if isinstance(failure, Conflict) or failure.code == Conflict.code:

@@ -147,15 +147,19 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
     assert "did you mean search.limit?" in wrong.stderr
 
 
-def test_the_check_refuses_a_listener_that_the_daemon_refuses(stopped: Daemon) -> None:
-    for lines, words in (
-        ("host: 0.0.0.0", "needs server.remote: true"),
-        ("tls_cert: /nonexistent, tls_key: /nonexistent", "/nonexistent: No such file"),
+def test_the_check_refuses_what_the_daemon_refuses(stopped: Daemon) -> None:
+    for part, lines, words in (
+        ("listener", "server: {host: 0.0.0.0}", "needs server.remote: true"),
+        ("listener", 'server: {host: "a\\nb"}', "needs server.remote: true"),
+        ("listener", "server: {tls_cert: /none, tls_key: /none}", "/none: No such file"),
+        ("weights", "search: {weights_file: /none}", "/none has no weights: No such file"),
     ):
-        (stopped.home / "config.yaml").write_text(f"server: {{{lines}}}\n")
+        (stopped.home / "config.yaml").write_text(lines)
         checked = stopped.ctl("config", "check", check=False)
-        assert checked.returncode == stopped.run().returncode == 78
-        assert re.search(rf"^fail +listener: .*{re.escape(words)}", checked.stdout, re.MULTILINE)
+        refused = stopped.ctl("up", str(stopped.home), check=False)
+        assert (checked.returncode, refused.returncode) == (78, 78), (lines, refused.stderr)
+        assert re.search(rf"^fail +{part}: .*{re.escape(words)}", checked.stdout, re.MULTILINE)
+        assert words in refused.stderr, "the daemon says why on one line of its log"
     (stopped.home / "config.yaml").write_text("server: {port: 0}\n")
     assert "port 0 of 127.0.0.1" in stopped.ctl("config", "check").stdout
 

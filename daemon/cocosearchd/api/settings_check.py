@@ -14,6 +14,7 @@ from cocosearchd.config.settings import LoadedSettings, ServerSettings
 from cocosearchd.embedding.factory import api_key, open_embedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.indexing.symbol_queries import read_overrides
+from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.server.binaries import find_install
 
@@ -33,6 +34,8 @@ async def check_settings(
         yield finding
     if loaded.settings.server.enabled:
         yield await _probe("listener", _listener(loaded.settings.server))
+    if loaded.settings.search.weights_file:
+        yield await _probe("weights", _weights(loaded.settings.search.weights_file))
     yield await _probe("database", _database(loaded, env))
     yield await _probe("embedder", _embedder(loaded, env))
 
@@ -71,6 +74,12 @@ async def _listener(server: ServerSettings) -> str:
     exposure = tls.Exposure(server.host, server.remote, server.tls_cert, server.tls_key)
     context = await anyio.to_thread.run_sync(tls.context, exposure)
     return f"port {server.port} of {server.host}{'' if context is None else ', with TLS'}"
+
+
+async def _weights(file: str) -> str:
+    """Return the file of weights. Raises `BadSettings` if it has none."""
+    await anyio.to_thread.run_sync(load_weights, file)
+    return file
 
 
 async def _database(loaded: LoadedSettings, env: Mapping[str, str]) -> str:

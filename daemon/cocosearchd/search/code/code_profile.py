@@ -193,8 +193,9 @@ def load_weights(file: str = "") -> Weights:
             }
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else repr(error)
         raise BadSettings(
-            f"{source} has no weights: {error!r}", "write it with training.ranking.fit"
+            f"{source} has no weights: {reason}", "write it with training.ranking.fit"
         ) from error
     unknown_signals = {
         signal

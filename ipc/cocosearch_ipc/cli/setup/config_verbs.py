@@ -54,7 +54,7 @@ def check(args: argparse.Namespace, env: Env) -> int:
     else:
         output.lines(settings_table.findings(findings, output.Style.of(sys.stdout, env)))
     failed = {finding["what"] for finding in findings if finding["state"] == "fail"}
-    if failed & {"settings", "project", "listener"}:
+    if failed & {"settings", "project", "listener", "weights"}:
         return exits.BAD_SETTINGS
     return exits.FAILED if failed else exits.OK
 
