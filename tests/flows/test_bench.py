@@ -94,5 +94,5 @@ def test_a_directory_of_the_user_is_measured_in_a_copy(
     assert list(scratch.iterdir()) == []
     missing = shared.ctl("bench", "--tree", str(project / "missing"), check=False)
     assert missing.returncode != 0
-    assert "cannot be copied" in missing.stderr
+    assert "cannot be copied: No such file or directory — hint" in missing.stderr
     assert list(scratch.iterdir()) == []

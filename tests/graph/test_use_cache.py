@@ -12,6 +12,8 @@ from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_ref
 from cocosearchd.graph.resolution.resolver import MeaningResolver, Resolver
 from cocosearchd.graph.resolution.use_search import UseSearch
 from cocosearchd.graph.use_cache import (
+    AliasCache,
+    ImportAlias,
     NameUses,
     UseCache,
     UsedNames,

@@ -20,6 +20,7 @@ Run = Callable[[argparse.Namespace, Env], int]
 Add = Callable[[argparse.ArgumentParser], object]
 
 
+FEW_CHOICES = 10  # an error lists so many; the verbs are more
 FORMATS = "compact: for a language model; grep: path:line:text"
 
 
@@ -32,10 +33,13 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         match = re.search(r"invalid choice: '(\S+)' \(choose from (.*)\)", message)
-        matches = (
-            difflib.get_close_matches(match[1], re.findall(r"[\w-]+", match[2]), 1) if match else []
-        )
-        hint = f"did you mean {matches[0]}?" if matches else f"{self.prog} --help"
+        choices = re.findall(r"[\w-]+", match[2]) if match else []
+        matches = difflib.get_close_matches(match[1], choices, 1) if match else []
+        hint = f"{self.prog} --help"
+        if matches:
+            hint = f"did you mean {matches[0]}?"
+        elif 0 < len(choices) <= FEW_CHOICES:
+            hint = f"use one of {', '.join(choices)}"
         output.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
         raise SystemExit(exits.USAGE)
 

@@ -159,8 +159,8 @@ A batch; a stream of progress; a call with a deadline of half a second; the sche
 
 Python programs may copy `cocosearch_ipc/client.py`: it needs only the standard library.
 
-- A batch has at most 100 calls, a body at most 1 MiB (`server.max_body_bytes`). A call without `id` is a notification
-  and gets no answer (HTTP 204).
+- A batch has at most 100 calls, a body at most 1 MiB (`server.max_body_bytes`), a text other than `query` and `text` at
+  most 32,768 characters. A call without `id` is a notification and gets no answer (HTTP 204).
 - Closing the connection cancels the call. `X-Cocosearch-Deadline-Ms` limits the daemon's work on it, in milliseconds.
 - With `Accept: application/x-ndjson` a call answers in lines: a `$/progress` notification with `{"id", "value"}` for
   each value, then the response with the last value.

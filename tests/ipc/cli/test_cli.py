@@ -392,6 +392,11 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
             "error: unrecognized arguments: --limt 3 — hint: did you mean --limit?",
         ),
         (
+            "dependencies src --format svg",
+            2,
+            "error: argument --format: invalid choice: 'svg' — hint: use one of text, mermaid, dot",
+        ),
+        (
             "query x --limit y",
             2,
             "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help",

@@ -97,3 +97,14 @@ def test_following_goes_on_after_the_log_was_put_aside(
     log.replace(tmp_path / "cocosearchd.log.1")
     log.write_text("first of another\n")
     assert [following.stdout.readline() for _ in range(2)] == ["last\n", "first of another\n"]
+
+
+@pytest.mark.parametrize("level", ["\x1b[2J", ["\x1b[2J"], {"a": 1}, None])
+def test_no_level_of_a_record_controls_the_terminal(
+    env: dict[str, str], tmp_path: Path, level: object
+) -> None:
+    (tmp_path / "cocosearchd.log").write_text(json.dumps(RECORD | {"level": level}) + "\n")
+    done = logs(env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("ready logger=cocosearchd port=7\n")
+    assert done.stdout.removesuffix("\n").isprintable()

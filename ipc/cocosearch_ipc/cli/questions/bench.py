@@ -193,7 +193,7 @@ def _copy_tree(source: Path, root: Path) -> None:
         more = f", and {len(further_errors):,} more" if further_errors else ""
         raise _bench_error(f"{path} cannot be copied: {reason}{more}") from error
     except OSError as error:
-        raise _bench_error(f"{source} cannot be copied: {error}") from error
+        raise _bench_error(f"{source} cannot be copied: {error.strerror}") from error
 
 
 def _copy_regular(source: str, target: str) -> None:

@@ -131,7 +131,7 @@ def readable(line: str, style: output.Style) -> str:
     try:
         record = json.loads(line)
         stamp = record.pop("timestamp", "")
-        level = record.pop("level", "")
+        level = output.printable(str(record.pop("level", "")), keep="")
         event = record.pop("event", "")
     except (ValueError, AttributeError, TypeError):
         return output.printable(line, keep="\t")
