@@ -12,7 +12,6 @@ from cocosearchd.config.settings import LoadedSettings, Settings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexes.change_notifier import ChangeNotifier
 from cocosearchd.indexes.commit_feed import CommitFeed
-from cocosearchd.indexes.following import followed_schema
 from cocosearchd.indexes.following.chunk_budget import ChunkBudget
 from cocosearchd.indexes.following.followed_schema import FollowedSchema, FollowingParts
 from cocosearchd.indexes.running_index import RunningIndex
@@ -20,6 +19,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.following.followed_registry import read_records
 from cocosearchd.store.index_records import drop_index
 from cocosearchd.store.index_roles import ensure_next_index, promote_index
 from tests.store.owner import open_schema
@@ -132,7 +132,6 @@ async def test_another_server_that_comes_back_is_read_anew(
 ) -> None:
     """Its tables may have the same names and numbers, and its generation may be as high."""
     await fill(owner)
-    read_records = followed_schema.read_records
     is_away = False
 
     async def read_unless_away(database: Database, schema: str) -> tuple[IndexRecord, ...]:
@@ -140,7 +139,9 @@ async def test_another_server_that_comes_back_is_read_anew(
             raise StoreUnavailable("the server is away")
         return await read_records(database, schema)
 
-    monkeypatch.setattr(followed_schema, "read_records", read_unless_away)
+    monkeypatch.setattr(
+        "cocosearchd.indexes.following.followed_schema.read_records", read_unless_away
+    )
     async with following(db, tmp_path, 1000) as (schema, indexes):
         await until(lambda: NAME in indexes and indexes[NAME].lexical.warm)
         first = indexes[NAME]
