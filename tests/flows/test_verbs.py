@@ -229,6 +229,25 @@ def test_requests_that_would_hold_up_others_are_refused(shared: Daemon, project:
     assert "a filter has 5,000 characters" in refused(shared, "list_files", pattern="*" * 5000)
 
 
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        (["web", "t\x1b[2J"], "error: 't\\x1b[2J' cannot be a topic"),
+        ([""], "error: '' cannot be a topic"),
+        (["x" * 101], "cannot be a topic"),
+        ([str(number) for number in range(21)], "error: 21 topics are too many"),
+    ],
+)
+def test_topics_are_short_and_printable(
+    shared: Daemon, project: Path, topics: list[str], message: str
+) -> None:
+    options = [option for topic in topics for option in ("--topic", topic)]
+    done = shared.ctl("up", str(project), *options, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert all(index["topics"] == [] for index in shared.json("list")["indexes"])
+
+
 def test_a_report_of_any_size_and_content_is_answered(shared: Daemon, project: Path) -> None:
     """The largest one, ones without a word of the index."""
     shared.index(project)

@@ -19,6 +19,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.precise_use_rows import PreciseUseCounts, count_precise_uses
 
 EXCLUDED_REPORTED = 20  # files of each kind in a reply; the command line prints fewer
+_NO_FILES: tuple[tuple[str, str], ...] = ()
 STATUS_S = 2.0  # short: people ask for `status` when something hangs
 
 
@@ -59,12 +60,11 @@ class IndexReports:
         if error is not None:
             counts = await self._counts(index)
             return replies.refused_status(index.record, error_text(error), counts)
-        no_files: tuple[tuple[str, str], ...] = ()
         # Concurrent: while PostgreSQL is away, each call waits until its timeout.
         counts, excluded, unparsed, precise = await asyncio.gather(
             self._counts(index),
             call_within_or(
-                no_files,
+                _NO_FILES,
                 partial(
                     index_records.excluded_files,
                     self._db,
@@ -75,7 +75,7 @@ class IndexReports:
                 STATUS_S,
             ),
             call_within_or(
-                no_files,
+                _NO_FILES,
                 partial(
                     index_records.unparsed_files,
                     self._db,

@@ -39,7 +39,7 @@ MAX_ITEMS, MAX_TEXT = 500, 500
 MAX_NAMES = 20
 # Ignored keys that a warning names.
 _MAX_IGNORED = 5
-_MAX_NAME_LENGTH = 100
+MAX_NAME_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,9 @@ def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue
         yield parsed
 
 
-def _is_plain(name: str) -> bool:
-    return 0 < len(name) <= _MAX_NAME_LENGTH and name.isprintable() and name == name.strip()
+def is_plain(name: str) -> bool:
+    """Return True if a topic or a name is short and printable: answers show it, also to assistants."""
+    return 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable() and name == name.strip()
 
 
 def _texts(entry: SettingEntry) -> tuple[str, ...]:
@@ -206,11 +207,11 @@ def _texts(entry: SettingEntry) -> tuple[str, ...]:
     Raises `BadSettings`.
     """
     items = entry.value if isinstance(entry.value, list) and entry.key != "name" else [entry.value]
-    if not all(isinstance(item, str) and _is_plain(item) for item in items):
+    if not all(isinstance(item, str) and is_plain(item) for item in items):
         kind = "a name" if entry.key == "name" else "a list of names"
         raise BadSettings(
             f"{entry.key} in {entry.location} is not {kind}",
-            f"use 1 to {_MAX_NAME_LENGTH} printable characters",
+            f"use 1 to {MAX_NAME_LENGTH} printable characters",
         )
     names = tuple(dict.fromkeys(items))
     if len(names) > MAX_NAMES:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
 from cocosearchd.api.index_reports import IndexReports, error_text
 from cocosearchd.api.index_sync import IndexSync
+from cocosearchd.config.project import MAX_NAME_LENGTH, MAX_NAMES, is_plain
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import InvalidInput
 from cocosearchd.indexes.registry import IndexRegistry
@@ -53,6 +54,7 @@ class IndexVerbs:
             raise InvalidInput(
                 f"{request.path!r} is not an absolute path", "give the whole path of a directory"
             )
+        _check_topics(request.topics)
         await self._embedders.configured.open()
         index, created = await self._indexes.add(
             os.fsencode(request.path),
@@ -154,3 +156,15 @@ class IndexVerbs:
             if (index := await self._indexes.lookup.around(path)) is not None:
                 return w.LocateReply(index.record.name, os.fsdecode(index.record.root), path)
         return w.LocateReply()
+
+
+def _check_topics(topics: Sequence[str]) -> None:
+    """Raise `InvalidInput` for topics that a project's settings could not name either."""
+    if len(topics) > MAX_NAMES:
+        raise InvalidInput(f"{len(topics)} topics are too many", f"use at most {MAX_NAMES}")
+    for topic in topics:
+        if not is_plain(topic):
+            raise InvalidInput(
+                f"{topic[:MAX_NAME_LENGTH]!r} cannot be a topic",
+                f"use 1 to {MAX_NAME_LENGTH} printable characters, without spaces at the ends",
+            )
