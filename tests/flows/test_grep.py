@@ -203,6 +203,40 @@ def test_lines_have_their_definitions(indexed: Daemon) -> None:
     assert (line["column"], len(line["lines_before"]), len(line["lines_after"])) == (5, 1, 1)
 
 
+SMALL_DEFINITIONS = {
+    "server.go": (
+        "package main\n\ntype Server struct{ addr string }\n\n"
+        "func (s *Server) Run() error {\n\tneedle()\n\treturn nil\n}\n"
+    ),
+    "wrapped.py": (
+        "def helper(f):\n    return f\n\n\n@helper\ndef run():\n    x = 1\n    needle(x)\n\n\n"
+        "short = needle()\n"
+    ),
+    "node.c": (
+        "struct node {\n  int value;\n};\n\n"
+        "struct node *make_node(void) {\n  needle();\n  return 0;\n}\n"
+    ),
+}
+
+
+def test_definitions_that_name_others_have_their_own_name(shared: Daemon, tmp_path: Path) -> None:
+    root = tmp_path / "small"
+    root.mkdir()
+    for path, text in SMALL_DEFINITIONS.items():
+        (root / path).write_text(text)
+    shared.index(root, "small")
+
+    def defined(reply: dict[str, Any]) -> list[str | None]:
+        return [line["symbol_name"] for file in reply["files"] for line in file["lines"]]
+
+    names = ["make_node", "Server.Run", "run", None]
+    assert defined(shared.call("grep", pattern="needle", index="small")) == names
+    with client.Session(address.rpc_socket(shared.environment)) as session:
+        for path, text in SMALL_DEFINITIONS.items():
+            session.put(path, text, "small")
+        assert defined(session.call("grep", {"pattern": "needle", "index": "small"})) == names
+
+
 def test_saves_and_unsaved_text_are_searched(shared: Daemon, project: Path) -> None:
     shared.index(project, "saves")
     source = project / "src" / "retry.py"

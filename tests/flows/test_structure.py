@@ -249,8 +249,8 @@ def test_dependencies_of_a_file_go_both_ways(shared: Daemon, shop: Path) -> None
 
 
 def test_dependencies_pass_filters(shared: Daemon, shop: Path) -> None:
-    asked = {"target": "shop/cart.py", "index": "shop"}
-    reply = shared.call("dependencies", **asked, paths=["tests"])
+    parameters = {"target": "shop/cart.py", "index": "shop"}
+    reply = shared.call("dependencies", **parameters, paths=["tests"])
     assert [node["path"] for node in reply["importers"]] == ["tests/test_cart.py"]
     assert (reply["imports"], reply["total_imports"]) == ([], 0)
     assert [edge["source"] for edge in reply["edges"]] == ["tests/test_cart.py"]

@@ -4,6 +4,7 @@ import json
 import re
 import zlib
 from importlib import resources
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -178,3 +179,61 @@ def test_definitions_with_a_name_are_those_of_the_whole_table(
     packed = symbol_table.pack([*rows, definition])
     expected = tuple(symbol for symbol in (*rows, definition) if symbol.name == name)
     assert symbol_table.PackedSymbols(packed).named(name) == expected
+
+
+SPANS = st.tuples(st.integers(0, 40), st.integers(1, 40), st.integers(1, 12), st.integers(0, 12))
+
+
+@given(st.lists(SPANS, max_size=12), st.sets(st.integers(0, 26)))
+def test_the_smallest_definition_around_each_line_is_found(
+    spans: list[tuple[int, int, int, int]], lines: set[int]
+) -> None:
+    symbols = sorted(
+        (
+            Symbol(
+                "function",
+                'f[1],"',
+                f"C.f{number}",
+                "",
+                "C",
+                start,
+                start + size,
+                line,
+                line + more,
+            )
+            for number, (start, size, line, more) in enumerate(spans)
+        ),
+        key=lambda symbol: symbol.start_line,
+    )
+    innermost = symbol_table.PackedSymbols(symbol_table.pack(symbols)).innermost(lines)
+    for line in lines:
+        around = [
+            symbol
+            for symbol in symbols
+            if symbol.start_line <= line <= symbol.end_line > symbol.start_line
+        ]
+        sizes = [symbol.end_byte - symbol.start_byte for symbol in around]
+        assert (line in innermost) is bool(around)
+        if around:
+            assert innermost[line] in around
+            assert innermost[line].end_byte - innermost[line].start_byte == min(sizes)
+
+
+def test_thousands_of_lines_and_definitions_cost_little() -> None:
+    symbols = [
+        Symbol("function", "f", f"f{n}", "", None, 10 * n, 10 * n + 9, 2 * n + 1, 2 * n + 2)
+        for n in range(20_000)
+    ]
+    packed = symbol_table.pack(symbols)
+    began = process_time()
+    innermost = symbol_table.PackedSymbols(packed).innermost(range(1, 40_001))
+    assert process_time() - began < 2.0
+    assert innermost[39_999].start_line == innermost[40_000].start_line == 39_999
+
+
+def test_other_bytes_have_no_definition_around_a_line() -> None:
+    assert (
+        symbol_table.PackedSymbols(b"").innermost([1])
+        == symbol_table.PackedSymbols(b"nonsense").innermost([1])
+        == {}
+    )

@@ -5,7 +5,6 @@ definition of more than one line has four little-endian 32-bit numbers: its byte
 range.
 """
 
-import heapq
 import struct
 from collections.abc import Iterable
 
@@ -65,27 +64,3 @@ def innermost_start(ranges: bytes, line: int) -> int | None:
         if first_line <= line <= last_line
     ]
     return min(around)[1] if around else None
-
-
-def innermost_starts(ranges: bytes, lines: Iterable[int]) -> dict[int, int]:
-    """Return the result of `innermost_start` for several lines; lines without one are left out.
-
-    One pass serves all lines: a file may have 20,000 definitions, and as many matching lines.
-    """
-    waiting = sorted(
-        (first_line, last - first, last_line)
-        for first, last, first_line, last_line in _RANGE.iter_unpack(ranges)
-    )
-    starts = dict[int, int]()
-    open_ranges = list[tuple[int, int, int]]()  # a heap of size, first line, last line
-    number = 0
-    for line in sorted(set(lines)):
-        while number < len(waiting) and waiting[number][0] <= line:
-            first_line, size, last_line = waiting[number]
-            heapq.heappush(open_ranges, (size, first_line, last_line))
-            number += 1
-        while open_ranges and open_ranges[0][2] < line:
-            heapq.heappop(open_ranges)  # later lines are not in it either
-        if open_ranges:
-            starts[line] = open_ranges[0][1]
-    return starts

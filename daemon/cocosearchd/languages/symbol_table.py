@@ -4,6 +4,7 @@ Packed definitions are stored with the file, so that symbols can be listed with 
 parsing again.
 """
 
+import heapq
 import json
 import re
 import zlib
@@ -138,6 +139,21 @@ class PackedSymbols:
         except (zlib.error, ValueError, IndexError, RecursionError):
             return ()
 
+    def innermost(self, lines: Iterable[int]) -> dict[int, Symbol]:
+        """Return the smallest definition around each line; lines without one are left out.
+
+        A definition of one line is around nothing. One pass serves all lines: a file may have
+        20,000 definitions, and as many matching lines.
+        """
+        try:
+            numbers = _innermost_rows(self._rows, lines)
+            distinct = list(dict.fromkeys(numbers.values()))
+            table = _read_table([self._rows[number] for number in distinct]) if distinct else ()
+        except (zlib.error, ValueError, IndexError, RecursionError):
+            return {}
+        symbols = dict(zip(distinct, table, strict=True))
+        return {line: symbols[number] for line, number in numbers.items()}
+
     def named(self, name: str, owner: str = "") -> tuple[Symbol, ...]:
         """Return the definitions with this name as written, in order, at most `MAX_SKIPPED`.
 
@@ -181,6 +197,31 @@ def _rows(packed: bytes) -> list[str]:
     if not unpacker.eof:
         raise ValueError("a table of symbols is cut, or larger than any that is packed")
     return text.decode("ascii").split("\n")
+
+
+def _innermost_rows(rows: Sequence[str], lines: Iterable[int]) -> dict[int, int]:
+    """Return the number of the row of the smallest definition around each line."""
+    spans = (_span(row, number) for number, row in enumerate(rows))
+    waiting = sorted(span for span in spans if span[0] < span[2])
+    numbers = dict[int, int]()
+    open_spans = list[tuple[int, int, int]]()  # a heap of size, last line, number
+    position = 0
+    for line in sorted(set(lines)):
+        while position < len(waiting) and waiting[position][0] <= line:
+            _, *span = waiting[position]
+            heapq.heappush(open_spans, (span[0], span[1], span[2]))
+            position += 1
+        while open_spans and open_spans[0][1] < line:
+            heapq.heappop(open_spans)  # later lines are not in it either
+        if open_spans:
+            numbers[line] = open_spans[0][2]
+    return numbers
+
+
+def _span(row: str, number: int) -> tuple[int, int, int, int]:
+    """Return the first line of a definition, its bytes, its last line, and the number of its row."""
+    _, start_byte, end_byte, first_line, last_line = row.removesuffix("]").rsplit(",", 4)
+    return int(first_line), int(end_byte) - int(start_byte), int(last_line), number
 
 
 def _first_line(row: str) -> int:

@@ -913,15 +913,6 @@ where number = {number}
 -- Files that are searched and have only blanks.
 select filename, language_id from {files} where chunk_count = 0 and skip_reason is null
 
--- name: symbols_at_lines
--- The chunk of each line with its symbols. A line between two chunks belongs to the first of them.
-select l.filename, l.line, f.first_lines[width_bucket(l.line, f.first_lines)], {texts},
-       c.symbol_kinds, c.symbol_names
-from unnest(%(filenames)s::text[], %(lines)s::integer[]) as l(filename, line)
-join {files} f on f.filename = l.filename
-join {chunks} c on c.filename = f.filename and c.chunk_number = f.chunk_numbers[width_bucket(l.line, f.first_lines)]
-where c.symbol_kinds is not null
-
 -- name: chunks_at_lines
 -- Each line with the first byte of its chunk, in the order of the lines. Lines without a chunk are left out.
 select l.filename, l.line, f.starts[number]

@@ -25,7 +25,7 @@ from cocosearchd.store.following.stored_texts import stored_texts
 from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from cocosearchd.store.reads.chunk_reads import file_chunks, first_matches, vector_search
-from cocosearchd.store.reads.file_states import count_matching_chunks, symbols_at_lines
+from cocosearchd.store.reads.file_states import count_matching_chunks
 from cocosearchd.store.reads.index_texts import file_texts
 from cocosearchd.store.reads.phrase_matches import phrase_matches_in_files
 from cocosearchd.store.words.words_table import fill_words
@@ -361,7 +361,6 @@ async def answers_of(db: Database, record: IndexRecord) -> list[object]:
         [file.chunks async for file in file_chunks(db, record, None)],
         [file.chunks async for file in file_texts(db, record, None)],
         await stored_texts(db, record, paths),
-        await symbols_at_lines(db, record, [(path, 1) for path in paths]),
         (await phrase_matches_in_files(db, record, Filter(phrases=("one",)), paths)).starts,
         await count_matching_chunks(db, record, "b.py", Filter(phrases=("one",))),
     ]

@@ -74,8 +74,13 @@ def find_meanings(
         )
     path = find_file(files, target)
     if path is not None:
-        keys: tuple[DefinitionKey, ...] = (DefinitionKey(path, WHOLE_FILE),)
+        keys = (DefinitionKey(path, WHOLE_FILE),)
         return Meanings("", (NameMeaning(path, 0, 0, keys, "certain", NAMED),))
+    return _find_by_name(files, target, where)
+
+
+def _find_by_name(files: CodeFiles, target: Target, where: Filter) -> Meanings:
+    """Find the definitions of a name in the files that pass a filter. Raises `NotFound`."""
     definitions = find_named(files, target.name_parts)
     if not definitions.matches:
         raise unknown_name(files, target, definitions.similar)

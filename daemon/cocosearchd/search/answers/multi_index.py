@@ -113,8 +113,6 @@ async def search_several(
     check_same_embedder(records)
     query = pipeline.with_defaults(query)
     traces = {record.name: Trace(explain=explain) for record in records}
-    if not _collapses(query):
-        own_index = None  # all copies are shown
     joint, outcomes = await _rank_all(pipeline, records, query, traces, overlays or {}, own_index)
     ranked_answers = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
     failed_indexes = tuple(
@@ -315,7 +313,7 @@ async def _rank_all(
         traces,
         embed=embedding.embed,
         overlays=overlays,
-        own_index=own_index,
+        own_index=own_index if _collapses(query) else None,  # otherwise all copies are shown
     )
     compared = _limit(query) * (COMPARED_FACTOR if _collapses(query) else 1)
     # With nested roots, all hits of all indexes count: which index shows a file depends on its rank.

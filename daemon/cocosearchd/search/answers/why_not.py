@@ -43,33 +43,47 @@ async def why_not(
     """Explain the absence of a file, as JSON-able values.
 
     `status` is one of shown, alike, not_indexed, skipped, empty, filtered, not_retrieved,
-    below_min_score, ranked_lower. `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence
-    for people. For a file that is not indexed, `ExclusionReport.reason` has more detail.
+    below_min_score, ranked_lower. `path` is relative to the root; a leading `./` is ignored.
+    `reason` is a sentence for people. For a file that is not indexed, `ExclusionReport.reason` has more detail.
     """
     path = path.removeprefix("./").rstrip("/")
     plan = request.plan
-    scored = attempt.scored
-    selected = _explain_selected(plan, attempt.selected, path)
-    if selected is not None:
-        return {"path": path} | selected
-    if request.overlay is not None and path in request.overlay.files:
-        return {"path": path} | _explain_unsaved(plan, request.overlay, path, scored)
+    explanation = _explain_selected(plan, attempt.selected, path)
+    overlay = request.overlay
+    if explanation is None and overlay is not None and path in overlay.files:
+        explanation = _explain_unsaved(plan, overlay, path, attempt.scored)
+    if explanation is None:
+        explanation = await _explain_file(db, record, request, path, attempt.scored, split, disk)
+    return {"path": path} | explanation
+
+
+async def _explain_file(
+    db: Database,
+    record: IndexRecord,
+    request: RetrievalRequest,
+    path: str,
+    scored: list[ScoredCandidate],
+    split: SplitTexts,
+    disk: VerifiedFiles,
+) -> dict[str, Any]:
+    """Explain the absence of a file without unsaved text."""
+    plan = request.plan
     row = next(
         (row for row in await index_records.file_records(db, record, path) if row.path == path),
         None,
     )
     if row is None:
-        return {"path": path} | await _explain_missing(disk, record, path)
+        return await _explain_missing(disk, record, path)
     if row.skip_reason is not None or row.chunk_count == 0:
-        return {"path": path} | _explain_empty(row)
+        return _explain_empty(row)
     ranks = [rank for rank, entry in enumerate(scored, 1) if entry.candidate.path == path]
     if ranks:
-        return {"path": path} | _explain_rank(plan, scored, ranks[0])
+        return _explain_rank(plan, scored, ranks[0])
     filters = await blocking_filters(db, record, plan.where, path)
     if filters:
         reason = f"left out by the filter on {' and '.join(filters)}"
-        return {"path": path, "status": "filtered", "reason": reason, "filters": filters}
-    return {"path": path} | await _explain_not_retrieved(db, record, request, path, split)
+        return {"status": "filtered", "reason": reason, "filters": filters}
+    return await _explain_not_retrieved(db, record, request, path, split)
 
 
 def _explain_selected(

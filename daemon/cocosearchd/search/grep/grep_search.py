@@ -4,6 +4,7 @@ The lines come from disk or from unsaved text. A file that has changed since it 
 searched in its current state and marked; its definitions are unknown.
 """
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +21,6 @@ from cocosearchd.search.answers.stored_contents import StoredContentReader
 from cocosearchd.search.grep.bloom_cache import BloomCache, FileBloom
 from cocosearchd.search.grep.enclosing_definitions import (
     EnclosingDefinition,
-    Line,
-    enclosing_definition,
     enclosing_definitions,
 )
 from cocosearchd.search.grep.file_selection import GrepFilter, SelectedFile, select_files
@@ -171,13 +170,17 @@ class Grep:
         """Describe the first files and lines, with file states and enclosing definitions."""
         described_matches = _first_matches(matches, query)
         saved = [file.path for file, _ in described_matches if not file.is_unsaved]
-        states = (await file_states(self._db, record, saved)).files if saved else {}
+        states = (
+            (await file_states(self._db, record, saved, with_symbols=query.max_lines > 0)).files
+            if saved
+            else {}
+        )
         unchanged = {
             file.path: states[file.path]
             for file, searched in described_matches
             if _is_unchanged(states.get(file.path), searched)
         }
-        definitions = await self._definitions(record, described_matches, unchanged, overlay)
+        definitions = await _find_definitions(described_matches, unchanged, overlay)
         return tuple(
             MatchingFile(
                 path=file.path,
@@ -192,23 +195,6 @@ class Grep:
             )
             for file, searched in described_matches
         )
-
-    async def _definitions(
-        self,
-        record: IndexRecord,
-        described_matches: Sequence[Match],
-        unchanged: dict[str, FileState],
-        overlay: Overlay | None,
-    ) -> dict[Line, EnclosingDefinition]:
-        lines = [
-            (file.path, line.number)
-            for file, searched in described_matches
-            for line in searched.matches.lines
-        ]
-        ranges = {path: state.scopes or b"" for path, state in unchanged.items()}
-        saved = [line for line in lines if ranges.get(line[0])]
-        definitions = await enclosing_definitions(self._db, record, ranges, saved) if saved else {}
-        return definitions | _unsaved_definitions(lines, overlay)
 
 
 class _GrepRun:
@@ -384,19 +370,22 @@ class FirstBatches:
         return self._is_complete
 
 
-def _unsaved_definitions(
-    lines: Sequence[Line], overlay: Overlay | None
-) -> dict[Line, EnclosingDefinition]:
-    """Find the definitions around lines of unsaved files."""
-    definitions = dict[Line, EnclosingDefinition]()
-    files = overlay.files if overlay is not None else {}
-    for path, line in lines:
-        if path in files:
-            symbols = (symbol for chunk in files[path].chunks for symbol in chunk.symbols)
-            definition = enclosing_definition(symbols, line)
-            if definition is not None:
-                definitions[(path, line)] = definition
-    return definitions
+async def _find_definitions(
+    described_matches: Sequence[Match], unchanged: Mapping[str, FileState], overlay: Overlay | None
+) -> dict[tuple[str, int], EnclosingDefinition]:
+    """Find the definitions around the lines of unchanged and of unsaved files."""
+    unsaved = overlay.files if overlay is not None else {}
+    packed = {path: state.symbols for path, state in unchanged.items()}
+    packed |= {path: file.code.symbols for path, file in unsaved.items()}
+    lines = [
+        (file.path, line.number)
+        for file, searched in described_matches
+        for line in searched.matches.lines
+    ]
+    if not lines:
+        return {}
+    symbols = {path: value for path, value in packed.items() if value}
+    return await asyncio.to_thread(enclosing_definitions, symbols, lines)
 
 
 def _first_matches(matches: Sequence[Match], query: GrepQuery) -> list[Match]:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
-from cocosearchd.store.chunks.packed_texts import unpack_content
 from cocosearchd.store.connection.database import Database, fetch_row
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import index_not_found
@@ -33,15 +32,6 @@ class FileStates:
 
     generation: int
     files: dict[str, FileState]
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkSymbols:
-    """A chunk with the kinds and qualified names of its symbols, in order."""
-
-    first_line: int
-    text: str
-    symbols: tuple[tuple[str, str], ...]
 
 
 async def file_states(
@@ -92,22 +82,3 @@ async def files_without_chunks(db: Database, record: IndexRecord) -> list[tuple[
     async with db.connection() as connection:
         cursor = await connection.execute(statement("files_without_chunks", record))
         return [(path, language) for path, language in await cursor.fetchall()]
-
-
-async def symbols_at_lines(
-    db: Database, record: IndexRecord, lines: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], ChunkSymbols]:
-    """Read the symbols of the chunk of each line (path, line from 1), by path and line.
-
-    Left out are lines without a chunk, and chunks older than the columns of symbols.
-    """
-    values = {"filenames": [path for path, _ in lines], "lines": [line for _, line in lines]}
-    async with db.connection() as connection:
-        cursor = await connection.execute(statement("symbols_at_lines", record), values)
-        rows = await cursor.fetchall()
-    return {
-        (path, line): ChunkSymbols(
-            first_line, unpack_content(path, packed), tuple(zip(kinds, names, strict=True))
-        )
-        for path, line, first_line, packed, kinds, names in rows
-    }
