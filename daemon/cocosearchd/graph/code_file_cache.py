@@ -86,11 +86,18 @@ class FileCache(Generic[V]):
             entry = self._used.entries.get(path) or self._new.entries.get(path)
             if entry is None or entry.generation != generation:
                 return None
-            self._remove(path)
-            self._used.add(path, entry)
-            while self._used.nbytes > self._max_bytes * _USED_SHARE:
-                self._new.add(*self._used.pop_oldest())
+            if path in self._used.entries:
+                self._used.entries.move_to_end(path)
+            else:
+                self._promote(path, entry)
             return entry.value
+
+    def _promote(self, path: str, entry: _CachedValue[V]) -> None:
+        """Move a new value, which is used again, to the used ones."""
+        self._new.remove(path)
+        self._used.add(path, entry)
+        while self._used.nbytes > self._max_bytes * _USED_SHARE:
+            self._new.add(*self._used.pop_oldest())
 
     def put(self, path: str, generation: int, value: V, size: int) -> None:
         """Store a value; it replaces the value of an earlier generation.
