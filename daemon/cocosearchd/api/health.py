@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 
 State = Literal["unknown", "up", "down", "unresponsive"]
 
-# A dead dependency is noticed after a pause and a probe, within nine seconds. Questions and `status`
-# notice it themselves.
+# A dead dependency is noticed after a pause and a probe: within nine seconds.
 PROBE_EVERY_S = REST_TICK_S
 PROBE_WITHIN_S = 4.0
 # Longer than two seconds: after that time the pool distinguishes an absent and a frozen server.

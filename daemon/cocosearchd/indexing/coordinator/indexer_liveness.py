@@ -11,9 +11,9 @@ from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 
 log = logging.getLogger(__name__)
 
-# The sum of both is the longest time until a stopped process is reported: ten seconds.
+# The sum of both is the longest time until a stopped process is reported: nine seconds.
 PING_EVERY_S = REST_TICK_S
-UNRESPONSIVE_S = 5.0
+UNRESPONSIVE_S = 4.0
 
 
 class IndexerLiveness:
