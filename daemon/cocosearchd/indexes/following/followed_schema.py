@@ -89,12 +89,18 @@ class FollowedSchema:
                 checked_at = began if is_due else checked_at
             except StoreUnavailable:
                 self._registry = None  # questions report it; a different server may come back
+                began = anyio.current_time()  # to wait for a server was no work, and needs no rest
             except CocoSearchError as error:
                 checked_at = None  # check the registry next: it explains a failed poll better
                 if is_due:
                     self._fail(error)
             pause_s = COMMIT_POLL_S if self.error is None else ERROR_POLL_S
-            await anyio.sleep(max(pause_s, REST_FACTOR * (anyio.current_time() - began)))
+            rest_s = REST_FACTOR * (anyio.current_time() - began)
+            await anyio.sleep(pause_s if self._has_replaced() else max(pause_s, rest_s))
+
+    def _has_replaced(self) -> bool:
+        """Return True if an index has other rows than those that were read: the next poll drops it."""
+        return any(_root(index).rows.is_replaced for index in self._followed.values())
 
     async def _check_registry(self) -> None:
         generations = self._generations()
