@@ -1,4 +1,4 @@
-"""Convert model values to replies of the protocol. Pure."""
+"""Converts model values to replies of the protocol. Pure."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Find results that are alike: translations, vendored copies, versions and platform twins. Pure.
+"""Finds results that are alike: translations, vendored copies, versions and platform twins. Pure.
 
 One result represents a group of alike results. Copies are recognised by their text. Translations,
 versions and platform twins are recognised by paths that differ in one part: a locale, a version or

@@ -1,4 +1,4 @@
-"""Call the daemon for a verb: parameters of the current directory, and time for changes.
+"""Calls the daemon for a verb: its parameters, the current directory, and time for changes.
 
 This module is on the hot path, so it imports almost nothing.
 """

@@ -1,4 +1,4 @@
-"""Run `grep` and print its matches: grouped by file on a terminal, one per line on a pipe.
+"""Runs `grep` and prints its matches: grouped by file on a terminal, one per line on a pipe.
 
 This module is on the hot path, so it imports almost nothing.
 """

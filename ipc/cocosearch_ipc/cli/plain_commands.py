@@ -1,4 +1,4 @@
-"""Parse plain command lines of `query` and `grep` without argparse, which would take half of their time."""
+"""Parses plain `query` and `grep` without argparse, which would take half of their time."""
 
 from __future__ import annotations
 

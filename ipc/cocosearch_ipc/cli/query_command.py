@@ -1,4 +1,4 @@
-"""Run a plain `query` and print its results for people, editors or programs.
+"""Runs a plain `query` and prints its results for people, editors or programs.
 
 This module is on the hot path, so it imports almost nothing.
 """

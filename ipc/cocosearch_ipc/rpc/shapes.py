@@ -1,4 +1,4 @@
-"""Decode requests from JSON, encode replies, and derive the JSON Schema of both.
+"""Decodes requests from JSON, encodes replies, and derives the JSON Schema of both.
 
 All shapes come from the dataclasses of `protocol`. Everything from outside passes through `decode`.
 It checks types, names, NUL characters and Unicode, and its error names the wrong parameter. So the

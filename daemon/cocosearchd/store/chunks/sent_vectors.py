@@ -1,5 +1,7 @@
-"""Vectors as pgvector sends and receives them (`halfvec_send`): the number of dimensions and an
-unused word, 16 bits each, then half floats; all big-endian. Pure.
+"""Converts vectors to and from the binary format of pgvector (`halfvec_send`). Pure.
+
+The format is the number of dimensions and an unused word, 16 bits each, then half floats; all are
+big-endian.
 
 All vectors of a file are converted at once: an object for each would cost more than the rest.
 """

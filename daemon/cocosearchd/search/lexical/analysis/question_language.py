@@ -1,4 +1,4 @@
-"""Guess the natural languages of a question by its function words and scripts. Pure.
+"""Guesses the natural languages of a question by its function words and scripts. Pure.
 
 Where a page exists in several languages, the page in the language of the question represents the
 others (`alike`). A wrong guess costs a reader one step, since the result names the other pages.

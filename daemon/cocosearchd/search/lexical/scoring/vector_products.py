@@ -1,4 +1,4 @@
-"""Products of quantised vectors with the vector of a query; pure.
+"""Products of quantised vectors with the vector of a query. Pure.
 
 Rows of int8 are widened to floats a block at a time, and each block is multiplied at once.
 """
