@@ -89,14 +89,24 @@ def imported_modules(path: Path, modules: Collection[str]) -> set[str]:
 
 
 def modules_without_own_test() -> set[str]:
-    """Return the modules of the packages that have no test file of their name: `c` without `test_c`."""
-    tested = {path.stem.removeprefix("test_") for path in modules_of_tests()}
+    """Return the modules of the packages that have no test file of their name in their folder.
+
+    A test file in a folder above counts as well: `graph/test_resolver.py`, of `graph/resolution`.
+    """
+    tests = {path.relative_to(TESTS) for path in modules_of_tests()}
     return {
         ".".join(path.relative_to(package.parent).with_suffix("").parts)
         for package in PACKAGES
         for path in package.rglob("*.py")
-        if path.stem not in tested and path.name != "__init__.py"
+        if path.name != "__init__.py" and tests.isdisjoint(own_tests(package, path))
     }
+
+
+def own_tests(package: Path, module: Path) -> list[Path]:
+    """Return the paths that the test of a module may have, relative to `TESTS`: its folder, or above."""
+    top = Path("ipc") if package.name == "cocosearch_ipc" else Path()
+    folder = top / module.parent.relative_to(package)
+    return [parent / f"test_{module.stem}.py" for parent in (folder, *folder.parents)]
 
 
 def modules_by_test() -> Iterator[tuple[Path, list[str]]]:
