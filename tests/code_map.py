@@ -103,7 +103,7 @@ def modules_without_own_test() -> set[str]:
 
 
 def own_tests(package: Path, module: Path) -> list[Path]:
-    """Return the paths that the test of a module may have, relative to `TESTS`: its folder, or above."""
+    """Return the paths below `TESTS` that the test of a module may have: its folder, or above."""
     top = Path("ipc") if package.name == "cocosearch_ipc" else Path()
     folder = top / module.parent.relative_to(package)
     return [parent / f"test_{module.stem}.py" for parent in (folder, *folder.parents)]
