@@ -624,26 +624,6 @@ async def test_a_repository_that_begins_later(root: Path, tmp_path: Path) -> Non
         await wait_until(lambda: held(index) == {"sub/a.py", "sub/b.py"}, live)
 
 
-async def test_the_rules_of_repositories_that_went_are_forgotten(
-    root: Path, tmp_path: Path
-) -> None:
-    """The tests of a project may make thousands of repositories below it in a day."""
-    put(root, kept__a="1")
-    git(root / "kept", "init", "-q")
-    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
-        for number in range(3):
-            put(root, **{f"made{number}__a": "1"})
-            git(root / f"made{number}", "init", "-q")
-            await in_sync(live)
-            shutil.rmtree(root / f"made{number}")
-        live.rescan("test")
-        await in_sync(live)
-        assert held(index) == {"kept/a.py"}
-        scope = live._coordinator.scope
-        assert scope is not None
-        assert list(scope._rule_cache._rules) == [os.fsencode(root / "kept")]
-
-
 async def wait_until(holds: Callable[[], bool], live: WatchedRoot) -> None:
     with anyio.fail_after(60):
         while not holds():

@@ -1,7 +1,6 @@
 """A cache of git's rules for the repositories around and below one root."""
 
 import time
-from collections.abc import Container
 from dataclasses import replace
 
 from cocosearchd.watching.git.git_command import GitRefused, user_config_files, user_excludes_file
@@ -34,15 +33,6 @@ class GitRuleCache:
             for top, rules in list(self._rules.items())
         }
         return renewed
-
-    def retain_below(self, root: bytes, tops: Container[bytes]) -> None:
-        """Drop the rules of the repositories below a root other than those at `tops`."""
-        below = root.rstrip(b"/") + b"/"
-        self._rules = {
-            top: rules
-            for top, rules in list(self._rules.items())
-            if top in tops or not top.startswith(below)
-        }
 
     def rules(self, repository: Repository) -> GitRules:
         """Return the rules of a repository. Blocking if they are not cached."""

@@ -320,11 +320,6 @@ class RootScope:
         """Return the rules of every repository met so far, the one around the root first."""
         return (*([self._around] if self._around else ()), *list(self._nested.values()))
 
-    def forget_unmet_repositories(self) -> None:
-        """Drop what is cached of repositories that a scan of the whole root has not met."""
-        met = frozenset(rules.repository.top for rules in self.git_rules())
-        self._rule_cache.retain_below(self.root, met)
-
     def is_pruned(self, directory: bytes) -> bool:
         """Return whether nothing in a directory can be in scope.
 

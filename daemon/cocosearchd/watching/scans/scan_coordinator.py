@@ -433,8 +433,6 @@ class ScanCoordinator:
         if full:
             self.force = self.force and not force
             self._damage_checked = True
-            if not result.unreadable:
-                scope.forget_unmet_repositories()
             self._count(stored.values(), result)
         dirty = (*filterfalse(failed.__contains__, result.dirty), *ended)
         self._dirty.finish_scan(trees, dirty, force=force)
