@@ -299,6 +299,14 @@ class ComparedPaths:
     stamps: dict[str, FileStamp] = field(default_factory=dict)  # of all paths
     respelled: dict[str, str] = field(default_factory=dict)  # path of `gone` -> the listed path
 
+    def links_in_scope(self) -> dict[str, LinkedName]:
+        """Return the names of files with several names by path, without those out of scope.
+
+        A write through a name out of scope may make no event, so such a name counts as not met.
+        """
+        outside = frozenset(self.outside)
+        return {link.path: link for link in self.links if link.path not in outside}
+
 
 def compare_paths(scope: RootScope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Return the state of each path (text form -> bytes) on the disk. Blocking.

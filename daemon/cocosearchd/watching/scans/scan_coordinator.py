@@ -379,9 +379,7 @@ class ScanCoordinator:
             self._racy_files.record(picked.seqs, compared.ctimes)
         for path, listed_path in compared.respelled.items():
             self._dirty.mark(listed_path, urgent=picked.urgent, since=self._dirty.since(path))
-        # a write through a name out of scope may make no event, so such a name counts as not met
-        outside = frozenset(compared.outside)
-        links = {link.path: link for link in compared.links if link.path not in outside}
+        links = compared.links_in_scope()
         for path in [path for path in picked.seqs if path not in compared.closed]:
             since = self._dirty.since(path)
             names = self._update_links(path, links.get(path), since)
