@@ -95,11 +95,20 @@ class FollowedSchema:
                 if is_due:
                     self._fail(error)
             pause_s = COMMIT_POLL_S if self.error is None else ERROR_POLL_S
-            rest_s = REST_FACTOR * (anyio.current_time() - began)
-            await anyio.sleep(pause_s if self._has_replaced() else max(pause_s, rest_s))
+            await self._rest(pause_s, REST_FACTOR * (anyio.current_time() - began))
+
+    async def _rest(self, least_s: float, longest_s: float) -> None:
+        """Wait until the next poll; not longer than necessary for replaced rows.
+
+        Questions find these too. A poll that waited for a server would rest for long.
+        """
+        end = anyio.current_time() + longest_s
+        await anyio.sleep(least_s)
+        while (left_s := end - anyio.current_time()) > 0 and not self._has_replaced():
+            await anyio.sleep(min(left_s, COMMIT_POLL_S))
 
     def _has_replaced(self) -> bool:
-        """Return True if an index has other rows than those that were read: the next poll drops it."""
+        """Return True if an index has other rows than those read here: the next poll drops it."""
         return any(_root(index).rows.is_replaced for index in self._followed.values())
 
     async def _check_registry(self) -> None:
