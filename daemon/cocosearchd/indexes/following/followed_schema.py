@@ -103,9 +103,11 @@ class FollowedSchema:
         Questions find these too. A poll that waited for a server would rest for long.
         """
         end = anyio.current_time() + longest_s
-        await anyio.sleep(least_s)
-        while (left_s := end - anyio.current_time()) > 0 and not self._has_replaced():
-            await anyio.sleep(min(left_s, COMMIT_POLL_S))
+        pause_s = least_s
+        while pause_s > 0:
+            await anyio.sleep(pause_s)
+            left_s = end - anyio.current_time()
+            pause_s = 0.0 if self._has_replaced() else min(left_s, COMMIT_POLL_S)
 
     def _has_replaced(self) -> bool:
         """Return True if an index has other rows than those read here: the next poll drops it."""
