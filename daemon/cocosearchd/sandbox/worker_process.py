@@ -33,7 +33,7 @@ _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
 # How a worker of other code ends, as after an upgrade.
-CODE_CHANGED = "the installed code is not the code of this daemon"
+CODE_CHANGED = "the installed code is not the code of this daemon: restart the daemon"
 
 
 class WorkerUnavailable(CocoSearchError):
