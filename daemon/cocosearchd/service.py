@@ -463,7 +463,8 @@ async def _open_store(
             yield StoreConnection(db, settings.database.url, None)
         return
     address.forget("PG")  # PGHOSTADDR and PGSERVICE of another server win over the DSN
-    lines = {"shared_buffers": settings.database.shared_buffers}
+    # quoted, as PostgreSQL reads no fraction or space with a unit otherwise
+    lines = {"shared_buffers": f"'{settings.database.shared_buffers}'"}
     postgres = EmbeddedPostgres(environment.state / "postgres", lines, environment.postgres_bin)
     dsn = await anyio.to_thread.run_sync(postgres.ensure)
     try:

@@ -306,7 +306,7 @@ def test_sources_are_declared_at_the_top_of_the_file(tmp_path: Path) -> None:
         load_settings(written(tmp_path, "sources: [work/api]\n"), {})
 
 
-@pytest.mark.parametrize("size", ["128kB", "16", "1.5GB", "32 MB", "1TB"])
+@pytest.mark.parametrize("size", ["128kB", "16", "1.5GB", "32 MB", "134217728B", "1TB"])
 def test_sizes_of_memory_are_those_of_postgresql(tmp_path: Path, size: str) -> None:
     loaded = load_settings(written(tmp_path, f"database: {{shared_buffers: {size}}}"), {})
     assert loaded.settings.database.shared_buffers == size

@@ -164,6 +164,17 @@ def test_the_check_refuses_what_the_daemon_refuses(stopped: Daemon) -> None:
     assert "port 0 of 127.0.0.1" in stopped.ctl("config", "check").stdout
 
 
+@pytest.mark.parametrize(("size", "bytes_count"), [("24.5 MB", 25_690_112), ("33554432B", 1 << 25)])
+def test_the_server_starts_with_every_size_that_the_check_accepts(
+    cluster: Path, size: str, bytes_count: int
+) -> None:
+    with passing_daemon(cluster, COCOSEARCH_DATABASE_SHARED_BUFFERS=size) as daemon:
+        daemon.start()
+        query = "select pg_size_bytes(current_setting('shared_buffers'))"
+        with psycopg.connect(daemon.json("status")["store"]["dsn"]) as connection:
+            assert connection.execute(query).fetchone() == (bytes_count,)
+
+
 def test_a_shortened_option_is_not_taken_for_another(stopped: Daemon) -> None:
     done = subprocess.run(
         [stopped.bin / "cocosearchd", "--st", "search.limit=3", "--show-settings"],

@@ -58,8 +58,8 @@ MAX_RESULTS = 200  # of one search, or of a search for related code
 _DAY_S = 86_400
 _TERABYTE = 1 << 40
 # As PostgreSQL reads an amount of memory; without a unit, it counts blocks.
-_MEMORY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(kB|MB|GB|TB|)")
-_UNIT_BYTES = {"": 8192, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_MEMORY = re.compile(r"([0-9]{1,13}(?:\.[0-9]{1,3})?) ?(B|kB|MB|GB|TB|)")
+_UNIT_BYTES = {"": 8192, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _MIN_SHARED_BUFFERS = 128 << 10  # PostgreSQL does not start with less
 _MAX_SHOWN = 60  # characters of a wrong value that an error quotes
 _VECTOR_CACHE_BYTES = 256 << 20  # for a model that takes milliseconds for each text

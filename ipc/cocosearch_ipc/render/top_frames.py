@@ -9,6 +9,8 @@ from cocosearch_ipc.render import output, tables
 
 BARS = "▁▂▃▄▅▆▇█"
 HISTORY = 60  # frames, and bars of a sparkline
+# After a loss of commits, generations go on at the next multiple (`cocosearchd.store.index_records`).
+LINEAGE = 1 << 32
 Status = dict[str, Any]
 
 
@@ -114,7 +116,7 @@ def _indexes(status: Status, state: FrameState, style: output.Style) -> Iterator
                 f"{index['pending']:,}",
                 str(index["as_of"]["seq"]) if index["as_of"] else "-",
                 _rate(index, previous, _clock, elapsed),
-                _rate(index, previous, _generation, elapsed),
+                _rate(index, previous, _commit_count, elapsed),
             )
         )
     head, *body = tables.table(rows)
@@ -132,8 +134,8 @@ def _answer_count(status: Status) -> int:
     return int((status.get("queries") or {}).get("count", 0))
 
 
-def _generation(index: Mapping[str, Any]) -> float:
-    return float(index["generation"])
+def _commit_count(index: Mapping[str, Any]) -> float:
+    return float(index["generation"] % LINEAGE)
 
 
 def _clock(index: Mapping[str, Any]) -> float:
