@@ -9,15 +9,18 @@ import pytest
 from cocosearchd.api.verbs import grep, references
 from cocosearchd.errors import InvalidInput
 from cocosearchd.forms.path_forms import path_text
+from cocosearchd.graph.questions.reference_pages import ReferenceLocation
 from cocosearchd.search.answers import file_listing
 from cocosearchd.search.listing.cursors import (
     MAX_CURSOR,
+    MAX_GENERATION,
     PageStart,
     read_cursor,
     read_page_start,
     write_page_start,
 )
 from cocosearchd.search.listing.list_cursor import decode_cursor
+from cocosearchd.store.index_records import LINEAGE
 
 TWO_TEXTS = ((str,), (str,))
 FORGED = (
@@ -76,3 +79,19 @@ def test_a_page_after_a_change_says_that_entries_may_have_moved() -> None:
     assert PageStart(9).shift_notes(71) == ()
     with pytest.raises(InvalidInput):
         read_page_start(write_page_start(10, 70), 9)
+
+
+def test_a_generation_after_a_loss_of_commits_is_read() -> None:
+    generation = 3 * LINEAGE + 7
+    assert read_page_start(write_page_start(9, generation), 9) == PageStart(9, generation)
+    grep_cursor = json.dumps(["index", "a.py", 1, generation])
+    assert grep._read_cursor(grep_cursor).generation == generation
+    location = ReferenceLocation(False, "a.py", 1, 2, "call", "certain")
+    cursor = references._write_location(location, generation)
+    assert references._read_location(cursor).generation == generation
+
+
+@pytest.mark.parametrize("generation", [-1, True, None, 1.5, "7", MAX_GENERATION + 1])
+def test_a_forged_generation_is_refused(generation: object) -> None:
+    with pytest.raises(InvalidInput):
+        read_page_start(json.dumps([9, generation]), 9)

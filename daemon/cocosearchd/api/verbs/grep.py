@@ -23,7 +23,7 @@ from cocosearchd.search.grep.file_selection import make_grep_filter
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 from cocosearchd.search.joint.index_sentences import join_names, limit_sentences
-from cocosearchd.search.listing.cursors import read_cursor, shift_notes
+from cocosearchd.search.listing.cursors import read_page_cursor, shift_notes
 from cocosearchd.search.request_limits import check_range
 
 MODES = ("lines", "counts", "files")
@@ -360,7 +360,9 @@ def _make_cursor(
 def _read_cursor(cursor: str | None) -> _Cursor:
     if cursor is None:
         return _Cursor()
-    return _Cursor(*read_cursor(cursor, ((str,), (str,), (int, NoneType), (int,))))
+    values, generation = read_page_cursor(cursor, ((str,), (str,), (int, NoneType)))
+    index, path, line = values
+    return _Cursor(index, path, line, generation)
 
 
 def _shift_notes(cursor: _Cursor, indexes: Sequence[RunningIndex]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from cocosearchd.graph.resolution.reasons import REASONS
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.search.listing.cursors import (
     PageStart,
-    read_cursor,
+    read_page_cursor,
     read_page_start,
     shift_notes,
     write_page_start,
@@ -359,6 +359,6 @@ def _read_location(cursor: str | None) -> _EarlierPage:
     """Read a cursor of references. Raises `InvalidInput`."""
     if cursor is None:
         return _EarlierPage()
-    kinds = ((bool,), (str,), (int,), (int,), (str,), (str,), (int,))
-    *location, generation = read_cursor(cursor, kinds)
+    kinds = ((bool,), (str,), (int,), (int,), (str,), (str,))
+    location, generation = read_page_cursor(cursor, kinds)
     return _EarlierPage(reference_pages.ReferenceLocation(*location), generation)

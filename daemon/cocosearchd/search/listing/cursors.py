@@ -11,6 +11,7 @@ from cocosearchd.errors import InvalidInput
 # as six characters.
 MAX_CURSOR = 32_768
 MAX_NUMBER = 2**31 - 1  # lines, bytes and columns are smaller
+MAX_GENERATION = 2**63 - 1  # of a `bigint`: each loss of commits adds 2^32
 _SHIFTED = (
     "files have changed since the earlier page: entries may be missing or repeated; ask again without"
     " the cursor"
@@ -23,15 +24,19 @@ def read_cursor(cursor: str, kinds: Sequence[tuple[type, ...]]) -> list[Any]:
 
     `kinds` has for each value its allowed types.
     """
-    try:
-        values = json.loads(cursor) if len(cursor) <= MAX_CURSOR else None
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, list) or len(values) != len(kinds):
-        raise invalid_cursor(cursor)
-    if not all(_is_valid(value, types) for value, types in zip(values, kinds, strict=True)):
+    values = _parse(cursor, len(kinds))
+    if not all(map(_is_valid, values, kinds)):
         raise invalid_cursor(cursor)
     return values
+
+
+def read_page_cursor(cursor: str, kinds: Sequence[tuple[type, ...]]) -> tuple[list[Any], int]:
+    """Read the values of a cursor, and the generation behind them. Raises `InvalidInput`."""
+    *values, generation = _parse(cursor, len(kinds) + 1)
+    is_generation = type(generation) is int and 0 <= generation <= MAX_GENERATION
+    if not is_generation or not all(map(_is_valid, values, kinds)):
+        raise invalid_cursor(cursor)
+    return values, generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ def read_page_start(cursor: str | None, maximum: int) -> PageStart:
     if not cursor:
         return PageStart()
     if cursor.startswith("["):
-        start = PageStart(*read_cursor(cursor, ((int,), (int,))))
+        (offset,), generation = read_page_cursor(cursor, ((int,),))
+        start = PageStart(offset, generation)
     elif cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(maximum)):
         start = PageStart(int(cursor))
     else:
@@ -79,6 +85,17 @@ def invalid_cursor(cursor: str) -> InvalidInput:
     return InvalidInput(
         f"{cursor[:_QUOTED]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
     )
+
+
+def _parse(cursor: str, count: int) -> list[Any]:
+    """Return the values of a cursor, which has `count` values. Raises `InvalidInput`."""
+    try:
+        values = json.loads(cursor) if len(cursor) <= MAX_CURSOR else None
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, list) or len(values) != count:
+        raise invalid_cursor(cursor)
+    return values
 
 
 def _is_valid(value: object, types: tuple[type, ...]) -> bool:
