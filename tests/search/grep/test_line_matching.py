@@ -75,6 +75,9 @@ def test_a_byte_order_mark_and_carriage_returns_are_no_part_of_a_line() -> None:
         (r"\r$", [1, 2, 3]),
         (r"o\x0d?$", [4]),
         (r"\Aone$", [1]),
+        (r"(\\r|e)$", [1]),
+        (r"(\\x0d|e)$", [1]),
+        (r"(\\\r|o)$", [4]),
     ],
 )
 def test_the_end_of_a_line_is_before_its_carriage_return(pattern: str, expected: list[int]) -> None:

@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[^\\.^$*+?{}()|\[\]]+")
 # `\C` is one byte of any kind, and a line end is one
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 # Ways to write a carriage return; a longer octal number may be one, which costs nothing
-_CARRIAGE_RETURN = re.compile(r"\r|\\r|\\x0[dD]|\\x\{0*[dD]\}|\\0?15")
+_CARRIAGE_RETURN = re.compile(r"\r|(?<!\\)(?:\\\\)*\\(?:r|x0[dD]|x\{0*[dD]\}|0?15)")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # a byte that is not UTF-8, from a client
 _NO_WORD = r"[^\pL\pN_]"
 SYNTAX_HINT = (
