@@ -51,6 +51,41 @@ def test_the_first_symbols_of_a_generated_file_are_packed() -> None:
     assert len(packed) < 100_000
 
 
+small_numbers = st.integers(1, 12)
+ranges = st.tuples(small_numbers, small_numbers, small_numbers, small_numbers)
+
+
+@given(st.lists(ranges, max_size=12), st.lists(small_numbers, max_size=12))
+def test_the_innermost_definition_is_the_smallest_of_several_lines(
+    rows: list[tuple[int, int, int, int]], lines: list[int]
+) -> None:
+    definitions = [
+        Symbol(
+            "class", f"c{number}", f"c{number}", "", None, first, first + size, line, line + more
+        )
+        for number, (first, size, line, more) in enumerate(rows)
+    ]
+    definitions.append(Symbol("constant", "X", "X", "", None, 0, 1, 6, 6))
+    innermost = symbol_table.PackedSymbols(symbol_table.pack(definitions)).innermost(lines)
+    for line in lines:
+        sizes = [
+            symbol.end_byte - symbol.start_byte
+            for symbol in definitions
+            if symbol.start_line <= line <= symbol.end_line != symbol.start_line
+        ]
+        symbol = innermost.get(line)
+        assert (symbol is None) == (not sizes)
+        if symbol is not None:
+            assert symbol in definitions
+            assert symbol.start_line <= line <= symbol.end_line
+            assert symbol.end_byte - symbol.start_byte == min(sizes)
+
+
+def test_bytes_that_are_no_table_have_no_innermost_definition() -> None:
+    for packed in (b"", b"x", zlib.compress(b"[1]"), zlib.compress(b"a,1,2,3,4]")):
+        assert symbol_table.PackedSymbols(packed).innermost([1, 3]) == {}
+
+
 ROW = ["function", "f", "f", "def f()", None, 0, 9, 1, 2]
 
 
