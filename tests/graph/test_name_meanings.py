@@ -89,6 +89,26 @@ def test_a_filter_chooses_among_the_definitions_of_a_name() -> None:
     assert located("run") == ["app/a.py", "lib/b.go"]
     assert located("run", paths=["lib"]) == ["lib/b.go"]
     assert located("run", languages=["python"]) == ["app/a.py"]
-    assert located("lib/b.go:3", not_paths=["lib"]) == []
+    assert located("lib/b.go:3", not_paths=["app"]) == ["lib/b.go"]
+    with pytest.raises(NotFound, match="no definition at"):
+        located("lib/b.go:3", not_paths=["lib"])
     with pytest.raises(NotFound, match="no definition of 'run' passes the filters"):
         located("run", paths=["web"])
+
+
+def test_a_name_whose_definitions_a_filter_leaves_out_is_not_called_unknown() -> None:
+    files = parse_sources(
+        {
+            "app/a.py": "from lib.b import run\nfrom lib.c import walk\nrun(walk, missing)\n",
+            "lib/b.py": "def run(): pass\n",
+            "lib/c.py": "def walk(): pass\n",
+        }
+    )
+    target = replace(parse_target("app/a.py:3"), paths=("app/a.py",))
+
+    def names(**values: list[str]) -> list[str]:
+        answer = find_meanings(files, Resolver(files), target, make_filter(values))
+        return [name.name for name in answer.names]
+
+    assert names() == ["run", "walk", "missing"]
+    assert names(not_paths=["lib/b.py"]) == ["walk", "missing"]

@@ -63,20 +63,28 @@ def find_meanings(
     require_target(target)
     if target.is_location:
         meanings = _find_at_location(resolver, load_file(files, target), target)
-        return replace(
-            meanings,
-            names=tuple(
-                replace(
-                    name, keys=tuple(key for key in name.keys if _passes(files, where, key.path))
-                )
-                for name in meanings.names
-            ),
-        )
+        return _select_names(files, where, target, meanings)
     path = find_file(files, target)
     if path is not None:
         keys = (DefinitionKey(path, WHOLE_FILE),)
         return Meanings("", (NameMeaning(path, 0, 0, keys, "certain", NAMED),))
     return _find_by_name(files, target, where)
+
+
+def _select_names(files: CodeFiles, where: Filter, target: Target, meanings: Meanings) -> Meanings:
+    """Return the names that have a definition which passes a filter, or none at all.
+
+    A name without definitions is shown as unknown, so one whose definitions all fail is left out.
+    Raises `NotFound` if no name is left.
+    """
+    names = list[NameMeaning]()
+    for name in meanings.names:
+        keys = tuple(key for key in name.keys if _passes(files, where, key.path))
+        if keys or not name.keys:
+            names.append(replace(name, keys=keys))
+    if not names:
+        raise NotFound(f"no definition at {target.text!r} passes the filters", "ask without them")
+    return replace(meanings, names=tuple(names))
 
 
 def _find_by_name(files: CodeFiles, target: Target, where: Filter) -> Meanings:
