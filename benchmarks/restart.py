@@ -167,14 +167,7 @@ def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Gener
     chunks = chunk_file(parsed, chunker_limits(IndexingSettings()))
     vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    stored_print = Fingerprint(
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_mode,
-    )
+    stored_print = Fingerprint.from_status(status)
     return FileWrite(
         name,
         hash_content(data),

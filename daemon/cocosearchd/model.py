@@ -56,10 +56,14 @@ class Fingerprint(NamedTuple):
     @classmethod
     def from_status(cls, status: os.stat_result) -> Self:
         """Return the fingerprint of a file with this status."""
-        s = status
-        mtime_ns = _wrap_time(s.st_mtime_ns)
-        ctime_ns = _wrap_time(s.st_ctime_ns)
-        return cls(s.st_dev, s.st_ino, s.st_size, mtime_ns, ctime_ns, s.st_mode)
+        return cls(
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            _wrap_time(status.st_mtime_ns),
+            _wrap_time(status.st_ctime_ns),
+            status.st_mode,
+        )
 
 
 def _wrap_time(time_ns: int) -> int:

@@ -105,24 +105,21 @@ class MemoryIndex:
                 return True
             return False
         try:
-            previous_stat = os.fstat(handle)
-            data = os.read(handle, previous_stat.st_size + 1)
+            status = os.fstat(handle)
+            file_fingerprint = Fingerprint.from_status(status)
+            data = os.read(handle, status.st_size + 1)
             if (
-                fingerprint(os.fstat(handle)) != fingerprint(previous_stat)
-                or len(data) != previous_stat.st_size
+                Fingerprint.from_status(os.fstat(handle)) != file_fingerprint
+                or len(data) != status.st_size
             ):
                 return False
         finally:
             os.close(handle)
-        self.files[path] = FileRecord(path, digest(data), fingerprint(previous_stat), 1, 1, "text")
+        self.files[path] = FileRecord(path, digest(data), file_fingerprint, 1, 1, "text")
         return True
 
     def contents(self) -> dict[bytes, bytes]:
         return {path_bytes(path): record.content_hash for path, record in self.files.items()}
-
-
-def fingerprint(s: os.stat_result) -> Fingerprint:
-    return Fingerprint(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
 
 
 def on_disk(root: bytes, *, suffixes: tuple[bytes, ...] = (b".py",)) -> dict[bytes, bytes]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cocosearchd.model import FileRecord
+from cocosearchd.model import FileRecord, Fingerprint
 from cocosearchd.watching.availability import availability
 from cocosearchd.watching.availability.unmounted_directories import unmounted
 from cocosearchd.watching.watched_root import WatchedRoot
@@ -25,7 +25,6 @@ from tests.watching.support import (
     BACKENDS,
     MemoryIndex,
     digest,
-    fingerprint,
     following,
     in_sync,
     on_disk,
@@ -42,7 +41,7 @@ def remembered(root: Path, *names: str, device: int | None = None) -> MemoryInde
     root's.
     """
     index = MemoryIndex(os.fsencode(root))
-    stored_print = fingerprint(root.stat())
+    stored_print = Fingerprint.from_status(root.stat())
     stored_device = stored_print.device + 1 if device is None else device
     for name in names:
         index.files[name] = FileRecord(

@@ -19,10 +19,7 @@ def test_a_file_changed_just_before_the_scan_is_read_again(
     """Within one step of the file system's clock, two contents can have the same times and size."""
     path = tmp_path / "a.py"
     path.write_text("x = 1\n")
-    s = path.lstat()
-    print_of_file = Fingerprint(
-        s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode
-    )
+    print_of_file = Fingerprint.from_status(path.lstat())
     stored = {"a.py": FileRecord("a.py", b"", print_of_file, 1, 1, "python")}
     scope = RootScope(os.fsencode(tmp_path), IndexingSettings())
     assert Scan(scope, stored, lambda _: None).run([b""]).dirty == ["a.py"]
