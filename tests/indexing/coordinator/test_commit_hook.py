@@ -86,7 +86,7 @@ class RecordsOutcomes(Updater):
         self.outcomes = list[tuple[int, int]]()
 
     async def _run_hook(self, job: Any, part: Any, outcome: Any) -> dict[str, str]:
-        self.outcomes.append((outcome.hooked, outcome.generation))
+        self.outcomes.append((outcome.hooked_generation, outcome.generation))
         return await super()._run_hook(job, part, outcome)
 
 
@@ -109,8 +109,8 @@ async def test_the_hook_of_a_save_waits_for_no_answer(
         tasks.start_soon(updater.run)
         source.give(Change(("lib/retry.py", "src/parser.py"), urgent=True))
         assert await source.idle() == {}
-        (hooked, generation) = updater.outcomes.pop()
-        assert hooked == (-1 if failures else generation)
+        (hooked_generation, generation) = updater.outcomes.pop()
+        assert hooked_generation == (-1 if failures else generation)
         assert len(commits) == 1 + failures
         assert {commit.generation for commit in commits} == {generation}
         assert {commit.paths for commit in commits} == {("lib/retry.py", "src/parser.py")}

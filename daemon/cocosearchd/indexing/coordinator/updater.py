@@ -79,7 +79,7 @@ class _BatchOutcome:
     generation: int
     failed: dict[str, str]  # path -> reason
     set_aside: list[str]  # paths that ended the indexer process
-    hooked: int = -1  # the generation for whose commit the hook has run already
+    hooked_generation: int = -1  # the generation for whose commit the hook has run already
 
 
 class Updater:
@@ -384,7 +384,7 @@ class Updater:
         committed before it died come back as unchanged from the next process.
         """
         failed = outcome.failed
-        if outcome.hooked == outcome.generation and not failed:
+        if outcome.hooked_generation == outcome.generation and not failed:
             return failed
         paths = tuple(path for path in part.all_paths if path not in failed)
         return failed | await self._run_hook_in_groups(job, outcome.generation, paths)
@@ -442,13 +442,13 @@ class Updater:
                     "urgent": job.edits,
                 }
             )
-            hooked = await self._run_early_hook(job, part, answering, committed)
+            hooked_generation = await self._run_early_hook(job, part, answering, committed)
             answer = await answering
         finally:
             self._in_flight.discard(job)
             barrier.leave()
         return _BatchOutcome(
-            answer["generation"], answer["failed"], answer.get("set_aside", []), hooked
+            answer["generation"], answer["failed"], answer.get("set_aside", []), hooked_generation
         )
 
     async def _run_early_hook(
