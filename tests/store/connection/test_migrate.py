@@ -343,6 +343,8 @@ async def test_an_upgrade_reads_only_files_again_that_were_to_be_read(db: Databa
     await invalidate(db, record, record.identity, {}, AffectedFiles(languages=("go",)))
     async with db.connection() as connection, connection.transaction():
         await connection.execute(compose(WITHOUT_RULES, record))
+        # Version 10 kept no device of such files.
+        await connection.execute(compose(CLEAR_GO, record))
         await connection.execute("update cocosearch_indexes set version = 10")
     await migrate_registry(db)
     a, b = await index_records.file_records(db, record)
@@ -368,6 +370,7 @@ async def answers_of(db: Database, record: IndexRecord) -> list[object]:
 
 # The reverse of migration 11.
 WITHOUT_RULES = "alter table {files} drop column rules_digest;"
+CLEAR_GO = "update {files} set fingerprint = null where language_id = 'go'"
 # The reverse of migrations 11 and 10, after `unpack_rows`.
 TEXTS_IN_COLUMNS = (
     WITHOUT_RULES
