@@ -16,12 +16,13 @@ from pathlib import Path
 from benchmarks.measure import machine, spread, timed
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.forms.path_forms import path_text
+from cocosearchd.model import Fingerprint
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import DirtyHint, Hint
 from cocosearchd.watching.ignore.root_scope import RootScope
 from cocosearchd.watching.scans.scan import Scan
 from cocosearchd.watching.watched_root import WatchedRoot
-from tests.watching.support import MemoryIndex, fingerprint, following, in_sync
+from tests.watching.support import MemoryIndex, following, in_sync
 
 EVENTS, SYNCS, IDLE_S, PER_FOLDER = 200, 500, 10.0, 20
 
@@ -127,7 +128,7 @@ def walk(root: bytes) -> int:
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(entry.path)
                 else:
-                    fingerprint(entry.stat(follow_symlinks=False))
+                    Fingerprint.from_status(entry.stat(follow_symlinks=False))
                     count += 1
     return count
 
