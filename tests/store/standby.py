@@ -20,7 +20,7 @@ from tests.store.remote import RemoteServer, free_port, wait_for
 
 LIMIT_S = 30.0
 NAME = "standby"  # in `synchronous_standby_names`
-# What a primary server needs beside the settings of the embedded one.
+# Settings that a primary server needs, in addition to those of the embedded server.
 PRIMARY = {"wal_level": "replica", "max_wal_senders": "4", "hot_standby": "on"}
 
 

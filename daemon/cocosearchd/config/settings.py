@@ -57,7 +57,7 @@ LARGEST_FILE_BYTES = 64 << 20
 MAX_RESULTS = 200  # of one search, or of a search for related code
 _DAY_S = 86_400
 _TERABYTE = 1 << 40
-# As PostgreSQL reads an amount of memory; without a unit, it counts blocks.
+# An amount of memory in the syntax of PostgreSQL. A number without a unit counts blocks of 8 kB.
 _MEMORY = re.compile(r"([0-9]{1,13}(?:\.[0-9]{1,3})?) ?(B|kB|MB|GB|TB|)")
 _UNIT_BYTES = {"": 8192, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _MIN_SHARED_BUFFERS = 128 << 10  # PostgreSQL does not start with less

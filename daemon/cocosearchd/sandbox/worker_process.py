@@ -32,7 +32,8 @@ _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGH
 _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
-# How a worker of other code ends, as after an upgrade.
+# The reason that is given when the code of a worker differs from that of the daemon, for example
+# after an upgrade.
 CODE_CHANGED = "the installed code is not the code of this daemon: restart the daemon"
 
 

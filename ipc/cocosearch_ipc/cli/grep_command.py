@@ -40,9 +40,8 @@ def _roots(reply: dict[str, Any], env: Mapping[str, str]) -> dict[str, str]:
     """Return the root directory of each index of a reply with files."""
     if not reply["files"]:
         return {}
-    roots: dict[str, str] = reply.get("roots") or daemon_calls.roots(
-        env
-    )  # an older daemon sends none
+    # an older daemon sends none
+    roots: dict[str, str] = reply.get("roots") or daemon_calls.roots(env)
     return roots
 
 

@@ -20,7 +20,7 @@ Run = Callable[[argparse.Namespace, Env], int]
 Add = Callable[[argparse.ArgumentParser], object]
 
 
-FEW_CHOICES = 10  # an error lists so many; the verbs are more
+MAX_LISTED_CHOICES = 10  # of an option, in an error; a list of all verbs would be too long
 FORMATS = "compact: for a language model; grep: path:line:text"
 
 
@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
         hint = f"{self.prog} --help"
         if matches:
             hint = f"did you mean {matches[0]}?"
-        elif 0 < len(choices) <= FEW_CHOICES:
+        elif 0 < len(choices) <= MAX_LISTED_CHOICES:
             hint = f"use one of {', '.join(choices)}"
         output.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
         raise SystemExit(exits.USAGE)

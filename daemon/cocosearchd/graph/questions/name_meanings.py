@@ -1,7 +1,8 @@
 """Finds the definitions of a name, or of the names at a location. Re-exports are followed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from cocosearch_ipc.graph_vocabulary import Confidence
 from cocosearchd.errors import NotFound
@@ -25,6 +26,7 @@ from cocosearchd.graph.questions.target_search import (
 
 MAX_NAMES = 50  # names that are resolved on a line
 MAX_DEFINITIONS = 50  # definitions of one name
+_BATCH_FILES = 256  # files that are loaded at once, for a filter
 # A reason in addition to those of resolutions: the target itself is the definition.
 NAMED = "named"
 
@@ -77,9 +79,11 @@ def _select_names(files: CodeFiles, where: Filter, target: Target, meanings: Mea
     A name without definitions is shown as unknown, so one whose definitions all fail is left out.
     Raises `NotFound` if no name is left.
     """
+    paths = (key.path for name in meanings.names for key in name.keys)
+    passing = _passing_paths(files, where, paths)
     names = list[NameMeaning]()
     for name in meanings.names:
-        keys = tuple(key for key in name.keys if _passes(files, where, key.path))
+        keys = tuple(key for key in name.keys if key.path in passing)
         if keys or not name.keys:
             names.append(replace(name, keys=keys))
     if not names:
@@ -92,7 +96,8 @@ def _find_by_name(files: CodeFiles, target: Target, where: Filter) -> Meanings:
     definitions = find_named(files, target.name_parts)
     if not definitions.matches:
         raise unknown_name(files, target, definitions.similar)
-    matches = [match for match in definitions.matches if _passes(files, where, match.path)]
+    passing = _passing_paths(files, where, (match.path for match in definitions.matches))
+    matches = [match for match in definitions.matches if match.path in passing]
     if not matches:
         raise NotFound(
             f"no definition of {target.text!r} passes the filters",
@@ -104,11 +109,17 @@ def _find_by_name(files: CodeFiles, target: Target, where: Filter) -> Meanings:
     return Meanings("", (name,), definitions.complete and len(shown_matches) == len(matches))
 
 
-def _passes(files: CodeFiles, where: Filter, path: str) -> bool:
+def _passing_paths(files: CodeFiles, where: Filter, paths: Iterable[str]) -> frozenset[str]:
+    """Return the paths of the files that pass a filter. Files are read in batches."""
+    distinct = dict.fromkeys(paths)
     if where == Filter():
-        return True
-    file = files.load([path]).get(path)
-    return file is not None and file_passes(where, file)
+        return frozenset(distinct)
+    passing = set[str]()
+    remaining = iter(distinct)
+    while batch := list(islice(remaining, _BATCH_FILES)):
+        loaded = files.load(batch)
+        passing |= {path for path, file in loaded.items() if file_passes(where, file)}
+    return frozenset(passing)
 
 
 def _find_at_location(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:

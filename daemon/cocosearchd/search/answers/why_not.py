@@ -44,7 +44,8 @@ async def why_not(
 
     `status` is one of shown, alike, not_indexed, skipped, empty, filtered, not_retrieved,
     below_min_score, ranked_lower. `path` is relative to the root; a leading `./` is ignored.
-    `reason` is a sentence for people. For a file that is not indexed, `ExclusionReport.reason` has more detail.
+    `reason` is a sentence for people. For a file that is not indexed, `ExclusionReport.reason` has
+    more detail.
     """
     path = path.removeprefix("./").rstrip("/")
     plan = request.plan
