@@ -14,6 +14,8 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -406,24 +408,12 @@ def test_no_daemon_says_how_to_start_one(tmp_path: Any) -> None:
         list(client.stream(str(tmp_path / "rpc.sock"), "follow"))
 
 
-def test_something_else_on_the_socket_is_said(tmp_path: Any) -> None:
-    path = str(tmp_path / "rpc.sock")
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(path)
-    server.listen()
-
-    def answer() -> None:
-        connection, _ = server.accept()
-        connection.recv(65536)
-        connection.sendall(b"220 mail.example ESMTP\r\n")
-        connection.close()
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    with pytest.raises(client.CallFailed, match=r"cocosearchd answered 220 mail\.example"):
+def test_something_else_on_the_socket_is_said(tmp_path: Path) -> None:
+    with (
+        _answering_once(tmp_path, b"220 mail.example ESMTP\r\n") as path,
+        pytest.raises(client.CallFailed, match=r"cocosearchd answered 220 mail\.example"),
+    ):
         client.call(path, "status")
-    thread.join()
-    server.close()
 
 
 @pytest.mark.parametrize(
@@ -432,46 +422,42 @@ def test_something_else_on_the_socket_is_said(tmp_path: Any) -> None:
 )
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_daemon_that_is_killed_before_or_in_an_answer_is_said_to_have_stopped(
-    tmp_path: Any, answer: bytes, is_streamed: bool
+    tmp_path: Path, answer: bytes, is_streamed: bool
 ) -> None:
-    path = str(tmp_path / "rpc.sock")
+    with (
+        _answering_once(tmp_path, answer) as path,
+        pytest.raises(client.CallFailed, match="stopped during the answer") as failed,
+    ):
+        list(client.stream(path, "follow")) if is_streamed else client.call(path, "status")
+    assert failed.value.reason == client.NOT_RUNNING
+
+
+def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n"
+    with (
+        _answering_once(tmp_path, head + b'{"jsonrpc": "2.0", "m') as path,
+        pytest.raises(client.CallFailed, match="stopped during the answer"),
+    ):
+        list(client.stream(path, "follow"))
+
+
+@contextmanager
+def _answering_once(directory: Path, answer: bytes) -> Iterator[str]:
+    """Run a server that sends some bytes to its first client and hangs up; yield its socket."""
+    path = str(directory / "rpc.sock")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
 
-        def answer_in_part() -> None:
+        def send_answer() -> None:
             connection, _ = server.accept()
             connection.recv(65536)
             connection.sendall(answer)
             connection.close()
 
-        thread = threading.Thread(target=answer_in_part)
+        thread = threading.Thread(target=send_answer)
         thread.start()
-        with pytest.raises(client.CallFailed, match="stopped during the answer") as failed:
-            list(client.stream(path, "follow")) if is_streamed else client.call(path, "status")
-        thread.join()
-    assert failed.value.reason == client.NOT_RUNNING
-
-
-def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_path: Any) -> None:
-    path = str(tmp_path / "rpc.sock")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen()
-
-        def answer() -> None:
-            connection, _ = server.accept()
-            connection.recv(65536)
-            connection.sendall(
-                b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n"
-                b'{"jsonrpc": "2.0", "m'
-            )
-            connection.close()
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(client.CallFailed, match="stopped during the answer"):
-            list(client.stream(path, "follow"))
+        yield path
         thread.join()
 
 
