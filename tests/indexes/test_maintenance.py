@@ -127,10 +127,10 @@ async def test_a_vector_index_is_dropped_once_a_build_of_a_killed_daemon_has_end
         db.connection() as connection,
         anyio.create_task_group() as tasks,
     ):
-        await builder.execute(statement("lock_maintenance", index.record))
+        await builder.execute(statement("lock_vectors_maintenance", index.record))
         tasks.start_soon(maintenance.keep_vector_index, db, cast(RunningIndex, index))
         await anyio.sleep(0.5)  # several tries
-        await builder.execute(statement("unlock_maintenance", index.record))
+        await builder.execute(statement("unlock_vectors_maintenance", index.record))
         with anyio.fail_after(60):
             state = None
             while state != (False,):

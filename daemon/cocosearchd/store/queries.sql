@@ -926,11 +926,11 @@ order by n
 -- name: count_matching_chunks
 select count(*) from {chunks} where filename = %(filename)s and {filter} and {live}
 
--- name: lock_maintenance
+-- name: lock_vectors_maintenance
 -- Locks for the session, since an index cannot be built concurrently inside a transaction.
 select pg_try_advisory_lock(25444, {number})
 
--- name: unlock_maintenance
+-- name: unlock_vectors_maintenance
 select pg_advisory_unlock(25444, {number})
 
 -- name: vector_index_state
@@ -982,7 +982,7 @@ with dropped as (
 select count(*) from deleted
 
 -- name: lock_words_maintenance
--- Locks for the session, as lock_maintenance does.
+-- Locks for the session, as lock_vectors_maintenance does.
 select pg_try_advisory_lock(25446, {number})
 
 -- name: unlock_words_maintenance

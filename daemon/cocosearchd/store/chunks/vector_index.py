@@ -11,6 +11,7 @@ from psycopg import sql
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.citus import read_catalogs
 from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.maintenance_lock import try_maintenance_lock
 from cocosearchd.store.connection.owned_transaction import check_owner
 from cocosearchd.store.connection.statements import statement
 
@@ -37,15 +38,14 @@ async def ensure_vector_index(
     registry is checked before, since an index cannot be built within a transaction; answers do not
     depend on it. Raises as `Database.session` and `check_owner` do.
     """
-    async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
-        row = await fetch_row(connection, statement("lock_maintenance", record))
-        if not row or not row[0]:
+    async with (
+        db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection,
+        try_maintenance_lock(connection, record, "vectors") as is_locked,
+    ):
+        if not is_locked:
             return "busy"
         await check_owner(connection, db.owner)
-        outcome = await _maintain(connection, record, build_at, drop_below)
-        # The end of the session releases the lock too, but only a moment after the return.
-        await connection.execute(statement("unlock_maintenance", record))
-        return outcome
+        return await _maintain(connection, record, build_at, drop_below)
 
 
 async def drop_vector_index(db: Database, record: IndexRecord) -> Outcome:

@@ -16,6 +16,7 @@ from psycopg import AsyncCursor
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.packed_texts import unpack_texts
 from cocosearchd.store.connection.database import Connection, Database, fetch_row
+from cocosearchd.store.connection.maintenance_lock import try_maintenance_lock
 from cocosearchd.store.connection.owned_transaction import check_owner, owned_transaction
 from cocosearchd.store.connection.statements import statement
 
@@ -98,14 +99,11 @@ async def drop_words(db: Database, record: IndexRecord, grace_s: float = GRACE_S
 @asynccontextmanager
 async def _maintenance(db: Database, record: IndexRecord) -> AsyncIterator[Connection | None]:
     """Open a session for long work on the words of an index; None while another has it."""
-    async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
-        row = await fetch_row(connection, statement("lock_words_maintenance", record))
-        if not row or not row[0]:
-            yield None
-            return
-        yield connection
-        # The end of the session releases the lock too, but only a moment after the return.
-        await connection.execute(statement("unlock_words_maintenance", record))
+    async with (
+        db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection,
+        try_maintenance_lock(connection, record, "words") as is_locked,
+    ):
+        yield connection if is_locked else None
 
 
 async def _set_state(
