@@ -198,16 +198,20 @@ def _unreachable_error(path: str, error: OSError) -> CallFailed:
 
 
 def _closed_error(error: OSError) -> CallFailed:
-    message = f"cocosearchd closed the connection ({error.strerror or error})"
-    return CallFailed(message, "see `cocosearchctl logs`", reason=NOT_RUNNING)
+    return _ended_error(f"cocosearchd stopped before the answer ({error.strerror or error})")
 
 
 def _stopped_error() -> CallFailed:
-    return CallFailed(
-        "cocosearchd stopped during the answer",
-        "see `cocosearchctl logs`",
-        reason=NOT_RUNNING,
+    return _ended_error("cocosearchd stopped during the answer")
+
+
+def _ended_error(message: str) -> CallFailed:
+    """Return the error of a connection that ended: nobody knows here if a service starts it again."""
+    hint = (
+        "ask again; `cocosearchctl up PATH` starts it if it does not run, "
+        "`cocosearchctl logs` says why it stopped"
     )
+    return CallFailed(message, hint, reason=NOT_RUNNING)
 
 
 def _timed_out(method: str, timeout_s: float) -> CallFailed:

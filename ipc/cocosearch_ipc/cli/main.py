@@ -10,9 +10,14 @@ import os
 import sys
 from itertools import pairwise
 
-from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, plain_commands
-from cocosearch_ipc.render import output
+try:
+    from cocosearch_ipc import address, client
+    from cocosearch_ipc.cli import exits, plain_commands
+    from cocosearch_ipc.render import output
+except KeyboardInterrupt:
+    # `exits.INTERRUPTED`, which may not be loaded yet. `main` has not begun, so nobody else can
+    # keep a Ctrl-C during the start from a traceback.
+    raise SystemExit(130) from None
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -30,8 +35,8 @@ def main() -> int:
 
 def _run_reporting_errors(arguments: list[str]) -> int:
     """Run a command line, print its error if it fails, and return the exit code."""
-    output.replace_closed_streams()
     try:
+        output.replace_closed_streams()
         code = run(arguments, address.environment())
         output.flush()
     except client.CallFailed as failed:

@@ -167,8 +167,11 @@ def _up(p: argparse.ArgumentParser) -> None:
         metavar="TOPIC",
         help="topic for searches over a group of indexes; repeatable",
     )
-    p.add_argument("--wait", action="store_true", help="also wait for changes made during indexing")
-    p.add_argument("--no-wait", action="store_true", help="return at once; indexing continues")
+    wait = p.add_mutually_exclusive_group()
+    wait.add_argument(
+        "--wait", action="store_true", help="also wait for changes made during indexing"
+    )
+    wait.add_argument("--no-wait", action="store_true", help="return at once; indexing continues")
 
 
 def _query(p: argparse.ArgumentParser) -> None:

@@ -28,6 +28,39 @@ from tests.ipc.cli.test_cli import CTL, ctl
 from tests.ipc.conftest import Served
 from tests.ipc.render.test_render import hit, reply
 
+# Presses Ctrl-C as a module is looked for that the program imports before its first line runs.
+INTERRUPTED_IMPORT = """
+import signal, sys
+
+class Interruption:
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interruption())
+from cocosearch_ipc.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["client", "render.output", "cli.parser"])
+def test_an_interrupt_while_the_program_is_loaded_leaves_no_traceback(module: str) -> None:
+    script = INTERRUPTED_IMPORT.format(module=f"cocosearch_ipc.{module}")
+    done = subprocess.run(
+        [sys.executable, "-c", script, "languages"], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (exits.INTERRUPTED, "", "")
+
+
+def test_a_start_that_shall_wait_and_not_wait_is_refused(served: Served, tmp_path: Path) -> None:
+    done = ctl(served, "up", str(tmp_path), "--wait", "--no-wait")
+    assert (done.returncode, done.stdout) == (exits.USAGE, "")
+    assert done.stderr == (
+        "error: argument --no-wait: not allowed with argument --wait — hint: cocosearchctl up --help\n"
+    )
+    assert not served.engine.requests
+
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("line", ["status", "query x --index nope", "clear demo"])

@@ -32,6 +32,11 @@ from tests.ipc.conftest import Served
 from tests.ipc.engine import FixedEngine
 from tests.machine_speed import slowness
 
+ENDED_HINT = (
+    "ask again; `cocosearchctl up PATH` starts it if it does not run, "
+    "`cocosearchctl logs` says why it stopped"
+)
+
 
 class UnixHTTP(http.client.HTTPConnection):
     """The standard library's HTTP client on a Unix socket."""
@@ -429,7 +434,23 @@ def test_a_daemon_that_is_killed_before_or_in_an_answer_is_said_to_have_stopped(
         pytest.raises(client.CallFailed, match="stopped during the answer") as failed,
     ):
         list(client.stream(path, "follow")) if is_streamed else client.call(path, "status")
-    assert failed.value.reason == client.NOT_RUNNING
+    assert (failed.value.reason, failed.value.hint) == (client.NOT_RUNNING, ENDED_HINT)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_connection_that_is_reset_is_said_to_have_ended_and_what_to_do(
+    tmp_path: Path, is_streamed: bool
+) -> None:
+    """A server that closes a Unix socket with unread data resets the connection."""
+    with (
+        _answering_once(tmp_path, b"", flags=socket.MSG_PEEK) as path,
+        pytest.raises(client.CallFailed) as failed,
+    ):
+        list(client.stream(path, "follow")) if is_streamed else client.call(path, "status")
+    assert (
+        failed.value.message == "cocosearchd stopped before the answer (Connection reset by peer)"
+    )
+    assert (failed.value.reason, failed.value.hint) == (client.NOT_RUNNING, ENDED_HINT)
 
 
 def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_path: Path) -> None:
@@ -442,8 +463,11 @@ def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_pat
 
 
 @contextmanager
-def _answering_once(directory: Path, answer: bytes) -> Iterator[str]:
-    """Run a server that sends some bytes to its first client and hangs up; yield its socket."""
+def _answering_once(directory: Path, answer: bytes, flags: int = 0) -> Iterator[str]:
+    """Run a server that sends some bytes to its first client and hangs up; yield its socket.
+
+    `flags` are those of its receipt of the request.
+    """
     path = str(directory / "rpc.sock")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -451,7 +475,7 @@ def _answering_once(directory: Path, answer: bytes) -> Iterator[str]:
 
         def send_answer() -> None:
             connection, _ = server.accept()
-            connection.recv(65536)
+            connection.recv(65536, flags)
             connection.sendall(answer)
             connection.close()
 
