@@ -309,3 +309,20 @@ def test_symbols_are_listed_with_their_lines_page_by_page(shared: Daemon, projec
     (project / "A.java").write_text("class A { }\n")
     listed = shared.json("query", "sym:class,method", "--path", "A.java", cwd=project)
     assert [hit["symbol_name"] for hit in listed["results"]] == ["A"]
+
+
+def test_a_page_of_symbols_says_that_files_have_changed(shared: Daemon, project: Path) -> None:
+    source = project / "b.py"
+    source.write_text("def help_first(): pass\n\n\ndef help_second(): pass\n")
+    shared.index(project, "listed")
+    first = shared.call("search", query="name:help*", index="listed", limit=1)
+    for selection in ({"index": "listed"}, {"all_indexes": True}):
+        request = {"query": "name:help*", "cursor": first["cursor"], **selection}
+        rest = shared.call("search", **request)
+        assert [hit["symbol_name"] for hit in rest["results"]] == ["help_second"]
+        assert not [note for note in rest["notes"] if "earlier page" in note]
+    source.write_text("# one line more\n" + source.read_text())
+    for selection in ({"index": "listed"}, {"all_indexes": True}):
+        request = {"query": "name:help*", "cursor": first["cursor"], **selection}
+        (note,) = shared.call("search", **request)["notes"]
+        assert note.startswith("files have changed since the earlier page")

@@ -180,7 +180,7 @@ def test_history_orders_long_questions_whose_places_nothing_else_chooses(
 
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
-    cursor = ListCursor("a", ListPosition(False, False, "a.py", 0, "b"))
+    cursor = ListCursor("a", ListPosition(False, False, "a.py", 0, "b"), 1)
     other_plan = Plan(
         "y",
         Filter(("go",)),

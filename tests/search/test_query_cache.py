@@ -89,7 +89,7 @@ def test_any_other_field_misses() -> None:
         "d",
         0.5,
         True,
-        ListCursor("code", ListPosition(False, False, "a.py", 0, "name")),
+        ListCursor("code", ListPosition(False, False, "a.py", 0, "name"), 1),
         read_report("a report"),
         True,
     )

@@ -22,6 +22,7 @@ from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.index_records import LINEAGE
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -233,14 +234,15 @@ async def paged(corpus: Corpus, text: str, limit: int) -> list[Row]:
         answer = await corpus.ask(query)
         assert len(answer.hits) == limit or not answer.more
         hits += answer.hits
-        cursor = next_cursor(query, answer.hits) if answer.more else None
+        generations = {answer.index: answer.generation}
+        cursor = next_cursor(query, answer.hits, generations) if answer.more else None
     return list(map(row, hits))
 
 
 async def test_a_page_begins_where_the_last_one_ended_after_a_save(warm: Corpus) -> None:
     query = parse_query("sym:method", limit=3)
     first = await warm.ask(query)
-    cursor = next_cursor(query, first.hits)
+    cursor = next_cursor(query, first.hits, {first.index: first.generation})
     await warm.save("A.java", "package a;\n\nclass A { void first() {} }\n")
     await warm.delete("app.ts")
     second = await warm.ask(parse_query("sym:method", limit=3, cursor=cursor))
@@ -309,12 +311,12 @@ async def test_files_without_stored_symbols_are_counted(stored: Corpus) -> None:
     assert answer.warnings[0].startswith("the symbols of 2 files are missing")
 
 
-CURSOR = ListCursor("a", ListPosition(True, True, "b", 1, "c")).encode()
+CURSOR = ListCursor("a", ListPosition(True, True, "b", 1, "c"), 7).encode()
 
 
 def test_a_cursor_survives_its_text() -> None:
     path = path_text(b"d\xc3\xb6/\xff.py")
-    cursor = ListCursor("a-b", ListPosition(True, False, path, 7, "Über.größe"))
+    cursor = ListCursor("a-b", ListPosition(True, False, path, 7, "Über.größe"), 3 * LINEAGE)
     assert decode_cursor(cursor.encode()) == cursor
     assert set(cursor.encode()) <= set(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -323,7 +325,7 @@ def test_a_cursor_survives_its_text() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "é", "bnVsbA", CURSOR[:-6], json.dumps(["a", True, False, "b", 1, "c"])],
+    ["", "x", "é", "bnVsbA", CURSOR[:-6], json.dumps(["a", True, False, "b", 1, "c", 7])],
 )
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a cursor"):

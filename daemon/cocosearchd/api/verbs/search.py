@@ -27,7 +27,7 @@ from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.search.answers.multi_index import MergedAnswer, search_several
 from cocosearchd.search.joint.index_sentences import group_sentences, limit_sentences
 from cocosearchd.search.latency import Latency
-from cocosearchd.search.listing.symbol_list import next_cursor
+from cocosearchd.search.listing.symbol_list import next_cursor, page_notes
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, fill_defaults
 from cocosearchd.search.trace import Trace
@@ -111,6 +111,7 @@ class SearchVerbs:
         await _explain_absence(index, trace.details)
         if not answer.hits:
             warnings += await self._reports.empty_warning(index)
+        generations = {answer.index: answer.generation}
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
         return replies.search(
             request,
@@ -119,9 +120,9 @@ class SearchVerbs:
             _observed_freshness(freshness, answer),
             cache=answer.cache,
             timings_ms=trace.timings_ms,
-            notes=(*warnings, *answer.warnings),
+            notes=(*warnings, *answer.warnings, *page_notes(query, generations)),
             listing=not query.words,
-            cursor=next_cursor(query, answer.hits) if answer.more else None,
+            cursor=next_cursor(query, answer.hits, generations) if answer.more else None,
             explain=dict(trace.details) if wants_explanation(request) else None,
             omitted=answer.omitted,
         )
@@ -162,7 +163,7 @@ class SearchVerbs:
             freshness,
             cache="exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
             timings_ms=timings,
-            notes=(*warnings, *merged.warnings),
+            notes=(*warnings, *merged.warnings, *page_notes(query, merged.generations)),
             listing=not query.words,
             cursor=merged.cursor,
             explain=explanation if wants_explanation(request) else None,

@@ -87,6 +87,11 @@ class MergedAnswer:
         return group_sentences((*warnings, *(failed.sentence for failed in self.failed)))
 
     @property
+    def generations(self) -> dict[str, int]:
+        """The generation of each index that answered, by its name."""
+        return {answer.index: answer.generation for answer in self.answers}
+
+    @property
     def stale(self) -> StaleReason | None:
         """The reason why the answer is incomplete; None if it is complete."""
         if not self.failed:
@@ -142,7 +147,8 @@ async def _merge_listed(
     hits = [answers[chosen.number].hits[chosen.rank - 1] for chosen in listed.selected]
     fitting = _fit_budget(hits, query)
     last_hits = fitting if len(fitting) < len(hits) else listed.last_hits
-    return MergedAnswer(fitting, answers, (), traces, cursor=next_cursor(query, last_hits))
+    merged = MergedAnswer(fitting, answers, (), traces)
+    return replace(merged, cursor=next_cursor(query, last_hits, merged.generations))
 
 
 async def _merge_ranked(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.listing.cursors import MAX_CURSOR, invalid_cursor, read_cursor
+from cocosearchd.search.listing.cursors import MAX_CURSOR, invalid_cursor, read_page_cursor
 
 
 class ListPosition(NamedTuple):
@@ -28,14 +28,18 @@ _KINDS = ((str,), (bool,), (bool,), (str,), (int,), (str,))
 
 @dataclass(frozen=True, slots=True)
 class ListCursor:
-    """The last symbol of a page: the next page begins after it. Indexes are ordered by name."""
+    """The last symbol of a page: the next page begins after it. Indexes are ordered by name.
+
+    `generation` is the one that the index had on that page.
+    """
 
     index: str
     position: ListPosition
+    generation: int
 
     def encode(self) -> str:
         """Return the cursor as a text that needs no quotes in a shell."""
-        values = json.dumps([self.index, *self.position])
+        values = json.dumps([self.index, *self.position, self.generation])
         return base64.urlsafe_b64encode(values.encode()).decode().rstrip("=")
 
 
@@ -45,8 +49,8 @@ def decode_cursor(text: str) -> ListCursor:
         # base64 is a third longer than the encoded text
         padded = text[: 2 * MAX_CURSOR] + "=" * (-len(text) % 4)
         data = base64.b64decode(padded, altchars=b"-_", validate=True)
-        values = read_cursor(data.decode("ascii"), _KINDS)
+        values, generation = read_page_cursor(data.decode("ascii"), _KINDS)
     except (ValueError, InvalidInput):
         raise invalid_cursor(text) from None
     index, *position = values
-    return ListCursor(index, ListPosition(*position))
+    return ListCursor(index, ListPosition(*position), generation)

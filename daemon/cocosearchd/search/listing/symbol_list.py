@@ -14,7 +14,8 @@ from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.languages import symbol_table
 from cocosearchd.languages.patterns.path_roles import is_test
 from cocosearchd.model import Hit, IndexRecord, Symbol
-from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
+from cocosearchd.search.listing.cursors import shift_notes
+from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition, decode_cursor
 from cocosearchd.search.overlay import Overlay, OverlayFile
 from cocosearchd.search.plan import Plan, Query
 from cocosearchd.search.scored_candidates import ScoredCandidate, listed_candidate
@@ -111,23 +112,37 @@ def symbol_page(plan: Plan, index: str) -> SymbolPage | None:
     )
 
 
-def next_cursor(query: Query, hits: Sequence[Hit]) -> str | None:
-    """Return the cursor that continues a list of symbols after its last hit."""
-    return None if query.words or not hits else _cursor_after(hits[-1], query.where)
+def next_cursor(query: Query, hits: Sequence[Hit], generations: Mapping[str, int]) -> str | None:
+    """Return the cursor that continues a list of symbols after its last hit.
+
+    `generations` has the generation of each index that was listed.
+    """
+    if query.words or not hits:
+        return None
+    last = hits[-1]
+    return ListCursor(last.index, _position_of(last, query.where), generations[last.index]).encode()
 
 
-def _cursor_after(hit: Hit, where: Filter) -> str:
+def page_notes(query: Query, generations: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a note if symbols of the cursor's index may have moved since the earlier page."""
+    if query.words or query.ranking.cursor is None:
+        return ()
+    cursor = decode_cursor(query.ranking.cursor)
+    generation = generations.get(cursor.index)
+    return () if generation is None else shift_notes(cursor.generation, generation)
+
+
+def _position_of(hit: Hit, where: Filter) -> ListPosition:
     page = SymbolPage(where, None, 0)
     kind = hit.symbol_type or ""
     name = hit.symbol_name or ""
-    position = ListPosition(
+    return ListPosition(
         is_other=not page.symbols.written_matcher()(kind, name),
         is_in_test=page.is_ranked and is_test(hit.path),
         path=hit.path,
         start_byte=hit.start_byte,
         name=name,
     )
-    return ListCursor(hit.index, position).encode()
 
 
 async def list_stored_symbols(
