@@ -243,7 +243,7 @@ class OutlineFile:
 
 @dataclass(frozen=True, slots=True)
 class OutlineReply(GraphReply):
-    """Files by path. `omitted_files` counts the files that did not fit into the budget."""
+    """Files by path, at most 2,000. `omitted_files` counts the files that did not fit."""
 
     files: tuple[OutlineFile, ...] = ()
     omitted_files: int = 0

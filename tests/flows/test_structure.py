@@ -141,6 +141,11 @@ def test_changes_lead_from_lines_to_definitions_to_tests(shared: Daemon, shop: P
     assert reply["test_files"] == ["tests/test_cart.py"]
     inside = shared.call("changes", index="shop", target="loop")
     assert [file["path"] for file in inside["changed"]] == ["loop/b.py"]
+    filtered = shared.call("changes", index="shop", not_paths=["shop/**"])
+    assert [file["path"] for file in filtered["changed"]] == ["loop/b.py"]
+    assert filtered["total_changed"] == 1
+    assert filtered["notes"] == ["2 further changed files do not pass the filters"]
+    assert filtered["test_files"] == ["tests/test_cart.py"], "the change is the whole one"
 
 
 def test_what_a_change_removes_or_moves_is_listed_with_who_still_uses_it(

@@ -125,12 +125,21 @@ def test_a_work_tree_has_the_history_of_its_own_head(repository: Path, tmp_path:
     assert read_history(os.fsencode(tree)).ids == (first,)
 
 
-def test_a_shallow_clone_has_what_it_has(repository: Path, tmp_path: Path) -> None:
-    commit(repository, "first", a="1")
+def test_a_shallow_clone_has_what_it_has_but_for_its_first_commit(
+    repository: Path, tmp_path: Path
+) -> None:
+    """That one would change every file, as the clone has no parent of it."""
+    first = commit(repository, "first", a="1", b="1")
     second = commit(repository, "second", a="2")
+    third = commit(repository, "third", a="3")
     shallow = tmp_path / "shallow"
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{repository}", str(shallow))
-    assert read_history(os.fsencode(shallow)).ids == (second,)
+    git(tmp_path, "clone", "-q", "--depth=2", f"file://{repository}", str(shallow))
+    history = read_history(os.fsencode(shallow))
+    assert (history.ids, [revision.id for revision in history.new]) == ((third,), [third])
+    git(shallow, "fetch", "-q", "--unshallow")
+    rest = read_history(os.fsencode(shallow), history.ids)
+    assert rest.ids == (third, second, first)
+    assert [revision.paths for revision in rest.new] == [("a.py",), ("a.py", "b.py")]
 
 
 def test_no_repository_and_no_commit(tmp_path: Path, repository: Path) -> None:

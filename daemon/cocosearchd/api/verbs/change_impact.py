@@ -24,7 +24,7 @@ from cocosearchd.api.graph.graph_questions import (
     make_reply_fields,
     make_symbol_entry,
 )
-from cocosearchd.api.graph.structure_pages import is_selected
+from cocosearchd.api.graph.structure_pages import is_selected, passing_paths
 from cocosearchd.errors import InvalidInput, Refused
 from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
 from cocosearchd.graph.code_files import DefinitionKey
@@ -150,13 +150,25 @@ def _find_impact(request: s.ImpactRequest, moment: GraphMoment) -> _Finding:
 
 
 def _find_changes(request: s.ChangesRequest, source: ChangeSource, moment: GraphMoment) -> _Finding:
+    """Find what a change affects. A filter selects what the answer names, not the change itself."""
     comparison = compare_changes(moment, source)
+    paths = [file.path for file in comparison.files]
+    passing = frozenset(passing_paths(moment.where, paths, moment.languages))
+    changed = tuple(file for file in comparison.files if file.path in passing)
     impact = _search(request, moment, comparison.keys, comparison.removed)
     return _Finding(
         replace(impact, complete=impact.complete and comparison.is_complete),
-        changed=comparison.files,
-        notes=comparison.notes,
+        changed=changed,
+        notes=(*comparison.notes, *_filter_note(len(paths) - len(changed))),
     )
+
+
+def _filter_note(count: int) -> tuple[str, ...]:
+    """Return a note about changed files that a filter leaves out."""
+    if not count:
+        return ()
+    files = "file does" if count == 1 else "files do"
+    return (f"{count:,} further changed {files} not pass the filters",)
 
 
 def _search(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -205,8 +205,11 @@ def _find_outline(request: s.OutlineRequest, budget: int, moment: GraphMoment) -
     else:
         below = paths_below(moment.files, _directory(moment))
         paths = passing_paths(moment.where, below, moment.languages)
-    loaded = moment.files.load(paths[:MAX_OUTLINED])
-    return outline_files(paths, loaded, request.depth or ALL_LEVELS, budget)
+    read_paths = paths[:MAX_OUTLINED]
+    loaded = moment.files.load(read_paths)
+    outline = outline_files(read_paths, loaded, request.depth or ALL_LEVELS, budget)
+    unread = len(paths) - len(read_paths)
+    return replace(outline, omitted_files=outline.omitted_files + unread)
 
 
 def _find_map(matching: Sequence[str], budget: int, moment: GraphMoment) -> _MapFinding:

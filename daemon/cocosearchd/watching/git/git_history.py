@@ -31,6 +31,7 @@ MAX_PATH_BYTES = 1_000
 CALL_COMMITS = 500  # commits of one call: a stop waits for no more
 CALL_BYTES = 8 << 20  # output of one call; 5,000 commits of a usual repository have 4 MB
 MAX_BYTES = 96 << 20  # output of all calls
+MAX_SHALLOW_BYTES = 1 << 20  # ids of the commits at which a shallow clone ends
 READ_S = 60.0  # wall time from which no further call is made
 _SUBMODULE = b"160000"
 _REFERENCE = re.compile(rb"ref: (refs/[^\0\n]{1,1000})\n?")
@@ -108,14 +109,30 @@ def read_history(
 
 
 def _list_ancestors(objects: ObjectReader) -> tuple[str, ...]:
-    """Return the ids of the newest ancestors of HEAD, newest first; none before the first commit."""
+    """Return the ids of the newest ancestors of HEAD, newest first; none before the first commit.
+
+    Without those at which a shallow clone ends: they have no parent there, and so seem to change
+    every file.
+    """
     try:
         head = objects.find_commit("HEAD")
     except UnknownRevision:
         return ()
     arguments = ("rev-list", "--no-merges", f"--max-count={MAX_COMMITS}", head)
     call = _background(objects.call, arguments, (MAX_COMMITS + 1) * 65)
-    return tuple(run_git(call).decode("ascii").split())
+    ends = _read_shallow_ends(objects)
+    return tuple(
+        revision for revision in run_git(call).decode("ascii").split() if revision not in ends
+    )
+
+
+def _read_shallow_ends(objects: ObjectReader) -> frozenset[str]:
+    """Return the ids of the commits at which a shallow clone ends; none of a complete one."""
+    path = objects.call.path_links.get("shallow")
+    if path is None:
+        return frozenset()
+    text = read_regular(path, limit=MAX_SHALLOW_BYTES, follow_links=True)
+    return frozenset(text.decode("ascii", "replace").split())
 
 
 def _background(call: GitCall, arguments: tuple[str, ...], limit: int) -> GitCall:
