@@ -98,8 +98,8 @@ format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff check --fix .
 
 bench: $(STAMP) ## speed, printed as ratios against a reference of the same minute
-	$(BIN)/python -m benchmarks.spine
-	$(BIN)/python -m benchmarks.edits
+	$(BIN)/python -m benchmarks.main_job
+	$(BIN)/python -m benchmarks.saves_while_indexing
 	$(BIN)/python -m benchmarks.checkout
 	$(BIN)/python -m benchmarks.restart
 	$(BIN)/python -m benchmarks.watching 10000 100000
@@ -147,7 +147,7 @@ hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts, the store on both servers
 	$(BIN)/python -m pytest -m slow --timeout 0
 
-map: $(STAMP) ## write the generated parts anew: the code map of ARCHITECTURE.md, the test map of tests/README.md, and the highlighter's comment marks
+map: $(STAMP) ## write the generated parts anew: the maps of ARCHITECTURE.md, tests/README.md and benchmarks/README.md, and the highlighter's comment marks
 	$(BIN)/python -m tests.comment_marks
 	$(BIN)/python -m tests.code_map
 

@@ -1,5 +1,4 @@
-"""A checkout of five thousand files, there and back, through the real programs and a real git
-repository.
+"""Time of a checkout that changes 5,000 files, there and back, through the real programs and git.
 
     python -m benchmarks.checkout [--files N] [--lines N] [--processes N]
 

@@ -1,4 +1,4 @@
-"""The built-in model: chunks per CPU second, and CPU milliseconds for a question.
+"""Speed of the built-in model: chunks per CPU second, and CPU milliseconds of a question.
 
     python -m benchmarks.embedding DIRECTORY [DIRECTORY ...]
 

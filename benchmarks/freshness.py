@@ -1,4 +1,4 @@
-"""The time until the real daemon knows a save, beside Watchman and watchfiles in the same minute.
+"""Time until a save is noticed: the daemon beside Watchman and watchfiles, in turn.
 
     python -m benchmarks.freshness [--files 1000] [--turns 200]
 
@@ -27,8 +27,8 @@ from typing import Any
 import psutil
 import watchfiles
 
+from benchmarks.main_job import everything, say
 from benchmarks.measure import cpu_seconds, machine, spread
-from benchmarks.spine import everything, say
 from benchmarks.watching import populate
 from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon

@@ -1,5 +1,4 @@
-"""The write flow alone, without daemon, watcher and words: the updater, its child and an embedded
-PostgreSQL.
+"""Time of the write flow alone: updater, indexer process and PostgreSQL, without a daemon.
 
     python -m benchmarks.indexing [DIRECTORY] [--files N] [--saves N]
 

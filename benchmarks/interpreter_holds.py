@@ -1,5 +1,4 @@
-"""The longest time that work of the daemon over one hostile file of 1 MiB keeps the interpreter to
-itself.
+"""Longest times that work on a hostile file of 1 MiB holds the interpreter's lock.
 
 `python -m benchmarks.interpreter_holds [--rounds 5]`
 

@@ -1,5 +1,4 @@
-"""The lexical index by itself: CPU per query, per edited file and per start, at several sizes. No
-database.
+"""CPU of the lexical index alone, without a database: per query, per edited file, per start.
 
     python -m benchmarks.lexical [DIRECTORY ...] [--chunks 10000 100000]
 

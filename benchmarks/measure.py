@@ -1,4 +1,4 @@
-"""Measure and print figures: percentiles, CPU seconds of process trees, and the machine."""
+"""Measures and prints figures: percentiles, CPU seconds of process trees, and the machine."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Memory that comes back: a daemon indexes several roots, answers, rests, and clears all of them.
+"""Memory that is returned: a daemon indexes several roots, answers, rests, and clears all of them.
 
     python -m benchmarks.memory [--roots 12] [--sources DIRECTORY ...] [--megabytes 40] [--rest 60] [--json]
 

@@ -1,4 +1,4 @@
-"""Cost of a restart with nothing changed, and of waiting, for a root of many small files.
+"""Cost of a restart with nothing changed, and of a daemon at rest, for a root of many small files.
 
     python -m benchmarks.restart [--seeded] [FILES]
 
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.main_job import everything, idling, restarting, say
 from benchmarks.measure import cpu_seconds, machine
-from benchmarks.spine import everything, idling, restarting, say
 from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, WatchingSettings
 from cocosearchd.indexing.pipeline.chunker import chunk_file, chunk_keywords
 from cocosearchd.indexing.row_shape import chunker_limits

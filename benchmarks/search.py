@@ -1,5 +1,4 @@
-"""Latency of the search pipeline: real text, vectors of the built-in model, a PostgreSQL of its
-own.
+"""Latency of the search pipeline over real text, with vectors of the built-in model.
 
     python -m benchmarks.search [--chunks 10000] [--queries 100] [--writer] [--several N] [--home DIR]
         [--reports CASES.jsonl] [--askings N]

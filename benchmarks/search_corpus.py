@@ -1,5 +1,4 @@
-"""An index of any size over real text, made once and kept: what `benchmarks.search` asks its
-questions of.
+"""Makes an index of any size over real text, once: the corpus of `benchmarks.search`.
 
 Files are those of the standard library and of the installed packages. When there are not enough,
 they are repeated under other names, their vectors turned a little aside, so that no two chunks are

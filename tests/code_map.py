@@ -1,5 +1,5 @@
-"""Writes the code map of ARCHITECTURE.md and the test map of tests/README.md, both from docstrings:
-`python -m tests.code_map`.
+"""Writes the code map of ARCHITECTURE.md, the test map of tests/README.md and the script map of
+benchmarks/README.md, all from docstrings: `python -m tests.code_map`.
 """
 
 import ast
@@ -14,6 +14,10 @@ BEGIN, END = "<!-- code map: `make map` writes it -->", "<!-- end of the code ma
 TESTS = ROOT / "tests"
 TEST_DOCUMENT = TESTS / "README.md"
 BEGIN_TESTS, END_TESTS = "<!-- test map: `make map` writes it -->", "<!-- end of the test map -->"
+BENCHMARKS = ROOT / "benchmarks"
+BENCHMARK_DOCUMENT = BENCHMARKS / "README.md"
+BEGIN_SCRIPTS = "<!-- script map: `make map` writes it -->"
+END_SCRIPTS = "<!-- end of the script map -->"
 # Files that the tests read, not modules of theirs.
 TEST_DATA = ("languages/cases", "quality/corpus")
 MAX_IMPORTERS = 4
@@ -139,6 +143,16 @@ def map_of_tests() -> str:
     return "\n".join(lines[1:])
 
 
+def map_of_benchmarks() -> str:
+    """Return the map of the benchmarks as Markdown: a line for each script and what helps it."""
+    paths = (path for room in rooms(BENCHMARKS) for path in sorted(room.glob("*.py")))
+    modules = [path for path in paths if path.name != "__init__.py"]
+    return "\n".join(
+        f"- `{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}`: {summary(path)}"
+        for path in modules
+    )
+
+
 def replace_between(document: Path, begin: str, end: str, text: str) -> None:
     """Replace what a document has between two marks."""
     old = document.read_text("utf-8")
@@ -148,9 +162,10 @@ def replace_between(document: Path, begin: str, end: str, text: str) -> None:
 
 
 def main() -> None:
-    """Write both maps into their documents."""
+    """Write all maps into their documents."""
     replace_between(DOCUMENT, BEGIN, END, code_map())
     replace_between(TEST_DOCUMENT, BEGIN_TESTS, END_TESTS, f"{map_of_tests()}\n")
+    replace_between(BENCHMARK_DOCUMENT, BEGIN_SCRIPTS, END_SCRIPTS, f"{map_of_benchmarks()}\n")
 
 
 if __name__ == "__main__":

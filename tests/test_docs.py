@@ -19,7 +19,7 @@ from cocosearch_ipc.workspace_protocol import WorkspaceEngine
 from cocosearchd.api.overlay_sessions import MAX_UNSAVED_BYTES, MAX_UNSAVED_FILES
 from cocosearchd.config.settings import Settings, get_value, setting_keys
 from cocosearchd.languages.language_table import languages
-from tests.code_map import code_map, map_of_tests
+from tests.code_map import code_map, map_of_benchmarks, map_of_tests
 from tests.daemon import Daemon, git, make_daemon
 from tests.test_architecture import MODULES
 
@@ -134,10 +134,12 @@ def test_limits_in_texts_are_those_of_the_code() -> None:
     assert f"{MAX_UNSAVED_FILES} files and {MAX_UNSAVED_BYTES >> 20} MiB" in overlay
 
 
-def test_the_code_map_is_current() -> None:
+def test_the_maps_are_current() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     assert code_map() in text, "run `make map`"
     assert map_of_tests() in (ROOT / "tests" / "README.md").read_text("utf-8"), "run `make map`"
+    benchmarks = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    assert map_of_benchmarks() in benchmarks, "run `make map`"
 
 
 def test_documents_name_modules_and_constants_that_exist() -> None:

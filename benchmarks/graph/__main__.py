@@ -1,4 +1,4 @@
-"""Compare the code graph with SCIP indexes: `python -m benchmarks.graph DIRECTORY [PROJECT ...]`.
+"""Compares the code graph with SCIP indexes: `python -m benchmarks.graph DIRECTORY [PROJECT ...]`.
 
 The directory has a checkout NAME and an index NAME.scip of each project; `make truth` makes the
 indexes. Prints a table by project, one by reason, and with `--misses N` what differs.

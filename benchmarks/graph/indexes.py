@@ -1,4 +1,4 @@
-"""Make the SCIP indexes that the code graph is compared with: `make truth DIRECTORY=scip`.
+"""Makes the SCIP indexes that the code graph is compared with: `make truth DIRECTORY=scip`.
 
 The directory gets a checkout NAME and an index NAME.scip of each project, and the Node packages of
 the indexers and of what the projects import. Needs git, Node and the network.

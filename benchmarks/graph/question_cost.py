@@ -1,4 +1,4 @@
-"""Measure questions about random definitions of a directory, in one process without a database.
+"""Measures questions about random definitions of a directory, in one process without a database.
 
 `python -m benchmarks.graph.question_cost DIRECTORY` parses all files, asks for the references and
 the impact of random definitions, each with files that are unpacked anew or cached and with uses

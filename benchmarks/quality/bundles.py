@@ -1,4 +1,4 @@
-"""The part of a fix that an answer within a budget of tokens shows: its files, and its lines.
+"""Share of a fix that an answer within a token budget shows: its files and its lines.
 
 The lines come from the history of the repository: the change whose message names the number of
 the case, `#123`. Lines are those of the old side; a line that is only added counts as the line

@@ -1,4 +1,4 @@
-"""Collapse of results that are alike, through a running daemon: what it saves, and what it hides.
+"""Alike results that become one, through a running daemon: what that saves and what it hides.
 
     python -m benchmarks.quality.collapse DIRECTORY --same REGEX [--copy REGEX] [--ask GLOB]
 

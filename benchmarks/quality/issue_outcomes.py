@@ -1,4 +1,4 @@
-"""Cases of bug reports and their outcomes: read, kept in a file, and summed up as a table. Pure but for files."""
+"""Cases of bug reports and their outcomes: in a file, and as a table. Pure, except for files."""
 
 import json
 import sys

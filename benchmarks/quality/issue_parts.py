@@ -1,4 +1,4 @@
-"""Ablation of the ranking of bug reports: the cases of `issues`, ranked without one part each
+"""Ablation of the ranking of bug reports: the cases of `issues`, each time without one part.
 
     python -m benchmarks.quality.issue_parts --cases CASES.jsonl --repositories DIR [--only NAME ...]
 

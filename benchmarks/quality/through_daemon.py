@@ -1,12 +1,12 @@
-"""Names and web questions, as `legs` asks them, through a running daemon and its public interface.
+"""Names and web questions, as `names_and_sentences` asks them, through a running daemon and its public interface.
 
     python -m benchmarks.quality.through_daemon --checkouts DIRECTORY [--each 20] [--folds DIRECTORY]
         [--web DIRECTORY] [--no-collapse]
 
-Printed as by `legs`: MRR@10 by place and by file, and the share of questions whose right place is
+Printed as by `names_and_sentences`: MRR@10 by place and by file, and the share of questions whose right place is
 among the first ten. A result is its best place, followed by the other places of its file. One that stands for
 the right one, which is nearly equal, counts as wrong; with `--no-collapse` both are shown. The
-sentences of `legs` have no daemon: comments are taken out of the chunks of their files.
+sentences of `names_and_sentences` have no daemon: comments are taken out of the chunks of their files.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from benchmarks.measure import machine
 from benchmarks.quality import web
 from benchmarks.quality.__main__ import index, runs
 from benchmarks.quality.corpus import CODE_SUFFIXES, Repository, repositories
-from benchmarks.quality.legs import TOP, by_file, chosen_of, names, reciprocal
+from benchmarks.quality.names_and_sentences import TOP, by_file, chosen_of, names, reciprocal
 from cocosearch_ipc.address import rpc_socket
 from cocosearch_ipc.client import call
 from tests.daemon import make_daemon

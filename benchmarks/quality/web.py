@@ -1,4 +1,4 @@
-"""Questions as people type them into a search engine, and the Python functions that answer them.
+"""Questions that people typed into a search engine, and the Python functions that answer them.
 
 They come from CoSQA and WebQueryTest (Huang et al. 2021), which are published under the
 Computational Use of Data Agreement: they may be computed with, so they are read from a checkout of

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import CODE_SUFFIXES, Repository, questions, repositories
-from benchmarks.quality.legs import chosen_of, names
+from benchmarks.quality.names_and_sentences import chosen_of, names
 from cocosearch_ipc.address import rpc_socket
 from cocosearch_ipc.client import call
 from training.ranking.fit import FOLDS

@@ -69,7 +69,7 @@ PLAIN = (
 WEAK = ("chunk_words_weak", "file_words_weak", "log_size_weak", "chunk_weak")
 SYMBOL = ("definition_share", "stem_match")
 # Not fitted: the checkouts are folders of sources with few tests. Measured on whole repositories
-# (benchmarks.quality.whole).
+# (benchmarks.quality.whole_repositories).
 FIXED = {name: {"test_unasked": -2.5} for name in ("plain", "plain_without_vectors", "places")}
 SETS = {
     "plain": (False, (*LEXICAL, *PLAIN, *VECTORS, "chunk_unnamed", *WEAK)),

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import CODE_SUFFIXES, Question, questions, repositories
-from benchmarks.quality.legs import chosen_of, indexed, names, weights_for
 from benchmarks.quality.metric import Result, Target, found_by
+from benchmarks.quality.names_and_sentences import chosen_of, indexed, names, weights_for
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder

@@ -91,7 +91,7 @@ def defined_once(files: Sequence[File]) -> list[tuple[str, Place]]:
 
 
 def name_questions(repository: str, files: Sequence[File]) -> tuple[Question, ...]:
-    """A reproducible choice of names in code, other than that of benchmarks.quality.legs."""
+    """A reproducible choice of names in code, other than that of benchmarks.quality.names_and_sentences."""
     code = [file for file in files if file[0].endswith(CODE_SUFFIXES)]
     # a test may be a sentence
     found = [(name, place) for name, place in defined_once(code) if len(name.split()) == 1]

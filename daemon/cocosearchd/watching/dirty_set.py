@@ -1,4 +1,4 @@
-"""Track the dirty paths of one root: their order, their batches, and when they are clean again.
+"""Tracks the dirty paths of one root: their order, their batches, and when they are clean again.
 
 A set, never a queue: a path that changes a thousand times is in it once. Each mark has a number
 (`seq`). A path leaves the set after it has been applied, unless it was marked again since it was

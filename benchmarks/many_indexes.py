@@ -1,6 +1,6 @@
-"""Cost of one question to many small indexes of one daemon, beside that of a question to one of them.
+"""Cost of one question to many small indexes of a daemon, beside a question to one of them.
 
-    python -m benchmarks.many [--indexes 100] [--files 20] [--questions 20] [--unwatched] [--home DIRECTORY]
+    python -m benchmarks.many_indexes [--indexes 100] [--files 20] [--questions 20] [--unwatched] [--home DIRECTORY]
 
 Indexes are slices of the standard library and of the installed packages: `--files` neighbouring files
 each. Questions go through the socket, each one new and without the cache, to all indexes and to one.

@@ -1,6 +1,6 @@
-"""Annotated queries asked of whole repositories, tests and documents included, as people index them.
+"""Annotated queries over whole repositories, tests and documents included, as people index them.
 
-    python -m benchmarks.quality.whole --checkouts DIRECTORY [--folds DIRECTORY]
+    python -m benchmarks.quality.whole_repositories --checkouts DIRECTORY [--folds DIRECTORY]
 
 DIRECTORY/NAME has all files of the pinned revision; repositories that are not there are left out.
 The annotations name files of the source folder only, so a test or a document never counts as an
@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.measure import machine
 from benchmarks.quality.corpus import Question, Repository, questions, repositories
-from benchmarks.quality.legs import indexed, weights_for
 from benchmarks.quality.metric import Result, Target, ndcg
+from benchmarks.quality.names_and_sentences import indexed, weights_for
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder

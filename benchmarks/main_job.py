@@ -1,7 +1,6 @@
-"""The main job, measured on the real programs: index a tree, save a file and find it, ask, ask
-again, start and idle.
+"""The main job on the real programs: first index, save and find, queries, start, idle.
 
-    python -m benchmarks.spine [DIRECTORY]
+    python -m benchmarks.main_job [DIRECTORY]
 
 Without a directory the standard library of the running Python is copied and indexed. The reference
 of the command line is a bare `python -c pass` and, where it is installed, `rg` on the same tree, in

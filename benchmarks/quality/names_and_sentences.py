@@ -1,7 +1,7 @@
-"""Names and sentences as questions: is the profile `code` at least as good as words alone and
-vectors alone?
+"""The profile `code` beside words alone and vectors alone: names and sentences as questions.
 
-    python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40] [--folds DIRECTORY] [--web DIRECTORY]
+    python -m benchmarks.quality.names_and_sentences --checkouts DIRECTORY [--each 40] [--folds DIRECTORY]
+        [--web DIRECTORY]
 
 Two sets are made from the benchmark's own checkouts, in process, repository by repository:
 - *names*: a name that is defined once in a repository; right is the chunk that defines it;

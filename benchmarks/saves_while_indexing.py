@@ -1,7 +1,6 @@
-"""Edits first: a file is saved every 200 ms while ten thousand files are indexed, and asked for
-until it is found.
+"""Time until a save is found while 10,000 files are indexed: a file is saved every 200 ms.
 
-    python -m benchmarks.edits [--files N] [--processes N]
+    python -m benchmarks.saves_while_indexing [--files N] [--processes N]
 
 Saves in an index at rest come first, in the same minute and on the same daemon: the ratio is what
 bulk work costs a person. Then the same while a first index of N files is made, in the index that is
