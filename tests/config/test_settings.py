@@ -271,8 +271,8 @@ def test_clients_wait_longer_than_a_question_does_by_itself() -> None:
     longest = next(
         field for field in fields(SearchSettings) if field.name == "sync_timeout_ms"
     ).metadata["within"][1]
-    patience_s = inspect.signature(client.call).parameters["timeout_s"].default
-    assert longest / 1000 <= min(patience_s, daemon_calls.WORK_S) / 2
+    call_timeout_s = inspect.signature(client.call).parameters["timeout_s"].default
+    assert longest / 1000 <= min(call_timeout_s, daemon_calls.WORK_S) / 2
 
 
 def test_what_says_nothing(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.server.binaries import find_install
 
-WAIT_S = 20.0
+PROBE_DEADLINE_S = 20.0
 
 
 async def check_settings(
@@ -61,12 +61,14 @@ def _part(part: str, warnings: Sequence[str], detail: str, error: str = "") -> I
 
 async def _probe(part: str, answer: Awaitable[str]) -> Finding:
     try:
-        with anyio.fail_after(WAIT_S):
+        with anyio.fail_after(PROBE_DEADLINE_S):
             return Finding(part, "ok", await answer)
     except Failure as error:
         return Finding(part, "fail", error.message, error.hint)
     except TimeoutError:
-        return Finding(part, "fail", f"it does not answer within {WAIT_S:g} s", "see that it runs")
+        return Finding(
+            part, "fail", f"it does not answer within {PROBE_DEADLINE_S:g} s", "see that it runs"
+        )
 
 
 async def _listener(server: ServerSettings) -> str:

@@ -338,7 +338,7 @@ def _with_value(settings: Settings, key: str, value: Any) -> Settings:
 
 
 def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
-    """Check rules about several values together. Raises `BadSettings`."""
+    """Check what types and ranges do not state. Raises `BadSettings`."""
     _check_database(settings, origins)
     _check_sizes(settings, origins)
     for key in ("server.allowed_roots", "watching.sources"):

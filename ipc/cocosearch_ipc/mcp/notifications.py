@@ -31,7 +31,7 @@ from cocosearch_ipc.mcp import uris
 log = logging.getLogger(__name__)
 
 TOGETHER_S = 0.5  # changes within this time become one notification
-PATIENCE_S = 5.0  # a client that reads nothing for this time misses a notification
+SEND_DEADLINE_S = 5.0  # a client that reads nothing for this time misses a notification
 RESUBSCRIBE_S = 1.0  # pause after the engine's stream has ended
 MAX_URIS = 1000  # per session
 RELISTED = {"added", "removed"}
@@ -183,7 +183,7 @@ class Notifications:
 
 
 async def _notify(connection: Connection, relisted: bool, changed: list[str]) -> None:
-    with anyio.move_on_after(PATIENCE_S):
+    with anyio.move_on_after(SEND_DEADLINE_S):
         if relisted:
             await connection.notify("notifications/resources/list_changed", None)
         for uri in changed:

@@ -1,12 +1,12 @@
-// Small charts as SVG. Each has its numbers in a label as well: nothing is told by colour or shape alone.
+// Small charts as SVG. Each has its numbers in a label as well: colour or shape alone carries no information.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 export function shape(name, attributes = {}, ...children) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
 function picture(width, height, label, ...children) {
@@ -32,10 +32,10 @@ export function bars(rows, label) {
 
 // Rows of {name, parts: [[kind, count]]}: one bar a row, in shares of the row.
 export function shares(rows, label) {
-  const told = [];
+  const descriptions = [];
   const drawn = rows.flatMap((row, at) => {
     const total = row.parts.reduce((sum, [, count]) => sum + count, 0);
-    told.push(`${row.name} ${row.parts.filter(([, n]) => n).map(([kind, n]) => `${n} ${kind}`).join(" ")}`);
+    descriptions.push(`${row.name} ${row.parts.filter(([, n]) => n).map(([kind, n]) => `${n} ${kind}`).join(" ")}`);
     let x = 130;
     const pieces = row.parts.filter(([, count]) => count > 0).map(([kind, count]) => {
       const width = (330 * count) / total;
@@ -49,7 +49,7 @@ export function shares(rows, label) {
     const note = unknown ? `no grammar, ${total}` : `${((100 * good) / total).toFixed(good === total ? 0 : 1)}% of ${total}`;
     return [text(0, at * 26 + 17, row.name, { class: "name" }), ...pieces, text(560, at * 26 + 17, note, { class: "note", "text-anchor": "end" })];
   });
-  return picture(560, rows.length * 26, `${label}: ${told.join("; ")}`, ...drawn);
+  return picture(560, rows.length * 26, `${label}: ${descriptions.join("; ")}`, ...drawn);
 }
 
 // Milliseconds, oldest first; lines at the median and the 95th percentile. The scale is logarithmic.

@@ -4,9 +4,9 @@
 const KEY = "cocosearch-token";
 
 export function rememberToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(KEY, given);
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
+    sessionStorage.setItem(KEY, token);
     history.replaceState(null, "", location.pathname);
   }
   return sessionStorage.getItem(KEY) !== null;

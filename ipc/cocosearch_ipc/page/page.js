@@ -1,10 +1,10 @@
-// The status page: looks at the daemon every few seconds while somebody looks at the page, and searches.
+// The status page: shows the state of the daemon, refreshed every few seconds while the page is visible, and searches.
 
 import { bars, latency, round, shares } from "./charts.js";
 import { ask, rememberToken } from "./daemon.js";
 import { modulesAddress, showGraph, symbolAddress } from "./graph_view.js";
 
-const LOOK_MS = 3000;
+const REFRESH_MS = 3000;
 const TYPING_MS = 250;
 const LANGUAGES = 8;
 const COMMON = new Set("the and for are was how who why does what when where which with from this that into not all".split(" "));
@@ -17,12 +17,12 @@ const at = (id) => document.getElementById(id);
 
 // Texts only: nothing the daemon says is ever read as HTML.
 function element(name, { class: kind, text, ...attributes } = {}, ...children) {
-  const made = document.createElement(name);
-  if (kind) made.className = kind;
-  if (text !== undefined) made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const node = document.createElement(name);
+  if (kind) node.className = kind;
+  if (text !== undefined) node.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
 const number = (n) => n.toLocaleString("en");
@@ -45,7 +45,7 @@ function duration(seconds) {
 
 const counted = new Map(); // index -> {generation, stats}
 
-async function look() {
+async function refresh() {
   try {
     const status = await ask("status");
     at("trouble").hidden = true;
@@ -139,7 +139,7 @@ function showIndexes(indexes) {
   at("where").replaceChildren(element("option", { value: "", text: "every index" }), ...options);
   at("where").value = indexes.some((index) => index.name === chosen) ? chosen : "";
   const none = element("p", { class: "card quiet", text: "Nothing is indexed yet: cocosearchctl up ~/code/project" });
-  const open = new Set([...document.querySelectorAll("#indexes details[open]")].map((found) => found.dataset.index));
+  const open = new Set([...document.querySelectorAll("#indexes details[open]")].map((details) => details.dataset.index));
   const focused = document.activeElement?.closest("#indexes a")?.getAttribute("href");
   at("indexes").replaceChildren(...(indexes.length ? indexes.map((index) => card(index, open.has(index.name))) : [none]));
   if (focused) [...document.querySelectorAll("#indexes a")].find((link) => link.getAttribute("href") === focused)?.focus();
@@ -150,30 +150,30 @@ function card(index, open) {
   const stats = counted.get(index.name)?.stats;
   const state = element("span");
   pill(state, kind, index.pending ? `${index.state}, ${number(index.pending)} pending` : index.state);
-  const made = element("article", { class: "card", "aria-label": `Index ${index.name}` });
-  made.append(
+  const node = element("article", { class: "card", "aria-label": `Index ${index.name}` });
+  node.append(
     element("div", { class: "head" }, element("h3", { text: index.name }), state, element("code", { class: "quiet", text: index.root })),
     element("p", { class: "facts" }, ...facts(index, stats)),
   );
   if (index.pending && index.files > 0) {
-    made.append(element("progress", { max: index.files + index.pending, value: index.files, "aria-label": `${index.name} indexed` }));
+    node.append(element("progress", { max: index.files + index.pending, value: index.files, "aria-label": `${index.name} indexed` }));
   }
-  if (index.reason) made.append(element("p", { class: "trouble", text: index.reason }));
-  if (stats) made.append(charts(stats));
-  if (index.files > 0) made.append(element("p", {}, element("a", { href: modulesAddress(index.name), text: "modules", "aria-label": `Modules of ${index.name}` })));
-  if (index.failed.length) made.append(failures(index, open));
-  return made;
+  if (index.reason) node.append(element("p", { class: "trouble", text: index.reason }));
+  if (stats) node.append(charts(stats));
+  if (index.files > 0) node.append(element("p", {}, element("a", { href: modulesAddress(index.name), text: "modules", "aria-label": `Modules of ${index.name}` })));
+  if (index.failed.length) node.append(failures(index, open));
+  return node;
 }
 
 function facts(index, stats) {
-  const found = [plural(Math.max(0, index.files), "file"), plural(Math.max(0, index.chunks), "chunk")];
+  const parts = [plural(Math.max(0, index.files), "file"), plural(Math.max(0, index.chunks), "chunk")];
   const skipped = Object.values(index.skipped ?? {}).reduce((all, one) => all + one, 0);
-  if (skipped) found.splice(1, 0, `${number(skipped)} skipped`);
-  if (stats) found.push(plural(stats.symbols, "symbol"), size(stats.size_bytes));
-  if (index.as_of) found.push(`clock ${index.as_of.seq}`);
-  if (index.watcher) found.push(index.watcher);
-  if (stats?.last_change) found.push(`changed ${new Date(stats.last_change).toLocaleString()}`);
-  return found.map((text) => element("span", { text }));
+  if (skipped) parts.splice(1, 0, `${number(skipped)} skipped`);
+  if (stats) parts.push(plural(stats.symbols, "symbol"), size(stats.size_bytes));
+  if (index.as_of) parts.push(`clock ${index.as_of.seq}`);
+  if (index.watcher) parts.push(index.watcher);
+  if (stats?.last_change) parts.push(`changed ${new Date(stats.last_change).toLocaleString()}`);
+  return parts.map((text) => element("span", { text }));
 }
 
 function charts(stats) {
@@ -197,10 +197,10 @@ const sum = ({ parts }) => parts.reduce((all, [, n]) => all + n, 0);
 
 function failures(index, open) {
   const list = index.failed.map((file) => element("li", {}, element("code", { text: file.path }), ` ${file.error}`));
-  const made = element("details", {}, element("summary", { text: `${plural(index.failed_count, "file")} failed` }), element("ul", {}, ...list));
-  made.dataset.index = index.name;
-  made.open = open;
-  return made;
+  const node = element("details", {}, element("summary", { text: `${plural(index.failed_count, "file")} failed` }), element("ul", {}, ...list));
+  node.dataset.index = index.name;
+  node.open = open;
+  return node;
 }
 
 // ---- the search ----
@@ -247,15 +247,15 @@ function answer(result, words, several) {
   const head = element("summary", {}, element("span", { class: "path", text: place }), element("span", { class: "symbol", text: symbol }));
   head.append(relevance(result));
   if (result.stale) head.append(element("span", { class: "pill busy", text: "changed since" }));
-  const made = element("details", { open: "" }, head, code(numberedLines(result), result.line, words));
-  if (result.also.length) made.append(element("ul", { class: "also" }, ...result.also.map((entry) => otherPlace(result, entry))));
+  const node = element("details", { open: "" }, head, code(numberedLines(result), result.line, words));
+  if (result.also.length) node.append(element("ul", { class: "also" }, ...result.also.map((entry) => otherPlace(result, entry))));
   const notes = element("p", { class: "links" }, ...relatedPlaces(result));
   if (result.symbol_name) {
     const address = symbolAddress(result.index, result.path, result.line || result.start_line);
     notes.append(element("a", { href: address, text: "callers and callees" }));
   }
-  if (notes.childNodes.length) made.append(notes);
-  return element("li", {}, made);
+  if (notes.childNodes.length) node.append(notes);
+  return element("li", {}, node);
 }
 
 function relevance(result) {
@@ -265,11 +265,11 @@ function relevance(result) {
 }
 
 function otherPlace(result, entry) {
-  const made = element("li", { title: `lines ${entry.start_line} to ${entry.end_line}` }, element("span", { class: "path", text: `:${entry.line}` }));
-  if (entry.symbol_name) made.append(element("span", { class: "symbol", text: entry.symbol_name }));
-  made.append(element("code", { class: "quiet", text: entry.text }));
-  if (entry.similar_lines.length) made.append(element("span", { class: "quiet", text: `alike: ${entry.similar_lines.join(", ")}` }));
-  return made;
+  const node = element("li", { title: `lines ${entry.start_line} to ${entry.end_line}` }, element("span", { class: "path", text: `:${entry.line}` }));
+  if (entry.symbol_name) node.append(element("span", { class: "symbol", text: entry.symbol_name }));
+  node.append(element("code", { class: "quiet", text: entry.text }));
+  if (entry.similar_lines.length) node.append(element("span", { class: "quiet", text: `alike: ${entry.similar_lines.join(", ")}` }));
+  return node;
 }
 
 function relatedPlaces(result) {
@@ -293,15 +293,15 @@ function numberedLines(result) {
 }
 
 function code(lines, best, words) {
-  const made = element("pre", { tabindex: "0" });
+  const node = element("pre", { tabindex: "0" });
   const pattern = words.length ? new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu") : null;
   lines.forEach(([number, line]) => {
-    made.append(element("span", { class: number === best ? "line best" : "line", text: String(number) }));
+    node.append(element("span", { class: number === best ? "line best" : "line", text: String(number) }));
     const parts = pattern ? line.split(pattern) : [line];
-    parts.forEach((part, at) => made.append(at % 2 ? element("mark", { text: part }) : part));
-    made.append("\n");
+    parts.forEach((part, at) => node.append(at % 2 ? element("mark", { text: part }) : part));
+    node.append("\n");
   });
-  return made;
+  return node;
 }
 
 // Show the best line of a long place, and some lines above it.
@@ -347,13 +347,13 @@ at("query").addEventListener("input", () => {
 });
 at("where").addEventListener("change", search);
 
-async function keepLooking() {
-  if (document.visibilityState === "visible") await look();
-  setTimeout(keepLooking, LOOK_MS);
+async function keepRefreshing() {
+  if (document.visibilityState === "visible") await refresh();
+  setTimeout(keepRefreshing, REFRESH_MS);
 }
 
-window.addEventListener("hashchange", () => rememberToken() && look());
+window.addEventListener("hashchange", () => rememberToken() && refresh());
 rememberToken();
-keepLooking();
+keepRefreshing();
 showGraph();
 at("query").focus();

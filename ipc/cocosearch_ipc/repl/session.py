@@ -22,11 +22,9 @@ from cocosearch_ipc.repl.code_colours import lines as coloured
 
 Env = Mapping[str, str]
 
-# Seconds to wait for a daemon that starts or stops; seconds to wait for a daemon that answered before
-# and no longer runs; seconds between attempts.
-PATIENCE_S = 20.0
-GAP_S = 2.0
-PAUSE_S = 0.1
+START_OR_STOP_S = 20.0  # wait for a daemon that starts or stops
+RESTART_GAP_S = 2.0  # wait for a daemon that answered before and does not run: it may be restarted
+RETRY_PAUSE_S = 0.1
 HELP = (
     (
         "QUERY",
@@ -191,19 +189,18 @@ class ReplSession:
             try:
                 reply = client.call(path, method, params)
             except client.CallFailed as failed:
-                if failed.code != client.UNAVAILABLE or time.monotonic() - began > self._patience_s(
-                    path
-                ):
+                waited_s = time.monotonic() - began
+                if failed.code != client.UNAVAILABLE or waited_s > self._wait_limit_s(path):
                     raise
             else:
                 self.answered = True
                 return reply
-            time.sleep(PAUSE_S)
+            time.sleep(RETRY_PAUSE_S)
 
-    def _patience_s(self, path: str) -> float:
+    def _wait_limit_s(self, path: str) -> float:
         if termination.is_locked(Path(path).with_suffix(".lock")):
-            return PATIENCE_S
-        return GAP_S if self.answered else 0.0
+            return START_OR_STOP_S
+        return RESTART_GAP_S if self.answered else 0.0
 
     def indexes(self) -> list[dict[str, Any]]:
         """Return all indexes, as `list` shows them."""

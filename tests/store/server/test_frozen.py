@@ -58,7 +58,7 @@ async def patient(
 
 
 async def gives_up(work: Coroutine[Any, Any, Any]) -> None:
-    """Within its patience, and in one sentence that says what is wrong and what to do."""
+    """Within its deadline, and in one sentence that says what is wrong and what to do."""
     async with asyncio.timeout(2 * (LIVENESS_S + TIMEOUT_MS / 1000)):
         with pytest.raises(StoreUnavailable, match="is there, and answers nothing") as caught:
             await work

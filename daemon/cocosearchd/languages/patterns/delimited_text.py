@@ -36,7 +36,7 @@ class Enclosure:
 class TextSpan(NamedTuple):
     """A span of a text in characters, including the marks.
 
-    `enclosure` is None for a match of the `beside` expression.
+    `enclosure` is None for a match of the expression `extra`.
     """
 
     start: int
