@@ -154,9 +154,12 @@ async def switch(db: Database, record: IndexRecord, *writes: FileWrite) -> int:
 
 async def rows(db: Database, record: IndexRecord) -> dict[tuple[str, str, bool], str]:
     """The transaction that wrote each row, by path, text, and whether the row is retained."""
+    # A join, since a comparison of each row with an array of all would be quadratic.
     query = """
-    select c.filename, {texts}, coalesce(chunk_number = any(s.chunk_numbers), false), c.xmin::text
-    from {chunks} c left join {retained_chunks} s using (filename)
+    select c.filename, {texts}, s.is_retained is not null, c.xmin::text
+    from {chunks} c left join (
+        select filename, unnest(chunk_numbers) as chunk_number, true as is_retained from {retained_chunks}
+    ) s using (filename, chunk_number)
     """
     async with db.connection() as connection:
         fetched = await (await connection.execute(compose(query, record))).fetchall()
