@@ -267,6 +267,50 @@ async def test_the_better_backend_is_tried_again_whatever_scans_take(
         await converged(root, lambda: live.status().watcher == "inotify", limit_s=20)
 
 
+class PausedIndex(MemoryIndex):
+    """Lets a scan go on once `go` is set."""
+
+    def __init__(self, root: bytes) -> None:
+        super().__init__(root)
+        self.go = anyio.Event()
+        self.go.set()
+        self.is_asked = anyio.Event()
+
+    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+        self.is_asked.set()
+        await self.go.wait()
+        return await super().file_records(under)
+
+
+@linux
+async def test_files_are_read_again_once_for_each_review_whatever_scans_take(
+    root: Path, tmp_path: Path
+) -> None:
+    """Another way to watch waits for the end of the scan; the review itself does not come again."""
+    put(root, a="1")
+    (tmp_path / "state").touch()
+    index = PausedIndex(os.fsencode(root))
+    sync_dir = tmp_path / "state" / "sync"
+    async with following(root, sync_dir, index=index) as (live, _):
+        await in_sync(live)
+        (tmp_path / "state").unlink()
+        index.go, index.is_asked = anyio.Event(), anyio.Event()
+        live.rescan("for the test")
+        with anyio.fail_after(60):
+            await index.is_asked.wait()
+        live._schedule._review_at = 0.0
+        live._review_if_due()
+        assert live._coordinator.audit_due
+        live._coordinator.audit_due = False  # as a scan does that marks these files
+        live._review_if_due()
+        assert not live._coordinator.audit_due
+        assert live.status().watcher.startswith("polling")
+        index.go.set()
+        with anyio.fail_after(60):
+            while live.status().watcher != "inotify":
+                await anyio.sleep(0.01)
+
+
 async def test_a_root_that_only_polling_suits_stays_polled(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

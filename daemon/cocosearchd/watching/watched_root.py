@@ -129,6 +129,7 @@ class WatchedRoot:
         self._reason: StaleReason | None = None
         self._watcher = ""
         self._fallen_back = False  # the hints backend is not the preferred one
+        self._backend_review_due = False  # after the scan that runs
         self._scan_error: StaleReason | None = None
         self._retry_scan = asyncio.Event()  # set to retry a failed scan at once
         self._scanned = asyncio.Event()  # a scan has renewed the list of unwatched directories
@@ -347,16 +348,18 @@ class WatchedRoot:
 
     def _review_if_due(self) -> None:
         """Have files read again by the next scan, and try the better backend."""
-        if not self._schedule.is_review_due(time.monotonic()):
-            return
-        self._coordinator.audit_due = True
+        checked_at = time.monotonic()
+        if self._schedule.is_review_due(checked_at):
+            self._schedule.record_review(checked_at)
+            self._coordinator.audit_due = True
+            self._backend_review_due = True
         # The better backend may start by now: a limit was raised, or handles were closed. A scan
         # goes on to its end, or one that takes longer than the period would never end.
+        if not self._backend_review_due or self._dirty.scans.is_active():
+            return
+        self._backend_review_due = False
         if self._fallen_back and may_improve(self.path, self._watching):
-            if self._dirty.scans.is_active():
-                return
             self._end_epoch(stale_reason("hints_lost", event="another way to watch is tried"))
-        self._schedule.record_review(time.monotonic())
 
     async def _poll_for_ever(self, hints: Hints) -> None:
         """Scan the directories without hints, again and again."""
