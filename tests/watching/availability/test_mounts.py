@@ -4,12 +4,14 @@ import contextlib
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
+from cocosearchd.watching.git import stamps
 from cocosearchd.watching.hints.base import DirtyTreeHint, Hint
 from cocosearchd.watching.hints.inotify import InotifyHints
 from tests.watching.support import following, in_sync, on_disk
@@ -155,7 +157,7 @@ async def test_a_mounted_file_that_rests_costs_no_reading(
     root, outside = tmp_path / "root", tmp_path / "outside"
     put(root, f="0")
     put(outside, f="1")
-    monkeypatch.setattr("cocosearchd.watching.scans.mounted_paths.RACY_NS", 0)
+    monkeypatch.setattr(stamps, "RACY_NS", 0)
     with bind(outside / "f.py", root / "f.py"):
         async with following(root, tmp_path / "sync") as (live, index):
             await in_sync(live)
@@ -164,6 +166,29 @@ async def test_a_mounted_file_that_rests_costs_no_reading(
             assert answer.fresh
             await in_sync(live)
             assert not index.batches
+
+
+@linux
+async def test_a_mounted_ignore_file_from_before_the_clock_was_set_back_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ctime lies in the future: the next write gets another one."""
+    root = tmp_path / "root"
+    put(root, a="0", b="0")
+    (root / ".gitignore").touch()
+    rules = tmp_path / "rules"
+    rules.write_text("a.py\n")
+    clock_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: clock_ns() - 3_600_000_000_000)
+    with bind(rules, root / ".gitignore"):
+        async with following(root, tmp_path / "sync") as (live, index):
+            await in_sync(live)
+            with anyio.fail_after(60):
+                while live.sync_at_once() is None:
+                    await anyio.sleep(0.01)
+            rules.write_text("b.py\n")
+            await in_sync(live)
+            assert held(index) == {"a.py"}
 
 
 @linux

@@ -8,14 +8,13 @@ compares the stamps of these paths.
 
 import os
 import stat
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cocosearchd.forms.path_forms import path_bytes, path_text
-from cocosearchd.model import RACY_NS
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.watching.dirty_records import FileStamp, file_stamp
+from cocosearchd.watching.git.stamps import is_young
 from cocosearchd.watching.hints.mounts import exact_below
 
 
@@ -42,8 +41,7 @@ def _stamp_path(root: bytes, path: bytes) -> MountedPath:
     if stat.S_ISDIR(status.st_mode):
         permissions = (status.st_mode, status.st_uid, status.st_gid)
         return MountedPath(path_text(path), True, permissions, young=False)
-    young = status.st_ctime_ns >= time.time_ns() - RACY_NS
-    return MountedPath(path_text(path), False, file_stamp(status), young)
+    return MountedPath(path_text(path), False, file_stamp(status), is_young(status.st_ctime_ns))
 
 
 class MountedPaths:
