@@ -1,6 +1,7 @@
 """A cache of git's rules for the repositories around and below one root."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from cocosearchd.watching.git.git_command import GitRefused, user_config_files, user_excludes_file
@@ -33,6 +34,13 @@ class GitRuleCache:
             for top, rules in list(self._rules.items())
         }
         return renewed
+
+    def retain(self, rules: Iterable[GitRules]) -> None:
+        """Forget all other rules: a scan of the whole root has met these repositories only."""
+        tops = {entry.repository.top for entry in rules}
+        for top in list(self._rules):
+            if top not in tops:
+                self._rules.pop(top, None)
 
     def rules(self, repository: Repository) -> GitRules:
         """Return the rules of a repository. Blocking if they are not cached."""

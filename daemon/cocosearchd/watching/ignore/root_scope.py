@@ -67,7 +67,10 @@ Value = TypeVar("Value")
 
 
 class RootScope:
-    """The scope of one root. Paths are bytes, relative to the root, without `/` at either end."""
+    """The scope of one root. Paths are bytes, relative to the root, without `/` at either end.
+
+    `rule_cache` has git's rules of the repositories that this scope and earlier ones have met.
+    """
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class RootScope:
     ) -> None:
         """Read the rules around the root. Blocking: asks git for rules that `rule_cache` lacks."""
         self.root = root
-        self._rule_cache = rule_cache or GitRuleCache()
+        self.rule_cache = rule_cache or GitRuleCache()
         self._pattern_cache = pattern_cache or PatternCache()
         self._set_patterns(settings)
         self._nested: dict[bytes, GitRules] = {}  # directory -> rules of the repository there
@@ -106,10 +109,10 @@ class RootScope:
         """
         if settings is None:
             return RootScope(
-                self.root, self._settings, self._rule_cache, self._pattern_cache.renewed()
+                self.root, self._settings, self.rule_cache, self._pattern_cache.renewed()
             )
         return RootScope(
-            self.root, settings, self._rule_cache.invalidated(), self._pattern_cache.renewed()
+            self.root, settings, self.rule_cache.invalidated(), self._pattern_cache.renewed()
         )
 
     def with_settings(self, settings: IndexingSettings) -> "RootScope":
@@ -250,7 +253,7 @@ class RootScope:
         if not self._settings.respect_gitignore:
             return ()
         stamps = outside or OutsideStamps()
-        return stamps.read(self.root, self._rule_cache.default_excludes, quick=quick)
+        return stamps.read(self.root, self.rule_cache.default_excludes, quick=quick)
 
     def refresh_git(self) -> "RootScope | None":
         """Return a scope with git's current answers, if they change no decision.
@@ -284,7 +287,7 @@ class RootScope:
         """Give a new scope the rules of nested repositories. False if a decision may change."""
         for directory, old in list(self._nested.items()):
             repository = repository_at(os.path.join(self.root, directory))
-            new = self._rule_cache.rules(repository) if repository else None
+            new = self.rule_cache.rules(repository) if repository else None
             if not self._is_harmless(directory + b"/", old, new):
                 return False
             if new is not None:
@@ -445,7 +448,7 @@ class RootScope:
         if nested is not None:  # rules of the repository above end here
             rules = self._nested.get(directory)
             if rules is None or rules.repository != nested:
-                rules = self._rule_cache.rules(nested)
+                rules = self.rule_cache.rules(nested)
             self._nested[directory] = rules
             layers = tuple(IgnoreLayer(exclude, base) for exclude in self._git_patterns(rules))
             parent = replace(
@@ -463,7 +466,7 @@ class RootScope:
         repository = self._repository_at(b"") or repository_around(self.root)
         if repository is None:
             return None
-        rules = self._rule_cache.rules(repository)
+        rules = self.rule_cache.rules(repository)
         if rules.unknown or not self._is_root_ignored(rules):
             return rules
         transient = rules.failure is not None and rules.failure.transient
@@ -508,7 +511,7 @@ class RootScope:
         elif self._settings.respect_gitignore:
             layer = IgnoreLayer(
                 self._patterns(
-                    self._rule_cache.default_excludes(), ignore_case=False, follow_links=True
+                    self.rule_cache.default_excludes(), ignore_case=False, follow_links=True
                 ),
                 0,
             )

@@ -431,11 +431,20 @@ class ScanCoordinator:
         if full:
             self.force = self.force and not force
             self._damage_checked = True
+            self._forget_left_repositories(scope)
             self._count(stored.values(), result)
         dirty = (*filterfalse(failed.__contains__, result.dirty), *ended)
         self._dirty.finish_scan(trees, dirty, force=force)
         self.duration_s = time.monotonic() - began
         return True
+
+    def _forget_left_repositories(self, scope: RootScope) -> None:
+        """Forget the rules of repositories that a scan of the whole root by this scope did not meet.
+
+        A scope that has replaced it since lacks rules that will be read again, or has some more.
+        """
+        assert self.scope is not None
+        self.scope.rule_cache.retain((*scope.git_rules(), *self.scope.git_rules()))
 
     async def _find_mounted(self, *, full: bool) -> None:
         """Record the stamps of mounted paths, before a scan of the whole root."""
