@@ -108,6 +108,7 @@ def test_an_open_block_ends_with_the_text() -> None:
         ("src/store.cc:12:3: error: no member named 'x'", "src/store.cc", 12, ""),
         ("store.cc(12,3): error C2065: 'x'", "store.cc", 12, ""),
         ("#1  0x0f in app::Store::save (this=0x1) at ../store.cc:12", "../store.cc", 12, "save"),
+        ("#1  0x0f in app::(anonymous namespace)::F::put (a=1) at b.cc:12", "b.cc", 12, "put"),
         ("   at App.Store.Save() in C:\\app\\Store.cs:line 12", "/app/Store.cs", 12, "Save"),
         ("   at App.Store..ctor(String path)", "", 0, "Store"),
         ("store.rb:12:in `save'", "store.rb", 12, "save"),

@@ -44,8 +44,8 @@ def snapshot(files: dict[str, str] = FILES) -> IndexSnapshot:
     return make_snapshot((SegmentView(build_segment(documents(files, {}), DIMENSION)),), 1)
 
 
-def paths_for(text: str) -> list[str]:
-    state = snapshot()
+def paths_for(text: str, files: dict[str, str] = FILES) -> list[str]:
+    state = snapshot(files)
     terms = TermCache()
     report = read_report(text)
     query = report_query_terms(report, terms)
@@ -79,6 +79,29 @@ def test_in_a_bare_trace_the_innermost_frame_counts_more_than_words() -> None:
     words = "The basket is wrong, and so is each item of it. " * 6
     assert not read_report(f"{trace}\n{words}").is_trace
     assert not read_report("Broken\nTypeError: no item\n").is_trace
+
+
+def test_a_pasted_trace_leads_to_its_innermost_frame_and_not_to_the_longest_caller() -> None:
+    """A trace of gdb has the words of the callers, above all those of the file that does most."""
+    words = "program received signal segmentation fault options updates key value status write put"
+    files = FILES | {
+        "db/table.cc": "void Table::Add(Slice key) {\n  insert(key);\n}\n",
+        "db/batch.cc": "Status Batch::Iterate(Handler handler) {\n  handler.Add(key);\n}\n",
+        "db/database.cc": f"Status Database::Write(Options options) {{\n  // {words}\n}}\n" * 4,
+    }
+    trace = (
+        "Program received signal SIGSEGV, Segmentation fault.\n"
+        "#0  0x0055 in store::Table::Add (this=0x0, key=...) at db/table.cc:2\n"
+        "#1  0x0056 in store::(anonymous namespace)::Inserter::Put (key=..., value=...) at db/batch.cc:2\n"
+        "#2  0x0057 in store::Batch::Iterate (this=0x1, handler=0x2) at db/batch.cc:2\n"
+        "#3  0x0058 in store::Database::Write (this=0x5, options=..., updates=0x1) at db/database.cc:2\n"
+        "#4  0x0059 in store::Database::Put (this=0x5, options=..., key=..., value=...) at db/database.cc:5\n"
+    )
+    assert read_report(trace).is_pasted_trace
+    assert paths_for(trace, files)[0] == "db/table.cc"
+    written = f"Put crashes\n### Steps\n```\ndb.Put(options, key)\n```\n```\n{trace}```\n"
+    assert read_report(written).is_trace
+    assert not read_report(written).is_pasted_trace
 
 
 def test_a_constant_in_code_leads_to_its_definition() -> None:

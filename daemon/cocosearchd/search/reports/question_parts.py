@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cocosearchd.search.reports.json_logs import read_record
+
 PartKind = Literal["title", "prose", "heading", "inline_code", "code", "output", "environment"]
 
 # From this length on, a question of one line is read as a report.
@@ -140,6 +142,10 @@ def _split_lines(text: str) -> Iterator[QuestionPart]:
     in_environment = False
     for number, line in enumerate(text.splitlines(), 1):
         mark = _FENCE.match(line)
+        record_parts = () if mark else _record_parts(line, number)
+        if record_parts:
+            yield from record_parts
+            continue
         if fence is not None:
             if mark and not mark[1]:
                 yield _block_part(block, fence, block_line, in_environment=in_environment)
@@ -163,6 +169,22 @@ def _split_lines(text: str) -> Iterator[QuestionPart]:
             yield from _line_parts(line, number, in_environment=in_environment)
     if fence is not None:
         yield _block_part(block, fence, block_line, in_environment=in_environment)
+
+
+def _record_parts(line: str, number: int) -> tuple[QuestionPart, ...]:
+    """Return the parts of a record of a log in JSON, () for another line.
+
+    A message counts as if its author had quoted it; the fields around it count as environment.
+    """
+    record = read_record(line)
+    if record is None:
+        return ()
+    return (
+        *(QuestionPart("inline_code", message, number) for message in record.messages),
+        *(QuestionPart("prose", message, number) for message in record.messages),
+        *(QuestionPart("output", trace, number) for trace in record.traces),
+        QuestionPart("environment", line, number),
+    )
 
 
 def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[QuestionPart]:

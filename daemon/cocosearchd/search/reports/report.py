@@ -43,6 +43,15 @@ class Report:
         return prose <= MAX_TRACE_PROSE and bool(self.mentions.frames)
 
     @property
+    def is_pasted_trace(self) -> bool:
+        """True for a trace alone: no heading, and no code but the lines that a trace quotes."""
+        is_written = any(
+            part.kind == "heading" or (part.kind == "code" and not _is_quoted_line(part.text))
+            for part in self.parts
+        )
+        return self.is_trace and not is_written
+
+    @property
     def title(self) -> str:
         """The title part of the report without addresses; without one, the text of the first part."""
         by_title = sorted(self.parts, key=lambda part: part.kind != "title")
@@ -54,6 +63,11 @@ class Report:
         texts = [part.text for part in self.parts if part.kind in {"title", "prose"}]
         text = without_addresses(" ".join(texts)) if texts else self.title
         return " ".join(text.split())[:MAX_SUMMARY]
+
+
+def _is_quoted_line(text: str) -> bool:
+    """Return True for a line of code as traces quote it: by itself and indented."""
+    return "\n" not in text and text.startswith("    ")
 
 
 def read_report(text: str) -> Report:

@@ -26,6 +26,9 @@ MAX_FILES_OF_MESSAGE = 10  # files with a message; a message that more files hav
 # Set by hand. Of 17 such bug reports with frames in their project (of 433, benchmarks/README.md), 13
 # are mended in the file of the innermost one.
 TRACE_FACTOR = 5.0
+# Factor of frames in a pasted trace, without any code or section of a person: the file of the
+# innermost frame comes first, also where a caller has most of the words (leveldb, 5 traces of gdb).
+PASTED_TRACE_FACTOR = 20.0
 _NEARLY_BEST = 0.9  # share of the best coverage that counts as equal to it
 
 
@@ -50,7 +53,9 @@ class ReportScorer:
         """Compute the signals of the report's own text, without `linked`: name -> (F,)."""
         signals = mention_signals(self.report.mentions, corpus)
         if self.report.is_trace:
-            signals["frame"] *= np.float32(TRACE_FACTOR)
+            is_pasted = self.report.is_pasted_trace
+            factor = PASTED_TRACE_FACTOR if is_pasted else TRACE_FACTOR
+            signals["frame"] *= np.float32(factor)
         scores = score_files_by_words(corpus, find_file_hits(corpus, self.title), self.title)
         return signals | {
             "title": scale_to_maximum(scores, corpus.file_groups),

@@ -34,6 +34,7 @@ _FUNCTIONS = (
 )
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]{0,100}>|\[[^\[\]]{0,100}\]")
 _NAME = re.compile(r"[^\W\d]\w{0,100}")
+_ANONYMOUS = "(anonymous namespace)::"  # of C++: the bracket would end the name of a function
 _CONSTRUCTORS = frozenset({"ctor", "cctor"})
 
 
@@ -100,6 +101,7 @@ def _local_path(path: str) -> str:
 
 def _read_function(line: str) -> tuple[str, str]:
     """Return the owner and the name of the function that a line of a trace names, "" if unknown."""
+    line = line.replace(_ANONYMOUS, "")
     matches = (pattern.match(line) for pattern in _FUNCTIONS)
     qualified = next((match[1] for match in matches if match), "")
     names = _NAME.findall(_TYPE_ARGUMENTS.sub("", qualified))
