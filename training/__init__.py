@@ -1,3 +1,1 @@
-"""How the built-in model is made: from package names to weights. Not part of the product; see
-README.md.
-"""
+"""Makes the built-in model, from package names to weights. Not part of the product; see README.md."""

@@ -57,7 +57,7 @@ def fetch_pypi(name: str, version: str, home: Path) -> Delivered:
     """A wheel: it holds the package's Python files as they are in the source distribution, and
     needs no build.
     """
-    wanted = f"{name}=={version}" if version else name
+    requirement = f"{name}=={version}" if version else name
     command = [
         "python3",
         "-m",
@@ -69,7 +69,7 @@ def fetch_pypi(name: str, version: str, home: Path) -> Delivered:
         ":all:",
         "-d",
         str(home),
-        wanted,
+        requirement,
     ]
     run(command, home)
     wheel = next(iter(sorted(home.glob("*.whl"))))
@@ -90,8 +90,8 @@ def fetch_npm(name: str, version: str, home: Path) -> Delivered:
     tree = home / "tree"
     with tarfile.open(tarball) as archive:
         archive.extractall(tree, filter="data")
-    licence, found = licence_of_npm(tree)
-    delivered = Delivered(found, licence, sha256(tarball), tree)
+    licence, installed_version = licence_of_npm(tree)
+    delivered = Delivered(installed_version, licence, sha256(tarball), tree)
     tarball.unlink()
     return delivered
 
@@ -102,20 +102,22 @@ def fetch_debian(name: str, version: str, home: Path) -> Delivered:
     deb = next(iter(sorted(home.glob("*.deb"))))
     tree = home / "tree"
     run(["dpkg-deb", "-x", str(deb), str(tree)], home)
-    found = run(["dpkg-deb", "-f", str(deb), "Version"], home).strip()
-    delivered = Delivered(found, "see copyright", sha256(deb), tree)
+    installed_version = run(["dpkg-deb", "-f", str(deb), "Version"], home).strip()
+    delivered = Delivered(installed_version, "see copyright", sha256(deb), tree)
     deb.unlink()
     return delivered
 
 
 def fetch_debian_source(name: str, version: str, home: Path, apt: Path) -> Delivered:
     """A source package, unpacked and patched. `apt` is a directory made by `source_index`."""
-    wanted = f"{name}={version}" if version else name
-    run(["apt-get", *apt_options(apt), "source", "-q", "--only-source", wanted], home)
+    requirement = f"{name}={version}" if version else name
+    run(["apt-get", *apt_options(apt), "source", "-q", "--only-source", requirement], home)
     dsc = next(iter(sorted(home.glob("*.dsc"))))
-    found = re.search(r"^Version: (.+)$", dsc.read_text("utf-8"), re.MULTILINE)
+    version_line = re.search(r"^Version: (.+)$", dsc.read_text("utf-8"), re.MULTILINE)
     tree = next(path for path in sorted(home.iterdir()) if path.is_dir())
-    delivered = Delivered(found[1] if found else "", "see copyright", sha256(dsc), tree)
+    delivered = Delivered(
+        version_line[1] if version_line else "", "see copyright", sha256(dsc), tree
+    )
     for path in home.iterdir():
         if path.is_file():
             path.unlink()
@@ -150,7 +152,7 @@ def apt_options(apt: Path) -> list[str]:
         "Dir::Etc::sourceparts": "-",
         "Dir::State": apt,
     }
-    return [part for name, place in places.items() for part in ("-o", f"{name}={place}")]
+    return [part for name, value in places.items() for part in ("-o", f"{name}={value}")]
 
 
 def source_index(apt: Path, system: Path = Path("/etc/apt/sources.list.d/debian.sources")) -> None:

@@ -1,5 +1,4 @@
-"""Step 4: how well a sentence finds the function it documents, in packages that were never trained
-on.
+"""Step 4: measures how well a sentence finds the function it documents, in held-out packages.
 
 `python -m training.evaluate HOLDOUT MODEL.npz`. Prints MRR@10 of the model, of the product's
 lexical index, and of both together, over one index of all held-out packages, for each language, and
@@ -72,25 +71,31 @@ def collect(path: Path, caps: dict[str, int]) -> Collection:
     with path.open(encoding="utf-8") as file:
         functions = [json.loads(line) for line in file]
     names = {
-        name: number for number, name in enumerate(sorted({one["package"] for one in functions}))
+        name: number
+        for number, name in enumerate(sorted({function["package"] for function in functions}))
     }
-    docs = Counter(one["doc"] for one in functions)
-    taken, queries, targets, languages = Counter[str](), list[str](), list[int](), list[str]()
+    docs = Counter(function["doc"] for function in functions)
+    taken_by_language = Counter[str]()
+    queries = list[str]()
+    targets = list[int]()
+    languages = list[str]()
     for number in np.random.default_rng(1).permutation(len(functions)):
-        one = functions[number]
+        function = functions[number]
         if (
-            one["doc"]
-            and docs[one["doc"]] == 1
-            and taken[one["language"]] < caps.get(one["language"], caps["other"])
+            function["doc"]
+            and docs[function["doc"]] == 1
+            and taken_by_language[function["language"]]
+            < caps.get(function["language"], caps["other"])
         ):
-            taken[one["language"]] += 1
-            queries.append(one["doc"])
+            taken_by_language[function["language"]] += 1
+            queries.append(function["doc"])
             targets.append(int(number))
-            languages.append(one["language"])
+            languages.append(function["language"])
     texts = tuple(
-        f"{one['path']} {one['parent']} {one['name']}\n{one['text']}" for one in functions
+        f"{function['path']} {function['parent']} {function['name']}\n{function['text']}"
+        for function in functions
     )
-    packages = np.array([names[one["package"]] for one in functions])
+    packages = np.array([names[function["package"]] for function in functions])
     return Collection(
         tuple(functions), texts, packages, tuple(queries), np.array(targets), tuple(languages)
     )
@@ -128,8 +133,8 @@ class Index:
         paths = (matrix.paths[file] for file in matrix.chunks.files.tolist())
         return np.array(
             [
-                self.places[place]
-                for place in zip(paths, matrix.chunks.keys[:, 0].tolist(), strict=True)
+                self.places[chunk]
+                for chunk in zip(paths, matrix.chunks.keys[:, 0].tolist(), strict=True)
             ],
             np.int64,
         )
@@ -138,8 +143,8 @@ class Index:
 def index(collection: Collection, vectors: Scores) -> Index:
     """`vectors`: of the functions, ``(functions, dimension)``."""
     files = defaultdict[str, list[int]](list)
-    for number, one in enumerate(collection.functions):
-        files[f"{one['package']}/{one['path']}"].append(number)
+    for number, function in enumerate(collection.functions):
+        files[f"{function['package']}/{function['path']}"].append(number)
     terms = TermCache()
     texts = [
         _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]])
@@ -176,10 +181,16 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
 
 
 def _file(path: str, functions: Sequence[Function], vectors: Scores) -> FileText:
-    ends = list(accumulate(len(one["text"].encode()) + 1 for one in functions))
+    ends = list(accumulate(len(function["text"].encode()) + 1 for function in functions))
     chunks = (
-        ChunkText(start, end, one["text"], (one["name"],), f"{one['parent']} {one['name']}")
-        for start, end, one in zip([0, *ends], ends, functions, strict=False)
+        ChunkText(
+            start,
+            end,
+            function["text"],
+            (function["name"],),
+            f"{function['parent']} {function['name']}",
+        )
+        for start, end, function in zip([0, *ends], ends, functions, strict=False)
     )
     return FileText(path, 1, functions[0]["language"], tuple(chunks), vectors)
 
@@ -213,9 +224,7 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
 
 
 def of_chunks(matrix: SignalMatrix) -> dict[str, Scores]:
-    """What `both` weighs, for each compared chunk; what is said of a file is said of all its
-    chunks.
-    """
+    """Return the signals that `both` weighs, for each compared chunk. A chunk has those of its file."""
     assert matrix.chunks.cosines is not None
     among = matrix.corpus
     values = {
@@ -240,29 +249,29 @@ def mixed(collection: Collection, words: Scores, vectors: Scores) -> tuple[Score
     gains = np.stack([reciprocal_ranks(scores, collection.targets) for scores in tried])
     best = [int(gains[:, half != side].mean(axis=1).argmax()) for side in (0, 1)]
     return np.where((half == 0)[:, None], tried[best[0]], tried[best[1]]), [
-        SHARES[one] for one in best
+        SHARES[number] for number in best
     ]
 
 
-def fused(left: Scores, right: Scores, weight: float) -> Scores:
-    """`weight` x left + the rest x right, each brought to 0..1 over its own top 200; 0 below."""
+def fused(first: Scores, second: Scores, weight: float) -> Scores:
+    """Add `weight` x `first` and the rest x `second`, each scaled to 0..1 over its own top 200."""
 
     def scaled(scores: Scores) -> Scores:
         low = np.partition(scores, -min(DEPTH, scores.shape[1]), axis=1)[
             :, -min(DEPTH, scores.shape[1])
         ][:, None]
         high = scores.max(axis=1, keepdims=True)
-        shown: Scores = np.clip((scores - low) / np.maximum(high - low, 1e-9), 0, 1)
-        return shown
+        clipped: Scores = np.clip((scores - low) / np.maximum(high - low, 1e-9), 0, 1)
+        return clipped
 
-    both: Scores = weight * scaled(left) + (1 - weight) * scaled(right)
-    return both
+    weighted: Scores = weight * scaled(first) + (1 - weight) * scaled(second)
+    return weighted
 
 
 def reciprocal_ranks(scores: Scores, targets: NDArray[np.int64]) -> NDArray[np.float64]:
     """1 / rank of each target, 0 beyond ten. Of equals the target comes last."""
-    own = scores[np.arange(len(targets)), targets][:, None]
-    ranks = (scores >= own).sum(axis=1)
+    target_scores = scores[np.arange(len(targets)), targets][:, None]
+    ranks = (scores >= target_scores).sum(axis=1)
     return np.where(ranks <= 10, 1 / ranks, 0.0)
 
 
@@ -286,16 +295,21 @@ def report(collection: Collection, systems: dict[str, Scores]) -> dict[str, Any]
     result = dict[str, Any]()
     for title, scores in systems.items():
         ranks = reciprocal_ranks(scores, collection.targets)
-        own = reciprocal_ranks(np.where(same, scores, -1e9), collection.targets)
+        ranks_in_package = reciprocal_ranks(np.where(same, scores, -1e9), collection.targets)
         by = {
             language: round(
-                float(ranks[[one == language for one in collection.languages]].mean()), 3
+                float(
+                    ranks[
+                        [query_language == language for query_language in collection.languages]
+                    ].mean()
+                ),
+                3,
             )
             for language in sorted(set(collection.languages))
         }
         result[title] = {
             "all": round(float(ranks.mean()), 4),
-            "own": round(float(own.mean()), 4),
+            "own": round(float(ranks_in_package.mean()), 4),
             **by,
         }
     return result

@@ -13,7 +13,7 @@ from cocosearchd.embedding.providers.word_tokens import pieces
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Taken = tuple[Ints, Floats, Ints]  # word numbers, what each counts, how many each text has
+BagRows = tuple[Ints, Floats, Ints]  # word numbers, what each counts, how many each text has
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Bags:
     ids: Ints
     counts: Floats
 
-    def take(self, texts: Ints) -> Taken:
+    def take(self, texts: Ints) -> BagRows:
         """(ids, counts, lengths) of some texts, in their order."""
         lengths = self.starts[texts + 1] - self.starts[texts]
         begin = np.repeat(
@@ -54,11 +54,11 @@ class Lexicon:
         self._runs = ComputedDict(lambda run: tuple(self._number(word) for word in run_words(run)))
 
     def counter(self, text: str) -> Counter[int]:
-        """How often each word occurs, words as numbers."""
+        """Count the occurrences of each word, by its number."""
         return Counter(chain.from_iterable(map(self._runs.__getitem__, letter_runs(text))))
 
     def header(self, path: str, names: str, path_share: float) -> dict[int, float]:
-        """The same of a header, in which each word of the path counts only so much."""
+        """Count the words of a header; each word of the path counts `path_share`."""
         counts = dict[int, float](self.counter(names))
         for number, count in self.counter(path).items():
             counts[number] = counts.get(number, 0.0) + count * path_share
@@ -95,7 +95,7 @@ def choose_vocabulary(
 ) -> Vocabulary:
     """The most frequent words; ties in alphabetical order, so that the choice is deterministic."""
     every = lexicon.words
-    totals = sum(np.bincount(one.ids, weights=one.counts, minlength=len(every)) for one in texts)
+    totals = sum(np.bincount(bag.ids, weights=bag.counts, minlength=len(every)) for bag in texts)
     assert isinstance(totals, np.ndarray)
     order = sorted(
         np.flatnonzero(totals >= minimum).tolist(),
@@ -112,9 +112,9 @@ def piece_rows(lexicon: Lexicon, vocabulary: Vocabulary) -> Bags:
     """For every word number the rows of its word's pieces; the counts are shares that make 1."""
     starts, rows, shares = [0], list[int](), list[float]()
     for word in lexicon.words:
-        found = pieces(word, vocabulary.buckets) if vocabulary.buckets else []
-        rows.extend(len(vocabulary.known) + bucket for bucket in found)
-        shares.extend([1 / len(found)] * len(found) if found else [])
+        buckets = pieces(word, vocabulary.buckets) if vocabulary.buckets else []
+        rows.extend(len(vocabulary.known) + bucket for bucket in buckets)
+        shares.extend([1 / len(buckets)] * len(buckets) if buckets else [])
         starts.append(len(rows))
     return Bags(
         np.array(starts), np.array(rows, dtype=np.int64), np.array(shares, dtype=np.float32)

@@ -40,13 +40,13 @@ class Entry:
 
 def wanted() -> list[tuple[str, str, str]]:
     """(source, name, role) of every line of `sources/`."""
-    found = []
+    packages = []
     for source in ECOSYSTEMS:
         for line in (HERE / "sources" / f"{source}.txt").read_text("utf-8").splitlines():
             if line and not line.startswith("#"):
                 name, _, role = line.partition(" ")
-                found.append((source, name, role or "train"))
-    return found
+                packages.append((source, name, role or "train"))
+    return packages
 
 
 def read_manifest() -> dict[tuple[str, str], Entry]:
@@ -80,10 +80,10 @@ def judge(source: str, delivered: Delivered) -> tuple[str, str]:
     if source == "debian-orig":
         return "", "by head"
     texts = [path.read_text("utf-8", "replace") for path in sorted(delivered.tree.glob(pattern))]
-    found = stanzas(texts[0]) if texts else ()
-    licence = package_licence(found)
+    paragraphs = stanzas(texts[0]) if texts else ()
+    licence = package_licence(paragraphs)
     if source == "debian-source":
-        return licence[:LONGEST], "by file" if found else "by head"
+        return licence[:LONGEST], "by file" if paragraphs else "by head"
     return licence[:LONGEST], "used" if is_permissive(licence) else "refused: licence"
 
 
@@ -117,9 +117,9 @@ def obtain(cache: Path, source: str, name: str, version: str) -> Delivered:
     home = home_of(cache, source, name)
     note = home.with_name(home.name + ".delivered")
     if note.exists():
-        found, licence, digest, tree = note.read_text("utf-8").split("\n")
-        if version in ("", found):
-            return Delivered(found, licence, digest, home / tree)
+        cached_version, licence, digest, tree = note.read_text("utf-8").split("\n")
+        if version in ("", cached_version):
+            return Delivered(cached_version, licence, digest, home / tree)
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     if source in APT_CLIENTS:
@@ -146,13 +146,13 @@ def main() -> None:
 
     def one(item: tuple[str, str, str]) -> Entry:
         source, name, role = item
-        known = pinned.get((source, name))
-        if known and known.verdict.startswith("refused"):
-            return known
-        entry = fetch_one(arguments.cache, source, name, role, known)
-        if known and known.sha256 != entry.sha256:
+        recorded = pinned.get((source, name))
+        if recorded and recorded.verdict.startswith("refused"):
+            return recorded
+        entry = fetch_one(arguments.cache, source, name, role, recorded)
+        if recorded and recorded.sha256 != entry.sha256:
             raise SystemExit(
-                f"{source} {name} {known.version}: {entry.sha256 or entry.verdict} is not what is recorded"
+                f"{source} {name} {recorded.version}: {entry.sha256 or entry.verdict} is not what is recorded"
             )
         print(entry.verdict[:40], source, name, entry.version, entry.licence[:60], flush=True)
         return entry

@@ -136,9 +136,9 @@ class Grammar:
         of it.
         """
         root = self._parser.parse(data).root_node
-        found = _matches(QueryCursor(self._query).matches(root))
-        docstrings = _docstrings(found) if self.language == "python" else []
-        for kind, node, name_node in found:
+        matches = _matches(QueryCursor(self._query).matches(root))
+        docstrings = _docstrings(matches) if self.language == "python" else []
+        for kind, node, name_node in matches:
             name = _name(name_node)
             if not name:
                 continue
@@ -167,13 +167,13 @@ class Grammar:
 
 
 def _matches(matches: list[tuple[int, dict[str, list[Node]]]]) -> list[tuple[str, Node, Node]]:
-    found = [
+    definitions = [
         (kind, captures[kind][0], captures["name"][0])
         for _, captures in matches
         for kind in ("function", "type")
         if kind in captures and "name" in captures
     ]
-    return sorted(found, key=lambda item: (item[1].start_byte, -item[1].end_byte))
+    return sorted(definitions, key=lambda item: (item[1].start_byte, -item[1].end_byte))
 
 
 def _name(node: Node) -> str:
@@ -208,9 +208,9 @@ def _parent(node: Node) -> str:
             re.search(r"class|struct|impl|trait|interface|module|object|namespace", above.type)
             and above.parent is not None
         ):
-            named = above.child_by_field_name("name") or above.child_by_field_name("type")
-            if named is not None:
-                return (named.text or b"").decode("utf-8", "replace")[:60]
+            name_node = above.child_by_field_name("name") or above.child_by_field_name("type")
+            if name_node is not None:
+                return (name_node.text or b"").decode("utf-8", "replace")[:60]
         above = above.parent
     receiver = node.child_by_field_name("receiver")
     return (
@@ -229,12 +229,12 @@ def _docstring_node(node: Node) -> Node | None:
 
 
 def _own_docstring(node: Node) -> str:
-    found = _docstring_node(node)
-    return (found.text or b"").decode("utf-8", "replace") if found is not None else ""
+    docstring = _docstring_node(node)
+    return (docstring.text or b"").decode("utf-8", "replace") if docstring is not None else ""
 
 
-def _docstrings(found: list[tuple[str, Node, Node]]) -> list[tuple[int, int]]:
-    nodes = [_docstring_node(node) for _, node, _ in found]
+def _docstrings(matches: list[tuple[str, Node, Node]]) -> list[tuple[int, int]]:
+    nodes = [_docstring_node(node) for _, node, _ in matches]
     return [(node.start_byte, node.end_byte) for node in nodes if node is not None]
 
 

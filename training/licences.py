@@ -1,5 +1,4 @@
-"""Which text may be trained on. Permissive licences only; what is not known to be permissive is
-refused.
+"""Decides which text may be trained on: text under a licence that is known to be permissive.
 
 Standard library only, so that the policy can be tested without the training environment.
 """
@@ -58,7 +57,7 @@ HEAD_CHARACTERS = 4000
 
 
 def is_permissive(expression: str) -> bool:
-    """Whether a declared licence allows training: of alternatives one must, of a conjunction all.
+    """Return true if a declared licence allows training: one alternative, or all of a conjunction.
 
     Any mention of a copyleft licence refuses the whole expression, even as an alternative; so does
     an empty one.
@@ -102,10 +101,10 @@ def licence_of_wheel(tree: Path) -> str:
     """The licence a wheel declares: its expression, else its classifiers, else a short free text.
     Empty: unknown.
     """
-    found = sorted(tree.glob("*.dist-info/METADATA"))
-    if not found:
+    metadata_files = sorted(tree.glob("*.dist-info/METADATA"))
+    if not metadata_files:
         return ""
-    metadata = HeaderParser().parsestr(found[0].read_text("utf-8", "replace"))
+    metadata = HeaderParser().parsestr(metadata_files[0].read_text("utf-8", "replace"))
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     prefix = "License :: OSI Approved :: "
@@ -114,25 +113,25 @@ def licence_of_wheel(tree: Path) -> str:
         for value in metadata.get_all("Classifier", [])
         if str(value).startswith("License ::")
     ]
-    named = [
+    names = [
         value.removeprefix(prefix) for value in classifiers if value != "License :: OSI Approved"
     ]
-    if named:
-        return " and ".join(named)
+    if names:
+        return " and ".join(names)
     text = str(metadata["License"] or "").strip()
     return text if len(text) < 100 else text.splitlines()[0].strip()
 
 
 def licence_of_npm(tree: Path) -> tuple[str, str]:
     """(licence, version) as package.json declares them. Empty licence: unknown."""
-    found = sorted(tree.glob("*/package.json"))
-    if not found:
+    manifests = sorted(tree.glob("*/package.json"))
+    if not manifests:
         return "", ""
-    package = json.loads(found[0].read_text("utf-8", "replace"))
+    package = json.loads(manifests[0].read_text("utf-8", "replace"))
     declared = package.get("license") or package.get("licenses") or ""
     if isinstance(declared, list):
         declared = " or ".join(
-            str(one.get("type", "") if isinstance(one, dict) else one) for one in declared
+            str(entry.get("type", "") if isinstance(entry, dict) else entry) for entry in declared
         )
     if isinstance(declared, dict):
         declared = declared.get("type", "")
@@ -153,38 +152,38 @@ def stanzas(copyright_text: str) -> tuple[Stanza, ...]:
     """
     if not re.search(r"^Format:.*copyright-format", copyright_text, re.MULTILINE):
         return ()
-    found = []
+    paragraphs = []
     for paragraph in re.split(r"\n\s*\n", copyright_text):
         fields = dict[str, str]()
         for match in re.finditer(r"^(\w+): *((?:.*)(?:\n[ \t]+.*)*)", paragraph, re.MULTILINE):
             fields[match[1].lower()] = match[2]
         if "files" in fields and "license" in fields:
             licence = fields["license"].splitlines()
-            found.append(
+            paragraphs.append(
                 Stanza(tuple(fields["files"].split()), licence[0].strip() if licence else "")
             )
-    return tuple(found)
+    return tuple(paragraphs)
 
 
-def package_licence(found: Sequence[Stanza]) -> str:
+def package_licence(paragraphs: Sequence[Stanza]) -> str:
     """The licences of all but the packaging, joined by `and`: for packages whose paths differ from
     the source's.
     """
-    own = [
-        one.licence
-        for one in found
-        if not all(pattern.startswith("debian/") for pattern in one.patterns)
+    licences = [
+        stanza.licence
+        for stanza in paragraphs
+        if not all(pattern.startswith("debian/") for pattern in stanza.patterns)
     ]
-    return " and ".join(dict.fromkeys(own))
+    return " and ".join(dict.fromkeys(licences))
 
 
-def file_licences(found: Sequence[Stanza]) -> Callable[[str], str]:
+def file_licences(paragraphs: Sequence[Stanza]) -> Callable[[str], str]:
     """Path in the source package -> declared licence, the last matching paragraph winning. Empty:
     unknown.
     """
 
     def licence(path: str) -> str:
-        for stanza in reversed(found):
+        for stanza in reversed(paragraphs):
             if any(fnmatch.fnmatchcase(path, pattern) for pattern in stanza.patterns):
                 return stanza.licence
         return ""
@@ -193,8 +192,9 @@ def file_licences(found: Sequence[Stanza]) -> Callable[[str], str]:
 
 
 def head_allows(text: str, *, alone: bool = False) -> bool:
-    """Whether the first characters of a file name no copyleft licence and, if they stand alone, a
-    permissive one.
+    """Return true if the head of a file names no copyleft licence.
+
+    With `alone`, it must also name a permissive one.
     """
     head = re.sub(r"\n\s*[*/#;-]*\s*", " ", text[:HEAD_CHARACTERS])
     return not COPYLEFT_HEAD.search(head) and (not alone or bool(PERMISSIVE_HEAD.search(head)))
@@ -209,8 +209,8 @@ def excluded_by(name: str, exclusions: Sequence[str]) -> str:
     """
     parts = _parts(name)
     for exclusion in exclusions:
-        wanted = _parts(exclusion)
-        if any(parts[i : i + len(wanted)] == wanted for i in range(len(parts) - len(wanted) + 1)):
+        words = _parts(exclusion)
+        if any(parts[i : i + len(words)] == words for i in range(len(parts) - len(words) + 1)):
             return exclusion
     return ""
 

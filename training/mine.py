@@ -56,9 +56,7 @@ class Pair:
 
 
 def content_hash(text: str) -> str:
-    """Of the first 900 characters without blanks: recognises a function under another package's
-    name.
-    """
+    """Hash the first 900 characters without blanks, to recognise a function in another package."""
     return hashlib.blake2b(re.sub(r"\s+", "", text)[:900].encode(), digest_size=12).hexdigest()
 
 
@@ -66,7 +64,7 @@ def source_files(tree: Path) -> list[Path]:
     """The files worth reading, at most `FILES_PER_PACKAGE`, in an order that depends on their paths
     alone.
     """
-    found = []
+    files = []
     for path in tree.rglob("*"):
         inner = path.relative_to(tree)
         if (
@@ -80,11 +78,11 @@ def source_files(tree: Path) -> list[Path]:
             and not path.is_symlink()
             and MIN_BYTES <= path.stat().st_size <= MAX_BYTES
         ):
-            found.append((hashlib.blake2b(str(inner).encode(), digest_size=8).digest(), path))
-    if sum(path.suffix in TYPESCRIPT for _, path in found) >= 5:
+            files.append((hashlib.blake2b(str(inner).encode(), digest_size=8).digest(), path))
+    if sum(path.suffix in TYPESCRIPT for _, path in files) >= 5:
         # what was compiled from it
-        found = [(key, path) for key, path in found if path.suffix not in JAVASCRIPT]
-    return [path for _, path in sorted(found)[:FILES_PER_PACKAGE]]
+        files = [(key, path) for key, path in files if path.suffix not in JAVASCRIPT]
+    return [path for _, path in sorted(files)[:FILES_PER_PACKAGE]]
 
 
 def readable(path: Path, *, alone: bool) -> str | None:
@@ -152,17 +150,17 @@ def mine_package(job: tuple[Path, Entry]) -> list[Pair]:
 
 def _pairs(grammar: Grammar, entry: Entry, path: str, text: str) -> Iterator[Pair]:
     family = {"tsx": "typescript"}.get(grammar.language, grammar.language)
-    for one in grammar.definitions(text.encode()):
-        if len(one.text) >= 40:
-            doc = clean(one.doc, family, one.name)
-            code = one.text[:CODE_CHARACTERS]
+    for definition in grammar.definitions(text.encode()):
+        if len(definition.text) >= 40:
+            doc = clean(definition.doc, family, definition.name)
+            code = definition.text[:CODE_CHARACTERS]
             yield Pair(
                 family,
                 f"{entry.source}/{entry.name}",
                 path,
-                one.parent,
-                one.name,
-                one.kind,
+                definition.parent,
+                definition.name,
+                definition.kind,
                 doc,
                 code,
             )
@@ -173,21 +171,24 @@ def select(pairs: list[Pair], avoid: set[str]) -> list[Pair]:
     sentence repeated.
     """
     docs = Counter(pair.doc for pair in pairs)
-    taken, seen = Counter[str](), set(avoid)
+    taken_by_package, known_hashes = Counter[str](), set(avoid)
     chosen = []
     for pair in sorted(
-        pairs, key=lambda one: content_hash(one.package + one.path + one.name + one.text)
+        pairs,
+        key=lambda candidate: content_hash(
+            candidate.package + candidate.path + candidate.name + candidate.text
+        ),
     ):
         key = content_hash(pair.text)
         if (
             not pair.doc
             or docs[pair.doc] > REPEATED
-            or key in seen
-            or taken[pair.package] >= PAIRS_PER_PACKAGE
+            or key in known_hashes
+            or taken_by_package[pair.package] >= PAIRS_PER_PACKAGE
         ):
             continue
-        seen.add(key)
-        taken[pair.package] += 1
+        known_hashes.add(key)
+        taken_by_package[pair.package] += 1
         chosen.append(pair)
     return chosen
 
@@ -218,18 +219,21 @@ def main() -> None:
         for (_, entry), pairs in zip(jobs, pool.map(mine_package, jobs, chunksize=4), strict=True):
             by_role[entry.role].extend(pairs)
     benchmark = {content_hash(pair.text) for pair in by_role["benchmark"]}
-    held = [
+    holdout = [
         pair
         for pair in by_role["holdout"]
         if pair.kind == "function" and content_hash(pair.text) not in benchmark
     ]
-    chosen = select(by_role["train"], benchmark | {content_hash(pair.text) for pair in held})
+    chosen = select(by_role["train"], benchmark | {content_hash(pair.text) for pair in holdout})
     write(arguments.out / "train.jsonl", chosen)
-    write(arguments.out / "holdout.jsonl", held)
-    for title, some in (("train", chosen), ("holdout", [pair for pair in held if pair.doc])):
-        counts = Counter(pair.language for pair in some)
+    write(arguments.out / "holdout.jsonl", holdout)
+    for title, written_pairs in (
+        ("train", chosen),
+        ("holdout", [pair for pair in holdout if pair.doc]),
+    ):
+        counts = Counter(pair.language for pair in written_pairs)
         print(
-            f"{title}: {len(some)} documented,",
+            f"{title}: {len(written_pairs)} documented,",
             ", ".join(f"{n} {language}" for language, n in counts.most_common()),
         )
 

@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from training.features import (
+    BagRows,
     Bags,
     Floats,
     Ints,
     Lexicon,
-    Taken,
     Vocabulary,
     bags,
     choose_vocabulary,
@@ -76,12 +76,14 @@ def load(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
     generator = np.random.default_rng(recipe.seed)
     with path.open(encoding="utf-8") as file:
         pairs = [json.loads(line) for line in file]
-    taken, chosen = Counter[str](), []
+    taken_by_language, chosen = Counter[str](), []
     for number in generator.permutation(len(pairs)):
         pair = pairs[number]
         cap = recipe.python if pair["language"] == "python" else recipe.others
-        if taken[pair["language"]] < cap and (recipe.types or pair["kind"] == "function"):
-            taken[pair["language"]] += 1
+        if taken_by_language[pair["language"]] < cap and (
+            recipe.types or pair["kind"] == "function"
+        ):
+            taken_by_language[pair["language"]] += 1
             chosen.append(pair)
     return chosen
 
@@ -121,12 +123,12 @@ class Batches:
         of counts.
         """
         owner = np.repeat(np.arange(len(lengths)), lengths)
-        whole = ~self._spelled[ids]
-        split_ids, split_owner, split_weights = ids[~whole], owner[~whole], weights[~whole]
+        is_whole = ~self._spelled[ids]
+        split_ids, split_owner, split_weights = ids[~is_whole], owner[~is_whole], weights[~is_whole]
         rows, shares, parts = self._pieces.take(split_ids)
-        all_rows = np.concatenate([self._row_of[ids[whole]], rows])
-        all_weights = np.concatenate([weights[whole], shares * np.repeat(split_weights, parts)])
-        all_owners = np.concatenate([owner[whole], np.repeat(split_owner, parts)])
+        all_rows = np.concatenate([self._row_of[ids[is_whole]], rows])
+        all_weights = np.concatenate([weights[is_whole], shares * np.repeat(split_weights, parts)])
+        all_owners = np.concatenate([owner[is_whole], np.repeat(split_owner, parts)])
         order = np.argsort(all_owners, kind="stable")
         offsets = np.searchsorted(all_owners[order], np.arange(len(lengths)))
         return [
@@ -155,7 +157,7 @@ def ordered(
     return np.concatenate([runs[number] for number in generator.permutation(len(runs))])
 
 
-def vary(bag: Taken, lead_ins: Bags, recipe: Recipe, generator: np.random.Generator) -> Taken:
+def vary(bag: BagRows, lead_ins: Bags, recipe: Recipe, generator: np.random.Generator) -> BagRows:
     """Queries as people put them: some with a lead-in, some as a few key words out of the
     sentence.
     """
@@ -167,14 +169,16 @@ def vary(bag: Taken, lead_ins: Bags, recipe: Recipe, generator: np.random.Genera
     more, more_counts, more_lengths = lead_ins.take(
         generator.integers(0, len(lead_ins.starts) - 1, len(led))
     )
-    kept = (ids[keep], counts[keep], np.bincount(owner[keep], minlength=len(lengths)))
+    remaining = (ids[keep], counts[keep], np.bincount(owner[keep], minlength=len(lengths)))
     added = np.zeros(len(lengths), np.int64)
     added[led] = more_lengths
-    ids, counts, lengths = joined(kept, (more, more_counts, added))
+    ids, counts, lengths = joined(remaining, (more, more_counts, added))
     return ids, counts**recipe.power, lengths
 
 
-def documents(bodies: Taken, headers: Taken, recipe: Recipe, headed: NDArray[np.bool_]) -> Taken:
+def documents(
+    bodies: BagRows, headers: BagRows, recipe: Recipe, headed: NDArray[np.bool_]
+) -> BagRows:
     """Bodies, the `headed` ones with their header, weighed as `static.Encoder` weighs them."""
     ids, counts, lengths = bodies
     weights = counts**recipe.power
@@ -190,14 +194,16 @@ def documents(bodies: Taken, headers: Taken, recipe: Recipe, headed: NDArray[np.
     return joined((ids, weights, lengths), (head_ids, head_weights, head_lengths))
 
 
-def joined(left: Taken, right: Taken) -> Taken:
-    """Text i of the left and then of the right."""
-    owner = np.concatenate([np.repeat(np.arange(len(side[2])), side[2]) for side in (left, right)])
+def joined(first: BagRows, second: BagRows) -> BagRows:
+    """Join text i of `first` and text i of `second`."""
+    owner = np.concatenate(
+        [np.repeat(np.arange(len(side[2])), side[2]) for side in (first, second)]
+    )
     order = np.argsort(owner, kind="stable")
     return (
-        np.concatenate([left[0], right[0]])[order],
-        np.concatenate([left[1], right[1]])[order].astype(np.float32),
-        left[2] + right[2],
+        np.concatenate([first[0], second[0]])[order],
+        np.concatenate([first[1], second[1]])[order].astype(np.float32),
+        first[2] + second[2],
     )
 
 
@@ -237,7 +243,7 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
         for start in range(0, len(order) - recipe.batch + 1, recipe.batch):
             chosen = order[start : start + recipe.batch]
             headed = generator.random(len(chosen)) < recipe.headers
-            asked = encoder(
+            question_vectors = encoder(
                 *batches.tensors(*vary(queries.take(chosen), lead_ins, recipe, generator))
             )
             code = encoder(
@@ -245,7 +251,7 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
                     *documents(bodies.take(chosen), headers.take(chosen), recipe, headed)
                 )
             )
-            scores = asked @ code.T / recipe.temperature
+            scores = question_vectors @ code.T / recipe.temperature
             right = torch.arange(len(chosen))
             loss = (cross(scores, right) + cross(scores.T, right)) / 2
             optimiser.zero_grad()

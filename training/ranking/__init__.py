@@ -1,5 +1,4 @@
-"""How `code_weights.json` is made: signals of annotated queries over pinned repositories, and a fit
-of them.
+"""Makes `code_weights.json`: a fit of the signals of annotated queries over pinned repositories.
 
 What is not here: the annotations and the metric (`benchmarks/quality`), and the embedding model
 (`training`).

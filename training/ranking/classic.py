@@ -65,8 +65,8 @@ def main() -> int:
         for question in asked_of(repository, arguments.checkouts)
         for result in rate(socket, repository.name, question)
     ]
-    seen = np.array([result.right for result in rated], np.float64)
-    print_calibration(np.array([result.relevance for result in rated]), seen)
+    observed = np.array([result.right for result in rated], np.float64)
+    print_calibration(np.array([result.relevance for result in rated]), observed)
     names_of_all = sorted({result.repository for result in rated})
     expected = np.zeros(len(rated))
     for fold in range(FOLDS):
@@ -74,7 +74,7 @@ def main() -> int:
         tested = np.array([result.repository in held_out for result in rated])
         line = fit_line([result for result in rated if result.repository not in held_out])
         expected[tested] = corrected([r for r in rated if r.repository in held_out], line)
-    print_calibration(expected, seen)
+    print_calibration(expected, observed)
     constant, factor = fit_line(rated)
     sys.stdout.write(f"logit -> {constant:.3f} + {factor:.3f} * logit, {len(rated)} results\n")
     return 0

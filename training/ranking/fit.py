@@ -128,17 +128,17 @@ class Problem:
     query: NDArray[np.int64]  # (rows,)
 
     @classmethod
-    def of(cls, found: Sequence[Row], names: Sequence[str]) -> "Problem":
+    def of(cls, query_rows: Sequence[Row], names: Sequence[str]) -> "Problem":
         """Queries without an answer among the files teach nothing and are left out."""
-        kept = [row for row in found if row.answers.any()]
-        sizes = np.array([len(row.paths) for row in kept], np.int64)
+        answered = [row for row in query_rows if row.answers.any()]
+        sizes = np.array([len(row.paths) for row in answered], np.int64)
         return cls(
             np.concatenate(
-                [np.stack([row.values[name] for name in names], 1) for row in kept]
+                [np.stack([row.values[name] for name in names], 1) for row in answered]
             ).astype(np.float64),
-            np.concatenate([row.answers / row.answers.sum() for row in kept]),
+            np.concatenate([row.answers / row.answers.sum() for row in answered]),
             np.cumsum(sizes) - sizes,
-            np.repeat(np.arange(len(kept)), sizes),
+            np.repeat(np.arange(len(answered)), sizes),
         )
 
     def loss(self, weights: Floats) -> tuple[float, Floats]:
@@ -151,9 +151,9 @@ class Problem:
         return float(entropy / len(self.starts) + L2 * weights @ weights), shares / sums[self.query]
 
 
-def fit(found: Sequence[Row], names: Sequence[str]) -> Floats:
+def fit(query_rows: Sequence[Row], names: Sequence[str]) -> Floats:
     """The weights of `names`, in their order: damped Newton steps from zero."""
-    problem = Problem.of(found, names)
+    problem = Problem.of(query_rows, names)
     weights, count = np.zeros(len(names)), len(problem.starts)
     for _ in range(STEPS):
         loss, shares = problem.loss(weights)
@@ -190,26 +190,28 @@ def only_code(row: Row) -> Row:
     of all files.
     """
     keep = np.array([path.endswith(CODE_SUFFIXES) for path in row.paths])
-    paths = tuple(path for path, kept in zip(row.paths, keep.tolist(), strict=True) if kept)
+    paths = tuple(path for path, is_code in zip(row.paths, keep.tolist(), strict=True) if is_code)
     values = {name: value[keep] for name, value in row.values.items()}
     return Row(row.repository, row.question, row.is_name, paths, values, row.answers[keep])
 
 
 def cross_validated(
-    found: Sequence[Row], vectors: bool, without: Collection[str] = ()
+    query_rows: Sequence[Row], vectors: bool, without: Collection[str] = ()
 ) -> dict[str, float]:
     """Mean over repositories, and by category, of queries ranked by weights from other
     repositories.
     """
     suffix = "" if vectors else "_without_vectors"
-    names = sorted({row.repository for row in found})
+    names = sorted({row.repository for row in query_rows})
     by_repository, by_category = (
         defaultdict[str, list[float]](list),
         defaultdict[str, list[float]](list),
     )
-    for held_out in folds(found):
-        trained = fit_all([row for row in found if row.repository not in held_out], suffix, without)
-        for row in found:
+    for held_out in folds(query_rows):
+        trained = fit_all(
+            [row for row in query_rows if row.repository not in held_out], suffix, without
+        )
+        for row in query_rows:
             if row.repository in held_out:
                 value = quality(row, trained[("symbol" if row.is_name else "plain") + suffix])
                 by_category[row.question.category].append(value)
@@ -227,46 +229,46 @@ def cross_validated(
     )
 
 
-def folds(found: Sequence[Row]) -> tuple[frozenset[str], ...]:
+def folds(query_rows: Sequence[Row]) -> tuple[frozenset[str], ...]:
     """The repositories that each fold holds out: sorted names, index modulo `FOLDS`."""
-    names = sorted({row.repository for row in found})
+    names = sorted({row.repository for row in query_rows})
     return tuple(frozenset(names[fold::FOLDS]) for fold in range(FOLDS))
 
 
-def write_folds(found: Sequence[Row], folder: Path) -> None:
+def write_folds(query_rows: Sequence[Row], folder: Path) -> None:
     """Per fold: the repositories it holds out, and the weights from all others; the same in
     `without-GROUP`.
     """
     places = {folder: ()} | {folder / f"without-{name}": ABLATIONS[name] for name in ABLATED}
-    for place, without in places.items():
-        place.mkdir(parents=True, exist_ok=True)
-        for number, held_out in enumerate(folds(found)):
+    for directory, without in places.items():
+        directory.mkdir(parents=True, exist_ok=True)
+        for number, held_out in enumerate(folds(query_rows)):
             weights = fit_all(
-                [row for row in found if row.repository not in held_out], without=without
+                [row for row in query_rows if row.repository not in held_out], without=without
             )
             text = json.dumps({"held_out": sorted(held_out), "weights": weights}, indent=1)
-            (place / f"fold-{number}.json").write_text(text + "\n", "utf-8")
+            (directory / f"fold-{number}.json").write_text(text + "\n", "utf-8")
 
 
 def fit_all(
-    found: Sequence[Row], suffix: str | None = None, without: Collection[str] = ()
+    query_rows: Sequence[Row], suffix: str | None = None, without: Collection[str] = ()
 ) -> dict[str, dict[str, float]]:
     """Weights by set, of all sets or of those with a suffix; `without` some signals."""
     fitted = {}
     for name, (symbol, signals) in SETS.items():
-        names = [each for each in signals if each not in without]
+        names = [signal_name for signal_name in signals if signal_name not in without]
         if suffix is None or name in (f"plain{suffix}", f"symbol{suffix}"):
-            weights = fit([row for row in found if row.is_name == symbol], names)
+            weights = fit([row for row in query_rows if row.is_name == symbol], names)
             fitted[name] = {
                 signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)
             } | FIXED.get(name, {})
     return fitted
 
 
-def ablations(found: Sequence[Row]) -> None:
+def ablations(query_rows: Sequence[Row]) -> None:
     """Print what is lost without each group of signals."""
     for name, without in ABLATIONS.items():
-        values = cross_validated(found, vectors=True, without=without)
+        values = cross_validated(query_rows, vectors=True, without=without)
         print(
             f"without {name:<14}",
             " ".join(f"{key} {values[key]:.4f}" for key in ("overall", *CATEGORIES, NAME)),
@@ -274,20 +276,20 @@ def ablations(found: Sequence[Row]) -> None:
 
 
 def provenance(
-    found: Sequence[Row], embedder: Embedder, figures: Mapping[str, Mapping[str, float]]
+    query_rows: Sequence[Row], embedder: Embedder, figures: Mapping[str, Mapping[str, float]]
 ) -> dict[str, object]:
-    """What the weights were made of."""
+    """Describe the data and the code that the weights were made of."""
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     ).stdout.strip()
     names, sentences = (
-        sum(row.question.category == kind for row in found) for kind in (NAME, SENTENCE)
+        sum(row.question.category == kind for row in query_rows) for kind in (NAME, SENTENCE)
     )
-    where = f"{len({row.repository for row in found})} repositories: benchmarks/quality/data"
+    where = f"{len({row.repository for row in query_rows})} repositories: benchmarks/quality/data"
     return {
         "made_by": "python -m training.ranking.fit",
         "after_commit": head,
-        "data": f"{len(found) - names - sentences} queries, {names} names and {sentences} sentences, {where}",
+        "data": f"{len(query_rows) - names - sentences} queries, {names} names and {sentences} sentences, {where}",
         "embedder": dict(embedder.fingerprint.pairs()),
         "chunker": chunker_id(chunker_limits(IndexingSettings())),
         "header_version": HEADER_VERSION,
@@ -318,13 +320,16 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
-    found = [*rows(arguments.checkouts, embedder), *sentence_rows(arguments.checkouts, embedder)]
-    code = [only_code(row) for row in found]
+    query_rows = [
+        *rows(arguments.checkouts, embedder),
+        *sentence_rows(arguments.checkouts, embedder),
+    ]
+    code = [only_code(row) for row in query_rows]
     if arguments.ablations:
         ablations(code)
     figures = {
-        "with vectors, all files": cross_validated(found, vectors=True),
-        "without vectors, all files": cross_validated(found, vectors=False),
+        "with vectors, all files": cross_validated(query_rows, vectors=True),
+        "without vectors, all files": cross_validated(query_rows, vectors=False),
         "with vectors, code files": cross_validated(code, vectors=True),
         "without vectors, code files": cross_validated(code, vectors=False),
     }
@@ -336,10 +341,13 @@ def main() -> None:
             ),
         )
     if arguments.folds:
-        write_folds(found, arguments.folds)
+        write_folds(query_rows, arguments.folds)
     if arguments.write:
         text = json.dumps(
-            {"provenance": provenance(found, embedder, figures), "weights": fit_all(found)},
+            {
+                "provenance": provenance(query_rows, embedder, figures),
+                "weights": fit_all(query_rows),
+            },
             indent=1,
         )
         WEIGHTS.write_text(text + "\n", "utf-8")

@@ -110,7 +110,7 @@ def main() -> int:
             embedder,
         )
     ]
-    expected, seen = list[Floats](), list[Floats]()
+    expected, observed = list[Floats](), list[Floats]()
     for file in sorted(arguments.folds.glob("**/fold-*.json")):
         body = json.loads(file.read_text("utf-8"))
         held_out = frozenset(body["held_out"])
@@ -120,8 +120,8 @@ def main() -> int:
         if file.parent == arguments.folds:
             for example in (example for example in examples if example.repository in held_out):
                 expected.append(estimated(fitted["relevance"], example.results))
-                seen.append(example.right.astype(np.float64))
-    print_calibration(np.concatenate(expected), np.concatenate(seen))
+                observed.append(example.right.astype(np.float64))
+    print_calibration(np.concatenate(expected), np.concatenate(observed))
     if arguments.write:
         write_shipped(fit(examples))
     return 0
@@ -133,11 +133,11 @@ def examples_of(
     """Yield the examples of one repository."""
     files = [file for file in read(root) if file[2] and file[0].endswith(CODE_SUFFIXES)]
     random_ = random.Random(repository)
-    named = chosen_of(names(files), random_, SAMPLES)
+    name_samples = chosen_of(names(files), random_, SAMPLES)
     sentences, silent = without_comments(files)
-    asked = {
+    questions_by_kind = {
         "with comments": [
-            *(AskedQuestion(sample.text, NAME, place=sample.place) for sample in named),
+            *(AskedQuestion(sample.text, NAME, place=sample.place) for sample in name_samples),
             *(AskedQuestion(q.text, q.category, q.targets) for q in questions(repository)),
             *(
                 AskedQuestion(q.text, FOREIGN_QUERY)
@@ -151,7 +151,7 @@ def examples_of(
     }
     for corpus, kind in ((files, "with comments"), (silent, "without comments")):
         snapshot, terms = indexed(corpus, embedder)
-        for question in asked[kind]:
+        for question in questions_by_kind[kind]:
             example = make_example(repository, snapshot, terms, question, weights, embedder)
             if example is not None:
                 yield example
@@ -161,9 +161,9 @@ def foreign_questions(repository: str) -> list[Question]:
     """Return the annotated queries about all other repositories."""
     return [
         question
-        for other in repositories()
-        if other.name != repository
-        for question in questions(other.name)
+        for candidate in repositories()
+        if candidate.name != repository
+        for question in questions(candidate.name)
     ]
 
 
@@ -203,17 +203,21 @@ def shown_chunks(
     """Return the place signals of all chunks of the shown files, and which are right."""
     ranked = rank_chunks(score_matrix(matrix, is_name, weights), SHOWN)
     paths = {chunk.path for chunk in ranked}
-    shown = np.flatnonzero([matrix.paths[file] in paths for file in matrix.chunks.files.tolist()])
+    chunk_numbers = np.flatnonzero(
+        [matrix.paths[file] in paths for file in matrix.chunks.files.tolist()]
+    )
     signals = place_signals(matrix, score_files(matrix, is_name, weights)[0])
     right = np.array(
         [
             (matrix.paths[int(matrix.chunks.files[chunk])], int(matrix.chunks.keys[chunk, 0]))
             == question.place
-            for chunk in shown.tolist()
+            for chunk in chunk_numbers.tolist()
         ],
         np.bool_,
     )
-    return np.stack([signals[name][shown] for name in PLACES], axis=1).astype(np.float64), right
+    return np.stack([signals[name][chunk_numbers] for name in PLACES], axis=1).astype(
+        np.float64
+    ), right
 
 
 def shown_results(
@@ -328,7 +332,7 @@ def estimated(weights: Mapping[str, float], values: Floats) -> Floats:
     return probability(weights, signals).astype(np.float64)
 
 
-def print_calibration(expected: Floats, seen: Floats) -> None:
+def print_calibration(expected: Floats, observed: Floats) -> None:
     """Print expected against seen, by tenths, and the expected calibration error."""
     tenths = np.minimum((expected * 10).astype(int), 9)
     error = 0.0
@@ -336,10 +340,10 @@ def print_calibration(expected: Floats, seen: Floats) -> None:
     for tenth in range(10):
         chosen = tenths == tenth
         if chosen.any():
-            error += abs(expected[chosen].mean() - seen[chosen].mean()) * chosen.mean()
+            error += abs(expected[chosen].mean() - observed[chosen].mean()) * chosen.mean()
             sys.stdout.write(
                 f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}  {chosen.sum():7}  "
-                f"{expected[chosen].mean():8.3f}  {seen[chosen].mean():.3f}\n"
+                f"{expected[chosen].mean():8.3f}  {observed[chosen].mean():.3f}\n"
             )
     sys.stdout.write(f"expected calibration error {error:.4f}\n")
 

@@ -61,10 +61,10 @@ def sentence_rows(checkouts: Path, embedder: Embedder) -> Iterator[Row]:
 def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -> Iterator[Row]:
     samples, silent = without_comments(files)
     pool = {
-        (path, each.start_byte): (path, each.text)
+        (path, chunk.start_byte): (path, chunk.text)
         for path, _, chunks in silent
-        for each in chunks
-        if each.definitions and len(each.text.strip()) > _LEAST
+        for chunk in chunks
+        if chunk.definitions and len(chunk.text.strip()) > _LEAST
     }
     random_ = random.Random(repository)
     chosen = random_.sample(samples, min(SENTENCES, len(samples)))
@@ -87,16 +87,20 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     state = indexed([(names[p], languages[p[0]], chunks) for p, chunks in parsed], terms, embedder)
     for sample in (
         *chosen,
-        *(each for one in chosen for each in weakened(one, names[one.place], state, terms)),
+        *(
+            weaker
+            for original in chosen
+            for weaker in weakened(original, names[original.place], state, terms)
+        ),
     ):
         query = terms.make_query_terms(sample.text, common=state.common_language)
-        found = compute_signal_matrix(
+        matrix = compute_signal_matrix(
             state, query, terms, asyncio.run(embedder.embed_query(sample.text))
         )
-        name, paths = names[sample.place], tuple(found.paths)
+        name, paths = names[sample.place], tuple(matrix.paths)
         question = Question(sample.text, SENTENCE, (Target(name),))
         answers = np.array([path == name for path in paths], np.bool_)
-        yield Row(repository, question, query.is_name, paths, compute_signals(found), answers)
+        yield Row(repository, question, query.is_name, paths, compute_signals(matrix), answers)
 
 
 def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) -> Iterator[Sample]:
@@ -105,12 +109,16 @@ def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) 
     """
     words, gains = sample.text.split(), list[float]()
     for word in words:
-        found = compute_signal_matrix(
+        matrix = compute_signal_matrix(
             state, terms.make_query_terms(word, common=state.common_language), terms
         )
-        own = found.chunks.files == (found.paths.index(path) if path in found.paths else -1)
+        is_in_file = matrix.chunks.files == (
+            matrix.paths.index(path) if path in matrix.paths else -1
+        )
         gains.append(
-            0.0 if word.lower() in STOP_WORDS else float(found.chunks.scores[own].max(initial=0))
+            0.0
+            if word.lower() in STOP_WORDS
+            else float(matrix.chunks.scores[is_in_file].max(initial=0))
         )
     best = int(np.argmax(gains))
     if gains[best] > 0 and len(words) > _LEAST_WORDS:
@@ -121,25 +129,26 @@ def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
     """A sentence per chunk that has a fit comment, and the files without any comment."""
     samples, silent = list[Sample](), list[File]()
     for path, language, chunks in files:
-        kept = []
-        for each in chunks:
-            spans = find_comment_spans(each.text, language)
+        stripped = []
+        for chunk in chunks:
+            spans = find_comment_spans(chunk.text, language)
             sentence = next(
-                (s for start, end in spans if (s := first_sentence(each.text[start:end]))), ""
+                (s for start, end in spans if (s := first_sentence(chunk.text[start:end]))), ""
             )
-            text = each.text
+            text = chunk.text
             for start, end in reversed(spans):
                 text = text[:start] + text[end:]
-            if sentence and each.definitions and len(text.strip()) > _LEAST:
-                samples.append(Sample(sentence, (path, each.start_byte)))
-            kept.append(replace(each, text=text))
-        silent.append((path, language, tuple(kept)))
+            if sentence and chunk.definitions and len(text.strip()) > _LEAST:
+                samples.append(Sample(sentence, (path, chunk.start_byte)))
+            stripped.append(replace(chunk, text=text))
+        silent.append((path, language, tuple(stripped)))
     return samples, silent
 
 
 def first_sentence(comment: str) -> str:
-    """Of 5 to 30 plain words, else nothing; a leading name of the function is dropped by being no
-    plain word.
+    """Return the first sentence if it has 5 to 30 plain words, else "".
+
+    A leading name of the function is no plain word.
     """
     text = " ".join(_MARKS.sub(" ", comment).split())
     sentence = re.split(r"(?<=[a-z])\.(?:\s|$)|:\s", text)[0].strip()

@@ -77,10 +77,10 @@ def rows(checkouts: Path, embedder: Embedder | None) -> Iterator[Row]:
 def defined_once(files: Sequence[File]) -> list[tuple[str, Place]]:
     """Names of four letters and more that are defined in one place, and the chunk that does."""
     places = [
-        (name.rpartition(".")[2], (path, each.start_byte))
+        (name.rpartition(".")[2], (path, chunk.start_byte))
         for path, _, chunks in files
-        for each in chunks
-        for name in each.definitions
+        for chunk in chunks
+        for name in chunk.definitions
     ]
     counts = Counter(name.lower() for name, _ in places)
     return [
@@ -94,8 +94,8 @@ def name_questions(repository: str, files: Sequence[File]) -> tuple[Question, ..
     """A reproducible choice of names in code, other than that of benchmarks.quality.names_and_sentences."""
     code = [file for file in files if file[0].endswith(CODE_SUFFIXES)]
     # a test may be a sentence
-    found = [(name, place) for name, place in defined_once(code) if len(name.split()) == 1]
-    chosen = random.Random(f"names of {repository}").sample(found, min(NAMES, len(found)))
+    candidates = [(name, place) for name, place in defined_once(code) if len(name.split()) == 1]
+    chosen = random.Random(f"names of {repository}").sample(candidates, min(NAMES, len(candidates)))
     return tuple(Question(name, NAME, (Target(path),)) for name, (path, _) in chosen)
 
 
@@ -116,9 +116,9 @@ def read(root: Path) -> Iterator[File]:
 def _of_repository(
     repository: Repository, files: list[File], terms: TermCache, embedder: Embedder | None
 ) -> Iterator[Row]:
-    asked = (*questions(repository.name), *name_questions(repository.name, files))
+    all_questions = (*questions(repository.name), *name_questions(repository.name, files))
     state = indexed(files, terms, embedder)
-    for question in asked:
+    for question in all_questions:
         vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
         query = terms.make_query_terms(question.text, repository.name, state.common_language)
         yield _row(
@@ -128,18 +128,18 @@ def _of_repository(
 
 def chunk_texts(path: str, chunks: Sequence[Chunk]) -> Iterator[ChunkText]:
     """Chunks as the lexical index reads them."""
-    for one in chunks:
-        names = extract_header_names(one.header, path)
-        yield ChunkText(one.start_byte, one.end_byte, one.text, one.definitions, names)
+    for chunk in chunks:
+        names = extract_header_names(chunk.header, path)
+        yield ChunkText(chunk.start_byte, chunk.end_byte, chunk.text, chunk.definitions, names)
 
 
 def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) -> IndexSnapshot:
-    """What the daemon would have in memory of some files."""
+    """Make the snapshot that the daemon would have in memory for some files."""
     dimension = embedder.fingerprint.dimension if embedder else 0
     documents = []
     for name, language, chunks in files:
         if chunks:
-            texts = [f"{each.header}\n{each.text}" for each in chunks]
+            texts = [f"{chunk.header}\n{chunk.text}" for chunk in chunks]
             vectors = (
                 asyncio.run(embedder.embed_documents(texts))
                 if embedder
@@ -153,10 +153,10 @@ def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) 
     return make_snapshot((SegmentView(build_segment(documents, dimension)),), 1)
 
 
-def _row(repository: Repository, question: Question, is_name: bool, found: SignalMatrix) -> Row:
-    paths = tuple(found.paths)
+def _row(repository: Repository, question: Question, is_name: bool, matrix: SignalMatrix) -> Row:
+    paths = tuple(matrix.paths)
     # a name's path is one of `paths`
     root = "" if question.category == NAME else repository.benchmark_root
     labels = strict_labels(question.targets, root, paths)
     answers = np.array([path in labels for path in paths], np.bool_)
-    return Row(repository.name, question, is_name, paths, compute_signals(found), answers)
+    return Row(repository.name, question, is_name, paths, compute_signals(matrix), answers)
