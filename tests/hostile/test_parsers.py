@@ -16,8 +16,8 @@ from tests.daemon import Daemon, passing_daemon
 from tests.hostile.neighbour import Neighbour
 
 GIB = 1 << 30
-# A module that Python loads at the start of each process. In parser processes and mates, the parser
-# then does what a content says. No real content is known that does this for long: each that is
+# A module that Python loads at the start of each process. In parser processes and bulk workers, the
+# parser then does what a content says. No real content is known that does this for long: each that is
 # found gets a guard. One that stalls has two seconds of CPU in place of ten.
 SITE = """
 import sys

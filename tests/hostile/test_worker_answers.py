@@ -147,12 +147,12 @@ def decoders() -> Mapping[str, Callable[[bytes], bool]]:
     reading: dict[str, Callable[[bytes], object]] = {
         "analysis": partial(analysis_from_bytes, files=FILES),
         "parse": partial(unpack_response, count=1),
-        "mate": partial(unpack_task_results, count=1),
+        "bulk_task": partial(unpack_task_results, count=1),
         "words": partial(unpack_words, count=1),
     }
     decoders_by_name: dict[str, Callable[[bytes], object]] = {
-        "outline": unpack_parsed_file,
-        "sheet": unpack_manifest,
+        "parsed_file": unpack_parsed_file,
+        "manifest": unpack_manifest,
     }
     return {name: partial(_read, decode) for name, decode in reading.items()} | {
         name: partial(_whole, decode) for name, decode in decoders_by_name.items()
@@ -181,10 +181,10 @@ def answers() -> dict[str, bytes]:
     return {
         "analysis": analysis_to_bytes(analyse(FILES, TermCache().chunk_cache())),
         "parse": pack_response([(packed, lasting)]),
-        "mate": pack_task_results([TaskResult(packed_manifest, 1, b"\0" * 512)]),
+        "bulk_task": pack_task_results([TaskResult(packed_manifest, 1, b"\0" * 512)]),
         "words": marshal.dumps(["class parser"]),
-        "outline": packed,
-        "sheet": packed_manifest,
+        "parsed_file": packed,
+        "manifest": packed_manifest,
     }
 
 
@@ -196,4 +196,4 @@ FILES = [
     )
 ]
 ANSWERS = answers()
-SUMMED = frozenset({"outline", "sheet"})
+SUMMED = frozenset({"parsed_file", "manifest"})

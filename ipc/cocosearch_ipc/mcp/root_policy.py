@@ -68,13 +68,13 @@ class RootPolicy:
     Programs keep secrets in hidden directories, and no list of their names can be complete. So a
     hidden directory must be in `allowed` itself: `~` does not allow `~/.config/nvim`.
 
-    `allowed` are absolute or begin with `~`; `home` is the user's home; `own` are directories of
-    the daemon.
+    `allowed` are absolute or begin with `~`; `home` is the user's home. No directory
+    of the daemon is allowed.
     """
 
     allowed: tuple[str, ...]
     home: str
-    own: tuple[str, ...] = ()
+    daemon_directories: tuple[str, ...] = ()
 
     def resolve(self, path: str, near: Iterable[str] = ()) -> str:
         """Return the real path of an allowed directory. Raises `Failure` (REFUSED) with a fix.
@@ -115,7 +115,7 @@ class RootPolicy:
         if _is_within(self.home, directory) or _is_within(os.path.realpath(self.home), directory):
             return "it contains the whole home directory"
         secrets = [f"{self.home}/{name}" for name in SECRETS]
-        for secret in map(os.path.realpath, (*secrets, *self.own)):
+        for secret in map(os.path.realpath, (*secrets, *self.daemon_directories)):
             if _is_within(directory, secret) or _is_within(secret, directory):
                 return f"it contains or lies in {secret}"
         return None

@@ -127,13 +127,11 @@ def edited(lines: Sequence[str], dice: random.Random) -> list[str]:
 async def test_rows_are_those_that_are_made_as_a_whole(
     db: Database, cacheable: DiskCache, tmp_path: Path, seed: int
 ) -> None:
-    """A history of edits, some of them taken back, by sheets and by none; then the vectors are the
-    same as well.
-    """
+    """Rows and vectors made with cached manifests equal those made from whole files, after edits."""
     dice, caches = random.Random(seed), open_caches(cacheable)
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
-    by_sheets = GroupWriter(db, record, WorkPriority(), maker(caches))
-    by_none = GroupWriter(db, plain, WorkPriority(), maker(open_caches()))
+    by_manifests = GroupWriter(db, record, WorkPriority(), maker(caches))
+    by_whole_files = GroupWriter(db, plain, WorkPriority(), maker(open_caches()))
     modules: dict[str, list[list[str]]] = {
         f"src/{name}.py": [[python(name)]] for name in ("a", "b", "c")
     }
@@ -142,15 +140,15 @@ async def test_rows_are_those_that_are_made_as_a_whole(
         for path, history in modules.items():
             history.append(edited(history[-1], dice) if step % 3 else dice.choice(history))
             files.append(source(path, "\n".join(history[-1]).encode(), tmp_path))
-        await write(by_sheets, files)
-        await write(by_none, files, urgent=True)
+        await write(by_manifests, files)
+        await write(by_whole_files, files, urgent=True)
         assert await table_digest(db, record) == await table_digest(db, plain)
     assert await damaged_files(db, record) == ()
     assert caches.counters.parsed < 30
 
 
 async def test_skipped_and_empty_files(db: Database, cacheable: DiskCache, tmp_path: Path) -> None:
-    """Files of which there is no sheet, and whose rows go."""
+    """Skipped and empty files have no manifest, and their rows are removed."""
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
         sources = [source("a.py", data, tmp_path)]
