@@ -189,7 +189,7 @@ async def test_a_parser_that_ends_whatever_it_gets_is_no_fault_of_a_file() -> No
 async def test_stalled_saves_of_one_index_leave_room_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(boxed_parser, "DEADLINE_S", 10.0)
+    monkeypatch.setattr(boxed_parser, "DEADLINE_S", 20.0)
     async with pool_of() as pool:
         hostile, neighbour = boxed(pool), boxed(pool)
         stalls = [
@@ -201,7 +201,7 @@ async def test_stalled_saves_of_one_index_leave_room_for_another(
         for _ in range(3):
             assert not is_quarantined((await neighbour.parse_save(task(GOOD))).parsed_file.report)
         assert not any(stall.done() for stall in stalls)
-        monkeypatch.setattr(boxed_parser, "DEADLINE_S", 0.5)  # the rest; each stalls twice
+        monkeypatch.setattr(boxed_parser, "DEADLINE_S", 2.0)  # the rest; each stalls twice
         results = await asyncio.gather(*stalls)
         assert all(is_quarantined(result.parsed_file.report) for result in [*results, *await bulk])
 
