@@ -164,11 +164,13 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
             raise unknown_setting(
                 entry.key, [*TOP, *sorted(PROJECT_SETTINGS)], ValueOrigin("project", entry.location)
             )
-    warnings += _ignored(daemon_entries, "not for a project; set it in the user's config.yaml")
-    warnings += _ignored(foreign_entries, "CocoSearch's, and means nothing here")
+    warnings += _ignored_warnings(
+        daemon_entries, "not for a project; set it in the user's config.yaml"
+    )
+    warnings += _ignored_warnings(foreign_entries, "CocoSearch's, and means nothing here")
 
 
-def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
+def _ignored_warnings(entries: list[SettingEntry], reason: str) -> Iterator[str]:
     """Yield one warning for all ignored entries; nothing if there are none."""
     if entries:
         names = ", ".join(entry.key[:MAX_KEY] for entry in entries[:_MAX_IGNORED])
@@ -185,7 +187,7 @@ def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator
             yield SettingEntry(names[entry.key], entry.value, entry.location)
         elif entry.key.startswith(PREFIX) and not entry.key.startswith(FREE):
             ignored.append(entry)
-    warnings += _ignored(ignored, "not for a project; set it for the daemon")
+    warnings += _ignored_warnings(ignored, "not for a project; set it for the daemon")
 
 
 def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:

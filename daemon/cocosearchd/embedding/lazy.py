@@ -127,13 +127,13 @@ class LazyEmbedder:
         if self._pending:
             timeout_s = min(BUSY_TIMEOUT_S, timeout_s)
         if len(self._pending) >= PENDING_LIMIT:
-            raise _timed_out(self._query_timeout_s)
+            raise _timeout_error(self._query_timeout_s)
         task = asyncio.create_task(self._vector(text))
         if not await ends_within(task, timeout_s):
             self._pending.add(task)
             task.add_done_callback(self._pending.discard)
             with self._outcome():
-                raise _timed_out(self._query_timeout_s)
+                raise _timeout_error(self._query_timeout_s)
         return self._select_current(*task.result())
 
     def _select_current(self, embedder: Embedder, vector: Vectors) -> Vectors:
@@ -169,7 +169,7 @@ class LazyEmbedder:
             await embedder.aclose()
 
 
-def _timed_out(seconds: float) -> EmbedderUnavailable:
+def _timeout_error(seconds: float) -> EmbedderUnavailable:
     return EmbedderUnresponsive(
         f"the model server has not answered for {seconds:g} s",
         "it may be loading the model, or busy with files",

@@ -49,7 +49,9 @@ class WatchVerbs:
             for event in await self._events_since(request, commits):
                 yield event
             events = (
-                self._commits_and_states(commits) if request.lifecycle else self._committed(commits)
+                self._commits_and_states(commits)
+                if request.lifecycle
+                else self._stream_commits(commits)
             )
             async for event in events:
                 if request.index in (None, event.index):
@@ -92,7 +94,7 @@ class WatchVerbs:
         matches = await retry_until_available(partial(query.new, commit.index, event.changed))
         return replace(event, kind="matches", matches=matches) if matches else None
 
-    async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+    async def _stream_commits(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
         """Yield events of commits.
 
         A `missed` event precedes the first event of an index that was cleared and added again: no

@@ -206,7 +206,7 @@ class Database:
         Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for other
         errors of the server.
         """
-        async with self._connected(self._checkout_timeout_s) as connection:
+        async with self._take_connection(self._checkout_timeout_s) as connection:
             yield connection
 
     async def reach(self, timeout_s: float) -> None:
@@ -216,7 +216,7 @@ class Database:
         (`StoreUnresponsive`) from one that is down, and from a pool whose connections are all in use.
         """
         try:
-            async with self._connected(timeout_s) as connection:
+            async with self._take_connection(timeout_s) as connection:
                 await self._probe(connection)
         except StoreUnavailable as error:
             if error.unresponsive:
@@ -237,7 +237,7 @@ class Database:
             raise _translate(error) from error
 
     @asynccontextmanager
-    async def _connected(self, timeout_s: float) -> AsyncIterator[Connection]:
+    async def _take_connection(self, timeout_s: float) -> AsyncIterator[Connection]:
         try:
             async with AsyncExitStack() as stack:
                 yield await self._check_out(stack, timeout_s)

@@ -134,7 +134,7 @@ class EmbeddedPostgres:
         Idempotent, and safe to race. Call it again whenever the server cannot be reached. Raises
         `StoreUnavailable`.
         """
-        with self._locked():
+        with self._hold_lock():
             install = self._install()
             self._initialise(install)
             self._configure(install)
@@ -199,7 +199,7 @@ class EmbeddedPostgres:
         return descriptor
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Prepare `home` and hold its lock, so that racing daemons take turns."""
         ensure_owned(self.home, os.geteuid(), 0o711 if self.account else 0o700)
         self._check_reach()
