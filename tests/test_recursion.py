@@ -74,7 +74,7 @@ BOUNDED = {
     ("settings_files.py", "_EntryReader.entries"): "sections have no sections",
     ("layers.py", "_Expansion.expand"): "lists have no lists",
     ("tool_calls.py", "_escape_all"): "goes as deep as a reply of the protocol",
-    ("openrpc.py", "_nested"): "goes as deep as the protocol's own types",
+    ("openrpc.py", "_find_nested"): "goes as deep as the protocol's own types",
     ("openrpc.py", "_type"): "goes as deep as the protocol's own types",
     ("explain_view.py", "outline"): "goes as deep as the daemon's explanation",
     ("shapes.py", "_object_schema"): "goes as deep as the protocol's own types",

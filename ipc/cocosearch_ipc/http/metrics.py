@@ -70,9 +70,9 @@ def _all_index_metrics(indexes: Iterable[IndexStatus]) -> list[str]:
         )
     lines += _gauge("index_state", "1 for the current state of an index.", _states(indexes))
     lines += _gauge(
-        "index_skipped_files", "Files in scope that are not searched.", _skipped(indexes)
+        "index_skipped_files", "Files in scope that are not searched.", _skipped_counts(indexes)
     )
-    lines += _gauge("index_failed_files", "Files that failed to index.", _failed(indexes))
+    lines += _gauge("index_failed_files", "Files that failed to index.", _failed_counts(indexes))
     return lines
 
 
@@ -97,7 +97,7 @@ def _states(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]
     return [({"index": index.name, "state": index.state}, 1) for index in indexes]
 
 
-def _skipped(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
+def _skipped_counts(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
     return [
         ({"index": i.name, "reason": reason}, files)
         for i in indexes
@@ -105,7 +105,7 @@ def _skipped(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float
     ]
 
 
-def _failed(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
+def _failed_counts(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
     return [({"index": index.name}, index.failed_count) for index in indexes]
 
 

@@ -99,13 +99,13 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint(f"  {_line(index['name'])}: {_line(note)}", output.YELLOW)
     if index.get("reason"):
         yield style.paint(f"  {_line(index['name'])}: {_line(index['reason'])}", output.YELLOW)
-    yield from _failed(index, style)
+    yield from _failed_lines(index, style)
     yield from _precise(index, style)
-    yield from _unparsed(index, style)
-    yield from _excluded(index, style)
+    yield from _unparsed_lines(index, style)
+    yield from _excluded_lines(index, style)
 
 
-def _failed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+def _failed_lines(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Yield the files that could not be indexed, with their errors."""
     troubled = index.get("failed") or ()
     for failed in troubled[:FAILURES_SHOWN]:
@@ -133,7 +133,7 @@ def _precise(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint(text, output.DIM)
 
 
-def _unparsed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+def _unparsed_lines(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Yield the files that no parser may read, each with its fix."""
     files = index.get("unparsed") or ()
     for file in files[:EXCLUDED_SHOWN]:
@@ -142,7 +142,7 @@ def _unparsed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint("  … and more; `--json` lists them", output.YELLOW)
 
 
-def _excluded(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+def _excluded_lines(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Yield the files that are not searched, each with its reason and fix."""
     files = (index.get("excluded") or ())[:EXCLUDED_SHOWN]
     for file in files:

@@ -122,7 +122,7 @@ class Dispatcher:
         call: Call | None = None
         try:
             call = _call(message)
-            attributes = _described(call)
+            attributes = _span_attributes(call)
             if room is not None:  # else a call is carried out whose reply is a refusal
                 room.check()
             with anyio.fail_after(deadline_s), spans.span(f"rpc {call.label}", **attributes):
@@ -198,7 +198,7 @@ def _encode(value: Any) -> bytes:
     return value if isinstance(value, bytes) else shapes.to_json(value)
 
 
-def _described(call: Call) -> dict[str, str]:
+def _span_attributes(call: Call) -> dict[str, str]:
     """Return the attributes of a call's span. The log records carry the same request id."""
     return {
         "rpc.system.name": "jsonrpc",

@@ -72,7 +72,7 @@ def document() -> dict[str, Any]:
     return {
         "openrpc": "1.3.2",
         "info": {"title": "cocosearchd", "version": str(PROTOCOL_VERSION)},
-        "methods": [_described(name) for name in METHODS],
+        "methods": [_describe_method(name) for name in METHODS],
         "components": {
             "errors": {text: {"code": code, "message": text} for code, text in ERRORS.items()}
         },
@@ -101,7 +101,7 @@ def _summary(method: str) -> str:
     return inspect.getdoc(verb(method)) or ""
 
 
-def _described(method: str) -> dict[str, Any]:
+def _describe_method(method: str) -> dict[str, Any]:
     _, request = METHODS[method]
     parameters = shapes.schema(request)
     required = parameters.get("required", [])
@@ -234,7 +234,7 @@ def _types() -> str:
     objects = dict[str, dict[str, Any]]()
     for name in METHODS:
         for schema in shapes.schema(result_type(name))["properties"].values():
-            objects |= _nested(schema)
+            objects |= _find_nested(schema)
     lines = ["## Objects in results", ""]
     for title, properties in sorted(objects.items()):
         lines += [f"### {title}", "", "| field | type |", "|---|---|"]
@@ -243,14 +243,14 @@ def _types() -> str:
     return "\n".join(lines)
 
 
-def _nested(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _find_nested(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     objects = dict[str, dict[str, Any]]()
     for inner in (*schema.get("anyOf", ()), schema.get("items")):
-        objects |= _nested(inner) if inner else {}
+        objects |= _find_nested(inner) if inner else {}
     if "properties" in schema:
         objects[schema["title"]] = schema["properties"]
         for inner in schema["properties"].values():
-            objects |= _nested(inner)
+            objects |= _find_nested(inner)
     return objects
 
 

@@ -45,7 +45,7 @@ def decode(kind: type[T], params: object) -> T:
     for name in values:
         if name not in names:
             raise _unknown_parameter_error(name, names)
-    for name in _required(hashable):
+    for name in _required_fields(hashable):
         if name not in values:
             raise _invalid_error(f"parameter {name!r} is missing", "")
     annotations = _annotations(hashable)
@@ -115,7 +115,7 @@ def _object_schema(kind: type) -> dict[str, Any]:
         if field.default is not MISSING:
             properties[field.name]["default"] = field.default
     described: dict[str, Any] = {"type": "object", "title": kind.__name__, "properties": properties}
-    required = list(_required(kind))
+    required = list(_required_fields(kind))
     return described | ({"required": required} if required else {})
 
 
@@ -125,7 +125,7 @@ def _fields(kind: Hashable) -> tuple[Field[Any], ...]:
 
 
 @functools.cache
-def _required(kind: Hashable) -> tuple[str, ...]:
+def _required_fields(kind: Hashable) -> tuple[str, ...]:
     """Return the names of the fields without a default."""
     return tuple(
         field.name

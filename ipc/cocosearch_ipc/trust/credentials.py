@@ -86,10 +86,10 @@ class TokenFile:
 
     def _read(self) -> bytes:
         """Return the token; read the file if it has changed. Raises `Failure`, also for a link."""
-        with self._opened() as descriptor:
+        with self._open_file() as descriptor:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                raise self._untrusted()
+                raise self._untrusted_error()
             if status.st_mode & 0o077:
                 raise Failure(
                     f"others can read the token file {self.path}",
@@ -110,7 +110,7 @@ class TokenFile:
         return self._token
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_file(self) -> Iterator[int]:
         """Open the file once, so that the checks apply to the content that is read.
 
         Neither a link nor a FIFO can block the open.
@@ -121,13 +121,13 @@ class TokenFile:
             )
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EACCES):
-                raise self._untrusted() from None
+                raise self._untrusted_error() from None
             raise
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _untrusted(self) -> Failure:
+    def _untrusted_error(self) -> Failure:
         message = f"the token file {self.path} is not a regular file of yours"
         return Failure(message, "remove it, then `cocosearchctl token --rotate`", code=REFUSED)

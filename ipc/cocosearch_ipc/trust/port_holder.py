@@ -99,10 +99,10 @@ def _rows(state: str) -> Iterator[_Row]:
             for columns in map(str.split, text.splitlines()[1:]):
                 if len(columns) > 9 and columns[3] == state:
                     address, _, port = columns[1].partition(":")
-                    yield _Row(_unpacked(address), int(port, 16), int(columns[7]), columns[9])
+                    yield _Row(_unpack_address(address), int(port, 16), int(columns[7]), columns[9])
 
 
-def _unpacked(address: str) -> IPAddress:
+def _unpack_address(address: str) -> IPAddress:
     """Parse an address in the kernel's notation: words of 32 bits in the machine's byte order."""
     raw = bytes.fromhex(address)
     words = struct.unpack(f"={len(raw) // 4}I", raw)

@@ -33,15 +33,15 @@ def context(exposure: Exposure) -> ssl.SSLContext | None:
         present, missing = (
             ("tls_cert", "tls_key") if exposure.certificate else ("tls_key", "tls_cert")
         )
-        raise _refused(f"server.{present} is set without server.{missing}", "set both, or none")
+        raise _refusal(f"server.{present} is set without server.{missing}", "set both, or none")
     if not is_loopback(exposure.host) and not (exposure.remote and exposure.certificate):
-        raise _refused(
+        raise _refusal(
             f"listening on {exposure.host} needs server.remote: true and a certificate "
             "(server.tls_cert, "
             "server.tls_key), because anyone who intercepts the token can read the code",
             "set both, or server.host: 127.0.0.1",
         )
-    return _loaded(exposure) if exposure.certificate else None
+    return _load_context(exposure) if exposure.certificate else None
 
 
 def is_loopback(host: str) -> bool:
@@ -52,14 +52,14 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _loaded(exposure: Exposure) -> ssl.SSLContext:
+def _load_context(exposure: Exposure) -> ssl.SSLContext:
     certificate = _expand_home(exposure.certificate)
     key = _expand_home(exposure.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise _refused(f"others can read the private key {key}", f"chmod 600 {key}")
+            raise _refusal(f"others can read the private key {key}", f"chmod 600 {key}")
         certificate.stat()  # its error names the file, that of OpenSSL does not
         context.load_cert_chain(certificate, key, password=_no_password)
     except OSError as error:  # also ssl.SSLError: not PEM, or a key of another certificate
@@ -70,7 +70,7 @@ def _loaded(exposure: Exposure) -> ssl.SSLContext:
         reason = getattr(error, "reason", None) or error.strerror or error
         if error.filename is not None:
             reason = f"{error.filename}: {reason}"
-        raise _refused(f"the certificate cannot be used: {reason}", hint) from None
+        raise _refusal(f"the certificate cannot be used: {reason}", hint) from None
     return context
 
 
@@ -87,5 +87,5 @@ def _no_password() -> str:
     return ""
 
 
-def _refused(message: str, hint: str) -> Failure:
+def _refusal(message: str, hint: str) -> Failure:
     return Failure(message, hint, code=REFUSED)

@@ -111,7 +111,7 @@ class SessionRelay:
         """Relay a line of the client to the daemon, or answer it."""
         if not line.endswith(b"\n"):  # the client ended with it
             line += b"\n"
-        message = _parsed(line)
+        message = _parse_line(line)
         rid = message.get("id")
         request = {json.dumps(rid): rid} if message.get("method") and _is_id(rid) else {}
         if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
@@ -181,7 +181,7 @@ class SessionRelay:
             message["id"] = self._questions.pop(client_id)
         # the other thread notices the end; nothing that a daemon asks has an answer so deep
         with contextlib.suppress(OSError, RecursionError):
-            connection.sendall(_encoded(message))
+            connection.sendall(_encode_line(message))
 
     def _forget_request(self, message: dict[str, Any]) -> None:
         """Forget a request that the client has cancelled: the daemon will not answer it."""
@@ -258,7 +258,7 @@ class SessionRelay:
         reason = LOST
         with contextlib.suppress(OSError), connection.makefile("rb") as lines:
             for line in lines:
-                message = _parsed(line)
+                message = _parse_line(line)
                 if message.get("id") == REPLAYED and "method" not in message:
                     continue
                 if error := _refusal(message):
@@ -279,12 +279,14 @@ class SessionRelay:
         elif rid is not None:
             client_id = f"{mark}-{rid}"
             self._questions[client_id] = rid
-            return _encoded(message | {"id": client_id})
+            return _encode_line(message | {"id": client_id})
         elif message["method"] == CANCELLED:
             client_id = f"{mark}-{_cancelled_id(message)}"
             if client_id in self._questions:
                 del self._questions[client_id]
-                return _encoded(message | {"params": {**message["params"], "requestId": client_id}})
+                return _encode_line(
+                    message | {"params": {**message["params"], "requestId": client_id}}
+                )
         return line
 
     def _drop(
@@ -335,7 +337,7 @@ class SessionRelay:
             for client_id in questions:
                 params = {"requestId": client_id, "reason": GONE}
                 notification = {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
-                self._target.write(_encoded(notification))
+                self._target.write(_encode_line(notification))
             self._target.flush()
 
     def _refuse(self, requests: dict[str, Any], error: dict[str, Any]) -> None:
@@ -348,10 +350,10 @@ class SessionRelay:
 
 
 def _with_replayed_id(message: dict[str, Any]) -> bytes:
-    return _encoded(message | {"id": REPLAYED})
+    return _encode_line(message | {"id": REPLAYED})
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
+def _parse_line(line: bytes) -> dict[str, Any]:
     """Return the message of a line, or {} for an invalid line: the daemon will report it."""
     try:
         message = json.loads(line)
@@ -360,7 +362,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _encoded(message: dict[str, Any]) -> bytes:
+def _encode_line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     target = _target(assistant, env, in_project=args.project)
     path = target.path
     entry = None if args.remove else assistant.entry(program.ctl_path(env))
-    edit = _edited_toml if path.suffix == ".toml" else _edited_json
+    edit = _edit_toml if path.suffix == ".toml" else _edit_json
     if args.print:
         output.line(edit("", assistant.keys, entry, path).rstrip())
         return exits.OK
@@ -188,7 +188,7 @@ def _write(target: ConfigTarget, edit: Callable[[str], str]) -> tuple[str, bool]
     return previous_text, True
 
 
-def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
+def _edit_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
     try:
         tree = json.loads(
             text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number
@@ -237,7 +237,7 @@ def _number(literal: str) -> float:
     return number
 
 
-def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
+def _edit_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
     try:
         tree = tomllib.loads(text)
         current = tree.get(keys, {}).get(NAME)

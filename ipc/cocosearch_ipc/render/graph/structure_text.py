@@ -21,7 +21,7 @@ def impact(reply: Reply, style: output.Style) -> Iterator[str]:
     """Yield what a change affects, by distance, and the files with tests to run."""
     subjects = ", ".join(_symbol_name(symbol) for symbol in reply["definitions"]) or "it"
     yield style.paint(f"{subjects}: {_affected_summary(reply)}", output.BOLD)
-    yield from _affected(reply, style)
+    yield from _affected_lines(reply, style)
     yield from warnings(reply)
 
 
@@ -32,7 +32,7 @@ def changes(reply: Reply, style: output.Style) -> Iterator[str]:
     yield style.paint(f"{commits}: {count}; {_affected_summary(reply)}", output.BOLD)
     for file in reply["changed"]:
         yield from _changed_file(file, style)
-    yield from _affected(reply, style)
+    yield from _affected_lines(reply, style)
     yield from warnings(reply)
 
 
@@ -118,7 +118,7 @@ def _verb(entry: Mapping[str, Any]) -> str:
     return "still uses" if entry["broken"] else "uses"
 
 
-def _affected(reply: Reply, style: output.Style) -> Iterator[str]:
+def _affected_lines(reply: Reply, style: output.Style) -> Iterator[str]:
     for distance, entries in groupby(reply["affected"], key=lambda entry: entry["distance"]):
         total = reply["distances"].get(str(distance), 0)
         yield ""
