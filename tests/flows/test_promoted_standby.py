@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from cocosearch_ipc.client import CallFailed
 from tests.conftest import QUICK
-from tests.daemon import Daemon, passing_daemon
+from tests.daemon import Daemon, freezing_with_children, passing_daemon
 from tests.store.remote import PASSWORD, USER, remote_server
 from tests.store.standby import PRIMARY, Standby, standby_of
 
@@ -174,3 +175,33 @@ def test_commits_that_an_asynchronous_standby_lacks_are_noticed(team: Team) -> N
         assert not any("lost_addition" in hit["content"] for hit in reply["results"])
     assert "commits_lost" in team.owner.log
     assert team.stored_paths() == set(team.words)
+
+
+def test_lost_commits_are_noticed_by_those_that_see_nothing_of_the_failover(team: Team) -> None:
+    """The owner is stopped, the follower stands still, and the lost generation comes again."""
+    team.save("kept.py", "replicated_text")
+    team.wait_until_fresh("replicated_text")
+    team.standby.cut_off()
+    team.save("kept.py", "lost_version_of_it")
+    team.wait_until_fresh("lost_version_of_it", "replicated_text")
+    (lost,) = generations(team.standby.primary.admin)
+    assert team.follower.process is not None
+    with freezing_with_children(psutil.Process(team.follower.process.pid)):
+        team.owner.stop()
+        team.standby.crash_primary()
+        team.standby.promote()
+        assert generations(team.standby.admin) < [lost]
+        team.save("kept.py", "version_after_it")
+        team.owner.start()
+        reply = team.owner.call("search", query="version_after_it", index="code")
+        assert reply["fresh"], reply["stale_reason"]
+    team.wait_until_fresh("version_after_it", "lost_version_of_it")
+    assert generations(team.standby.admin) > [lost]
+    assert "commits_lost" in team.owner.log
+
+
+def generations(admin: str) -> list[int]:
+    """Read the generations of the owner's indexes."""
+    with psycopg.connect(admin, dbname=DATABASE) as connection:
+        query = "select generation from team_a.cocosearch_indexes"
+        return [generation for (generation,) in connection.execute(query).fetchall()]

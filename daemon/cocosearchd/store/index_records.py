@@ -27,14 +27,12 @@ from cocosearchd.store.connection.migrate import (
 from cocosearchd.store.connection.owned_transaction import write_transaction
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filter_sql import file_filter_sql
+from cocosearchd.store.lineage import LINEAGE
 
 # With this length, codeindex_{slug}__{slug}_chunks has 63 bytes: PostgreSQL cuts longer names.
 SLUG_LENGTH = 22
 # Rows that become objects, in a few milliseconds, before other tasks of the event loop run.
 ROWS_AT_ONCE = 500
-# Generations of a lineage. After PostgreSQL lost commits, generations go on in the next one: it tells
-# followers, which may have read the lost commits, that the index has other rows than theirs.
-LINEAGE = 1 << 32
 _FINGERPRINT = struct.Struct(">QQQqqQ")
 
 
@@ -230,11 +228,6 @@ async def raise_generation(db: Database, record: IndexRecord, lost: int) -> int:
     if row is None:
         raise index_not_found(record)
     return int(row[0])
-
-
-def is_same_lineage(generation: int, later: int) -> bool:
-    """Return True if no commit up to `generation` was lost before the `later` generation was read."""
-    return generation <= later and generation // LINEAGE == later // LINEAGE
 
 
 class RowsState(NamedTuple):

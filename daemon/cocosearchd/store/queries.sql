@@ -136,6 +136,12 @@ select owner from {registry} for share
 -- The timeline of the log that is written now: each failover, and each restored backup, begins another.
 select left(pg_walfile_name(pg_current_wal_lsn()), 8)
 
+-- name: noted_timeline
+select timeline from {registry}
+
+-- name: note_timeline
+update {registry} set timeline = %(timeline)s
+
 -- name: claim_registry
 update {registry} set owner = %(owner)s
 
@@ -435,9 +441,18 @@ where number = {number} and identity = %(identity)s and shaping_settings = %(sha
 
 -- name: raise_generation
 -- Above a generation that was acknowledged, and lost since: no generation of a name is used for two contents. It begins another
--- lineage (`index_records.LINEAGE`): followers may have read the lost commits.
+-- lineage (`lineage.LINEAGE`): followers may have read the lost commits.
 update {indexes} set generation = (greatest(generation, %(lost)s) / %(lineage)s + 1) * %(lineage)s where number = {number}
 returning generation
+
+-- name: begin_lineage
+-- The same for all indexes, where nobody knows which generations were lost.
+update {indexes} set generation = (generation / %(lineage)s + 1) * %(lineage)s
+
+-- name: begin_lineage_floor
+-- The same for the indexes to come, after begin_lineage: one that was lost may have had the number and the name of one of them.
+update {registry} set generation_floor =
+    (greatest(generation_floor, (select max(generation) from {indexes})) / %(lineage)s + 1) * %(lineage)s
 
 -- name: upsert_files
 -- After bump_generation.

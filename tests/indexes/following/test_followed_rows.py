@@ -15,12 +15,8 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.following.followed_registry import paths_of_lengths
-from cocosearchd.store.index_records import (
-    LINEAGE,
-    drop_index,
-    is_same_lineage,
-    raise_generation,
-)
+from cocosearchd.store.index_records import drop_index, raise_generation
+from cocosearchd.store.lineage import LINEAGE, is_same_lineage
 from tests.store.support import file_write, new_index
 
 

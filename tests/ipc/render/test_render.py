@@ -18,7 +18,7 @@ from cocosearch_ipc.render import (
     tables,
     top_frames,
 )
-from cocosearchd.store import index_records
+from cocosearchd.store.lineage import LINEAGE
 from tests.comment_marks import languages_by_dialect, marks_by_language
 
 PLAIN = output.Style(colour=False, links=False)
@@ -298,7 +298,7 @@ def test_top_shows_rates_between_two_statuses() -> None:
         "index  state  files  chunks  size     pending  clock  files/s  commits/s",
         "a      live   1,200       3  12.3 kB        4    200     25.0        0.5",
     ]
-    frame = list(top_frames.frame(status(14.0, 17, index_records.LINEAGE, 200), state, PLAIN))
+    frame = list(top_frames.frame(status(14.0, 17, LINEAGE, 200), state, PLAIN))
     assert frame[-1].endswith(" 0.0"), "the leap after a loss of commits is no rate"
     frame = list(top_frames.frame(status(1.0, 0, 0, 0, pid=2), state, PLAIN))
     assert frame[-1].endswith("-        -"), "another daemon's counts are no rate"

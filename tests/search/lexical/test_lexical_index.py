@@ -41,7 +41,7 @@ from cocosearchd.search.lexical.snapshot_changes import append_segment
 from cocosearchd.store.chunks.file_writer import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
-from cocosearchd.store.index_records import file_generations
+from cocosearchd.store.index_records import file_generations, raise_generation, read_generation
 from cocosearchd.store.reads.index_texts import FileTexts, file_texts
 from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import SIGNALS
@@ -310,6 +310,20 @@ async def test_content_that_comes_back_is_not_read_again(
     again = await fresh(db, record, tmp_path / "one")
     assert again.sizes()["kept"] == len(FILES)  # and written down
     await assert_same(again, await fresh(db, record, tmp_path / "three"))
+
+
+async def test_a_snapshot_on_disk_with_lost_commits_is_not_read(
+    db: Database, tmp_path: Path
+) -> None:
+    """Later commits have reached its generation: only the lineage is another one."""
+    record = await filled(db)
+    await run_until_warm(await fresh(db, record, tmp_path / "one"))
+    lost = await read_generation(db, record)
+    assert (await fresh(db, record, tmp_path / "one")).sizes()["kept"] == len(FILES)
+    await raise_generation(db, record, lost)
+    after = await fresh(db, record, tmp_path / "one")
+    assert after.sizes()["kept"] == 0
+    await assert_same(after, await fresh(db, record, tmp_path / "two"))
 
 
 async def test_a_save_is_read_at_once(

@@ -20,7 +20,7 @@ from cocosearchd.search.listing.cursors import (
     write_page_start,
 )
 from cocosearchd.search.listing.list_cursor import decode_cursor
-from cocosearchd.store.index_records import LINEAGE
+from cocosearchd.store.lineage import LINEAGE
 
 TWO_TEXTS = ((str,), (str,))
 FORGED = (

@@ -18,6 +18,7 @@ from cocosearchd.store.connection.instance_lock import InstanceLock
 from cocosearchd.store.connection.owned_transaction import LockHeld, check_owner
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_records import read_generation
+from cocosearchd.store.lineage import LINEAGE, read_timeline
 from tests.store.support import file_write, new_index
 
 pytestmark = pytest.mark.anyio
@@ -263,17 +264,16 @@ async def test_rows_are_compared_before_the_lock_counts_as_held_again(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failover or restored storage ends each session, and may lose commits."""
-    timelines = iter(["1", "1", "2"])
+    timelines = iter(["1", "1", "1", "2"])
     calls = list[tuple[bool, bool]]()
 
     async def read_next(connection: Connection) -> str:
-        assert len(await instance_lock_timeline(connection)) == 8
+        assert len(await read_timeline(connection)) == 8
         return next(timelines)
 
     async def record_call(*, is_other_timeline: bool) -> None:
         calls.append((is_other_timeline, lock.is_held))
 
-    instance_lock_timeline = instance_lock.read_timeline
     monkeypatch.setattr(instance_lock, "read_timeline", read_next)
     async with held(db) as lock:
         await lock.claim()
@@ -285,6 +285,39 @@ async def test_rows_are_compared_before_the_lock_counts_as_held_again(
                     await anyio.sleep(0.01)
             await until_held(lock, expected=True)
     assert calls == [(False, False), (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("timelines", "lineages"),
+    [
+        (("1", "1", "2", "2"), [0, 0, 1, 1]),
+        (("", "1", "", "1"), [0, 0, 0, 0]),  # a server that shows none
+        (("1", "", "2"), [0, 0, 1]),
+    ],
+)
+async def test_a_failover_that_no_daemon_has_seen_begins_another_lineage(
+    db: Database,
+    dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+    timelines: tuple[str, ...],
+    lineages: list[int],
+) -> None:
+    """Followers, and files on disk, may have commits that are lost; indexes that are lost, too."""
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "one: 1"))
+    generations = list[tuple[int, int]]()
+    for number, timeline in enumerate(timelines):
+
+        async def read(_: Connection, timeline: str = timeline) -> str:
+            return timeline
+
+        monkeypatch.setattr(instance_lock, "read_timeline", read)
+        await claim_and_end(dsn)
+        later = await new_index(db, f"later{number}", str(number).encode())
+        generations.append((await read_generation(db, record), later.generation))
+    assert [(old // LINEAGE, new // LINEAGE) for old, new in generations] == [
+        (lineage, lineage and lineage + 1) for lineage in lineages
+    ]
 
 
 async def test_registries_in_other_schemas_are_others(db: Database) -> None:

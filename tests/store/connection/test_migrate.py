@@ -395,7 +395,8 @@ VERSION_8 = (
     + """
 update cocosearch_indexes set version = 8;
 drop table cocosearch_publications;
-alter table cocosearch_registry drop column host, drop column owner;
+alter table cocosearch_registry drop column host, drop column owner,
+    drop column timeline;
 alter table cocosearch_indexes drop column words;
 update cocosearch_registry set version = 5;
 """
@@ -501,7 +502,8 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
 # dropped.
 REGISTRY_3 = """
 drop table cocosearch_publications;
-alter table cocosearch_registry drop column host, drop column owner;
+alter table cocosearch_registry drop column host, drop column owner,
+    drop column timeline;
 alter table cocosearch_indexes drop column words;
 drop table cocosearch_precise_uses;
 drop index cocosearch_indexes_root;

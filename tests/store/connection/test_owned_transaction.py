@@ -26,6 +26,7 @@ from cocosearchd.store.connection.statements import (
 )
 from cocosearchd.store.following.publications import publish, read_moment, set_host
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
+from cocosearchd.store.lineage import note_timeline
 from cocosearchd.store.words.words_table import drop_words, fill_words
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index, split_texts
 
@@ -96,11 +97,18 @@ async def publish_now(db: Database, record: IndexRecord) -> None:
     await publish(db, record, await read_moment(db), None)
 
 
+async def note_another_timeline(db: Database, _: IndexRecord) -> None:
+    async with owned_transaction.write_transaction(db) as connection:
+        await note_timeline(connection, "0000000A")
+        await note_timeline(connection, "0000000B")
+
+
 WRITES: Mapping[str, Write] = {
     "migrate": lambda db, _: migrate_registry(db),
     "create": lambda db, _: new_index(db, "other", b"/other"),
     "topics": lambda db, record: index_records.set_topics(db, record, ("late",)),
     "generation": lambda db, record: index_records.raise_generation(db, record, 99),
+    "timeline": note_another_timeline,
     "import": import_uses,
     "forget import": precise_use_rows.delete_precise_uses,
     "fingerprints": refresh,

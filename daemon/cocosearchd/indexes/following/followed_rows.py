@@ -16,9 +16,9 @@ from cocosearchd.store.following.followed_registry import (
 from cocosearchd.store.index_records import (
     ROWS_AT_ONCE,
     index_not_found,
-    is_same_lineage,
     rows_state,
 )
+from cocosearchd.store.lineage import is_same_lineage
 
 ApplyCommit = Callable[[Commit], Awaitable[None]]
 

@@ -58,6 +58,7 @@ from cocosearchd.search.lexical.stored_vectors import restore_vectors
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.lineage import is_same_lineage
 from cocosearchd.store.reads.index_texts import FileDigest, FileTexts, file_digests, file_texts
 
 log = logging.getLogger(__name__)
@@ -445,7 +446,7 @@ class LexicalIndex:
         saved = await asyncio.to_thread(
             segment_files.load, self._folder, await self._snapshot_owner()
         )
-        if saved is None or saved.generation > generation:
+        if saved is None or not is_same_lineage(saved.generation, generation):
             return ()
         views = await restore_vectors(self._db, self._record, saved.views, saved.without_vectors)
         saved = replace(saved, views=views)

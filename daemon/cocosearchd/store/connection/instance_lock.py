@@ -9,11 +9,9 @@ registry names its owner, and takes commits of that owner only: see `owned_trans
 import hashlib
 import logging
 import secrets
-from contextlib import suppress
 from typing import Protocol
 
 import anyio
-import psycopg
 from anyio.abc import TaskStatus
 
 from cocosearchd.errors import CocoSearchError
@@ -24,9 +22,10 @@ from cocosearchd.store.connection.migrate import schema_change
 from cocosearchd.store.connection.owned_transaction import (
     OTHER_DAEMON_HINT,
     LockHeld,
-    check_owner,
+    owned_transaction,
 )
 from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.lineage import note_timeline, read_timeline
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +94,7 @@ class InstanceLock:
         owner may not be a daemon that does not know of the one with the lock.
         """
         async with schema_change(self._db, answer_timeout_s=None) as connection:
+            await note_timeline(connection, await read_timeline(connection))
             await connection.execute(statement("claim_registry"), {"owner": self.owner})
             holder = await _read_holder(connection, await lock_key(connection))
             if holder is None or holder[0] != self.owner:
@@ -108,25 +108,14 @@ class InstanceLock:
         That one may have written what the memory of this one does not know.
         """
         await _acquire(connection, self.owner)
-        if self._is_claimed:
-            await check_owner(connection, self.owner)
         timeline = await read_timeline(connection)
+        if self._is_claimed:
+            async with owned_transaction(connection, self.owner):
+                await note_timeline(connection, timeline)
         if self._is_claimed and self.on_held_again is not None:
             await self.on_held_again(is_other_timeline=timeline != self._timeline)
         self._timeline = timeline
         self.is_held = True
-
-
-async def read_timeline(connection: Connection) -> str:
-    """Read the timeline of the server's log: a failover begins another. "" if it is not shown."""
-    with suppress(
-        psycopg.errors.InsufficientPrivilege,
-        psycopg.errors.FeatureNotSupported,
-        psycopg.errors.UndefinedFunction,
-    ):
-        row = await fetch_row(connection, statement("timeline"))
-        return str(row[0]) if row else ""
-    return ""
 
 
 async def _until_lost(connection: Connection) -> None:

@@ -10,7 +10,9 @@ create table cocosearch_registry (
     -- The host of the daemon that uses it, for followers.
     host text not null default '',
     -- The daemon that uses it, as its lock is named: commits of another one are refused.
-    owner text not null default ''
+    owner text not null default '',
+    -- The timeline of PostgreSQL's log, as a daemon saw it last: another one means that commits may be lost. '' if none is shown.
+    timeline text not null default ''
 );
 insert into cocosearch_registry default values;
 
