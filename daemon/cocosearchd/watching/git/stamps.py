@@ -35,7 +35,7 @@ class StampedFile(NamedTuple):
         The clock of a file system advances in steps: the next change may have the same times.
         """
         settled = self.stamp()
-        if settled is not None and is_young(settled[-1]):
+        if settled is not None and settled[-1] > time.time_ns() - RACY_NS:
             return _UNSETTLED
         return settled
 
@@ -125,14 +125,6 @@ def own_files(file: bytes, directories: Iterable[bytes]) -> tuple[StampedFile, .
     with contextlib.suppress(OSError):  # its reader reports why it is not used
         paths.append(resolve_inside(path, directories))
     return tuple(StampedFile(path, is_own=True) for path in dict.fromkeys(paths))
-
-
-def is_young(ctime_ns: int) -> bool:
-    """Return whether the next change of a file may leave it the ctime that it has now.
-
-    A ctime further in the future is that of a clock that was set back: the next change has another.
-    """
-    return abs(time.time_ns() - ctime_ns) <= RACY_NS
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

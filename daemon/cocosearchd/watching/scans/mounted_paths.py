@@ -8,24 +8,26 @@ compares the stamps of these paths.
 
 import os
 import stat
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cocosearchd.forms.path_forms import path_bytes, path_text
+from cocosearchd.model import RACY_NS
 from cocosearchd.runtime.files.nofollow import status_of
 from cocosearchd.watching.dirty_records import FileStamp, file_stamp
-from cocosearchd.watching.git.stamps import is_young
 from cocosearchd.watching.hints.mounts import exact_below
 
 
 @dataclass(frozen=True, slots=True)
 class MountedPath:
-    """A mount point, and its stamp. A `young` stamp may stay the same with the next change."""
+    """A mount point, and its stamp, which was read at `read_ns`. `ctime_ns` is 0 without one."""
 
     path: str
     is_directory: bool
     stamp: FileStamp
-    young: bool
+    ctime_ns: int = 0
+    read_ns: int = 0
 
 
 def find_mounted(root: bytes) -> list[MountedPath]:
@@ -34,14 +36,15 @@ def find_mounted(root: bytes) -> list[MountedPath]:
 
 
 def _stamp_path(root: bytes, path: bytes) -> MountedPath:
+    read_ns = time.time_ns()
     try:
         status = status_of(os.path.join(root, path))
     except OSError as error:  # for example in an unreadable directory, which may become readable
-        return MountedPath(path_text(path), False, error.errno, young=False)
+        return MountedPath(path_text(path), False, error.errno)
     if stat.S_ISDIR(status.st_mode):
         permissions = (status.st_mode, status.st_uid, status.st_gid)
-        return MountedPath(path_text(path), True, permissions, young=False)
-    return MountedPath(path_text(path), False, file_stamp(status), is_young(status.st_ctime_ns))
+        return MountedPath(path_text(path), True, permissions)
+    return MountedPath(path_text(path), False, file_stamp(status), status.st_ctime_ns, read_ns)
 
 
 class MountedPaths:
@@ -78,4 +81,11 @@ class MountedPaths:
 
 
 def _may_differ(old: MountedPath, new: MountedPath) -> bool:
-    return old.young or new.stamp != old.stamp
+    """Return whether the file may have changed between two readings of its stamp.
+
+    A change that leaves the stamp comes at the time of the ctime. After the clock was set back, that
+    time may lie ahead of both readings.
+    """
+    return new.stamp != old.stamp or (
+        old.read_ns - RACY_NS <= old.ctime_ns <= new.read_ns + RACY_NS
+    )
