@@ -1,14 +1,16 @@
 """Conversion of the daemon's values to replies."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
-from cocosearch_ipc.protocol import IndexState
+from cocosearch_ipc.protocol import IndexState, SearchRequest
 from cocosearchd.api import replies
 from cocosearchd.filters.filter_values import language_names
 from cocosearchd.freshness import Freshness
-from cocosearchd.model import Clock, IndexRecord
+from cocosearchd.model import Clock, Hit, IndexRecord
+from cocosearchd.search.relevance import WEAK
 from cocosearchd.store.index_records import Counts, IndexStatistics
 from cocosearchd.watching.root_status import RootState, RootStatus
 from tests.store.support import IDENTITY
@@ -59,3 +61,17 @@ def test_counts_tell_how_many_files_are_not_fully_searched() -> None:
     )
     reply = replies.stats(RECORD, statistics, (), Freshness(Clock("e", 1)))
     assert reply.failure_count == 11
+
+
+@pytest.mark.parametrize("relevance", [0.01, 0.9])
+def test_a_cold_answer_does_not_say_that_nothing_matches(relevance: float) -> None:
+    """It was ranked without the words of the files."""
+    hit = Hit("code", "a.py", 0, 4, 1, 1, "python", 1.0, "semantic", "", "", None, None, None, "a")
+    hits = (replace(hit, relevance=relevance),)
+    fresh = Freshness(Clock("e", 1))
+    request = SearchRequest(query="name")
+    warm, cold = (
+        replies.search(request, hits, ("code",), fresh, timings_ms={}, is_cold=is_cold)
+        for is_cold in (False, True)
+    )
+    assert (warm.weak, cold.weak) == (relevance < WEAK, False)

@@ -267,8 +267,9 @@ def search(
     listing: bool = False,
     cursor: str | None = None,
     omitted: int = 0,
+    is_cold: bool = False,
 ) -> p.SearchReply:
-    """Return the reply of a search.
+    """Return the reply of a search. A cold answer is never weak: it has not seen all words.
 
     One index sets `index`, several set `indexes`; several indexes have no common `as_of`.
     """
@@ -288,6 +289,6 @@ def search(
         stale_code=freshness.code,
         listing=listing,
         cursor=cursor,
-        weak=bool(hits) and max(hit.relevance for hit in hits) < WEAK,
+        weak=bool(hits) and not is_cold and max(hit.relevance for hit in hits) < WEAK,
         omitted=omitted,
     )

@@ -52,6 +52,7 @@ from cocosearchd.search.query_cache import (
     RankedHits,
 )
 from cocosearchd.search.retrieval import (
+    COLD_WARNING,
     FindLexicalIndex,
     RetrievalRequest,
     Retriever,
@@ -83,6 +84,11 @@ class Answer:
     stale: StaleReason | None = None
     more: bool = False  # a list of symbols goes on after the last hit
     omitted: int = 0  # hits that did not fit into the budget
+
+    @property
+    def is_cold(self) -> bool:
+        """True if the hits were ranked without the index in memory, which was not read yet."""
+        return COLD_WARNING in self.warnings
 
 
 FindEmbedder = Callable[[EmbedderPairs], Embedder]

@@ -12,6 +12,7 @@ from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.search.classic.word_splitter import split_in_thread
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import parse_query
+from cocosearchd.search.relevance import WEAK
 from cocosearchd.search.retrieval import COLD_WARNING
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
@@ -89,6 +90,27 @@ async def test_a_cold_index_without_stored_words_answers_by_vectors(
     await fill_words(db, corpus.record, split_in_thread)
     again = await corpus.ask(parse_query("how to open the file", use_cache=False))
     assert "both" in {hit.match_type for hit in again.hits}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [("Store7", "app/7.py"), ("openFile3", "web/3.ts"), ("where is openFile3 used", "web/3.ts")],
+)
+async def test_a_cold_index_finds_a_name_by_its_definition(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, path: str
+) -> None:
+    """The nearest vectors may be those of other names: here there are more of them than are read."""
+    monkeypatch.setattr("cocosearchd.search.plan.CODE_DEPTH", 3)
+    monkeypatch.setattr("cocosearchd.search.plan.RRF_DEPTH", 3)
+    corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "lexical")
+    assert corpus.lexical is not None
+    await corpus.lexical.delete()
+    answer = await corpus.ask(parse_query(text, limit=3))
+    assert answer.is_cold
+    assert (answer.hits[0].path, answer.hits[0].match_type) == (path, "both")
+    assert answer.hits[0].relevance > WEAK
+    elsewhere = await corpus.ask(parse_query(text, limit=3, paths=("docs/**",)))
+    assert path not in {hit.path for hit in elsewhere.hits}
 
 
 class DownEmbedder(BuiltinEmbedder):

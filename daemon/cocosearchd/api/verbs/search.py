@@ -125,6 +125,7 @@ class SearchVerbs:
             cursor=next_cursor(query, answer.hits, generations) if answer.more else None,
             explain=dict(trace.details) if wants_explanation(request) else None,
             omitted=answer.omitted,
+            is_cold=answer.is_cold,
         )
 
     async def _search_several(
@@ -168,6 +169,7 @@ class SearchVerbs:
             cursor=merged.cursor,
             explain=explanation if wants_explanation(request) else None,
             omitted=merged.omitted,
+            is_cold=merged.is_cold,
         )
 
     def _find_own_index(

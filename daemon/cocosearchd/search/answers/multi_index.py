@@ -73,6 +73,11 @@ class MergedAnswer:
     omitted: int = 0  # hits that did not fit into the budget
 
     @property
+    def is_cold(self) -> bool:
+        """True if an index was not in memory yet, and answered by simpler rules."""
+        return any(answer.is_cold for answer in self.answers)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for people, each with the names of its indexes.
 

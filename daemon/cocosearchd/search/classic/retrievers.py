@@ -21,6 +21,10 @@ from cocosearchd.store.reads import chunk_reads
 from cocosearchd.store.words.keyword_search import has_words, keyword_search, rank_texts
 from cocosearchd.store.words.words_table import SplitTexts
 
+# Names of a question whose definitions are read: each takes as long as a filter by name.
+MAX_NAMES = 2
+_GLOB_CHARACTERS = frozenset("*?[]{}\\!")
+
 
 async def retrieve(
     db: Database,
@@ -36,11 +40,14 @@ async def retrieve(
 
     While the lexical index is cold, `code` searches by keywords only if PostgreSQL stores words, or
     if there is no vector. Otherwise PostgreSQL would have to read the texts, which takes longer
-    than the lexical index needs to load. Raises `StoreUnavailable`.
+    than the lexical index needs to load. It has the names of definitions, so chunks that define a
+    name of the question take the place of keyword matches. Raises `StoreUnavailable`.
     """
+    stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
     if keyword and plan.profile == "code" and vector is not None:
         keyword = await has_words(db, record)
-    stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
+        if not keyword:
+            return await _retrieve_without_words(db, record, plan, stored, vector, overlay)
     vectors, (words, every_word) = await asyncio.gather(
         _search_vectors(db, record, stored, vector),
         _search_keywords(db, record, stored, split, enabled=keyword),
@@ -54,6 +61,45 @@ async def retrieve(
     if keyword:
         words, every_word = await _add_unsaved(db, plan, words, every_word, overlay)
     return RetrievedCandidates(vectors, words, every_word)
+
+
+async def _retrieve_without_words(
+    db: Database,
+    record: IndexRecord,
+    plan: Plan,
+    stored: Plan,
+    vector: NDArray[np.float32],
+    overlay: Overlay | None,
+) -> RetrievedCandidates:
+    """Retrieve by vector and by the names of definitions; `stored` leaves out unsaved files."""
+    names = names_to_define(plan)
+    vectors, *by_name = await asyncio.gather(
+        _search_vectors(db, record, stored, vector),
+        *(
+            chunk_reads.vector_search(
+                db, record, vector, replace(stored.where, symbol_name=name), stored.depth
+            )
+            for name in names
+        ),
+    )
+    definitions = tuple({entry.key: entry for entries in by_name for entry in entries}.values())
+    nearest = {entry.key for entry in vectors}
+    if overlay is not None:
+        unsaved = overlay.compare_vectors(plan.where, vector)
+        vectors = best_candidates((*vectors, *unsaved), plan.depth)
+    # behind the others, since they are less near; with their similarity, for their relevance
+    vectors = (*vectors, *(entry for entry in definitions if entry.key not in nearest))
+    # a question that is a name: those of the whole name, not those of its last part
+    every_word = len(by_name[0]) if by_name and " " not in plan.text else 0
+    return RetrievedCandidates(vectors, definitions, every_word)
+
+
+def names_to_define(plan: Plan) -> tuple[str, ...]:
+    """Return the names of a question whose definitions may answer it; () if a filter has a name."""
+    if plan.where.symbol_name:
+        return ()
+    names = plan.identifiers[:MAX_NAMES]
+    return names if all(map(_GLOB_CHARACTERS.isdisjoint, names)) else ()
 
 
 async def _add_unsaved(
