@@ -218,6 +218,33 @@ def test_foreign_names_have_no_definitions(files: list[CodeFile]) -> None:
     assert resolve(files) == ([], "certain", "foreign")
 
 
+LITERALS = [
+    'b":"',
+    "rb'x'",
+    'f"{x}"',
+    "r'|'",
+    'u8"x"',
+    'r#"x"#',
+    '$"{x}"',
+    '@"x"',
+    "`x`",
+    "[1]",
+    "1.5",
+]
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+def test_a_member_of_a_literal_is_foreign(literal: str) -> None:
+    files = [file("a.py", "", uses=[use(f"{literal}.join")]), file("b.py", "A(A.join)")]
+    assert resolve(files) == ([], "certain", "foreign")
+
+
+@pytest.mark.parametrize("receiver", ["sql`x`", 'sql"x"'])
+def test_a_member_of_a_tagged_text_is_not_foreign(receiver: str) -> None:
+    files = [file("a.py", "", uses=[use(f"{receiver}.join")]), file("b.py", "A(A.join)")]
+    assert resolve(files)[2] != "foreign"
+
+
 def test_circles_end() -> None:
     """Imports, base classes and values that name each other in a circle have no definition."""
     files = [

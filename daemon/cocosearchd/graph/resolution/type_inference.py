@@ -1,5 +1,6 @@
 """Infers values of expressions: receivers, typed variables, results of calls, members."""
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,6 +27,9 @@ from cocosearchd.model import Symbol
 MAX_DEPTH = 24
 # Classes, including base classes, that are searched for one member.
 MAX_CLASSES = 200
+# A text with the prefix that its language writes, such as `b"x"` (Python, Rust), `u8"x"` (C++) and
+# `$"x"` (C#), or another literal. Other prefixes are functions: those of JavaScript and Scala.
+_LITERAL = re.compile(r"(?:[bBrRuUfFtTL]{0,2}|u8R?|[$@]{1,2})#{0,8}['\"]|[`\[{/\d]")
 # Bindings of one name that are evaluated.
 _MAX_BINDINGS = 6
 # Files that are searched for a class by name.
@@ -156,8 +160,7 @@ class TypeInference:
     def _evaluate(self, path: str, position: int, text: str, is_local: bool, region: int) -> Value:
         steps = parse_expression(text)
         if not steps:
-            is_literal = text[:1] in ("'", '"', "`", "[", "{", "/") or text[:1].isdigit()
-            return FOREIGN if is_literal else UNKNOWN
+            return FOREIGN if _LITERAL.match(text) else UNKNOWN
         value, width = self._first_value(path, position, steps, is_local, region)
         for step in steps[width:]:
             if step.kind == "name":
