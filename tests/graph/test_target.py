@@ -1,5 +1,7 @@
 """Targets of questions: names, locations and paths, and errors for unknown or ambiguous ones."""
 
+from dataclasses import replace
+
 import pytest
 
 from cocosearchd.errors import InvalidInput, NotFound
@@ -257,3 +259,19 @@ OPERATORS = parse_sources(
 def test_operators_and_raw_names_are_names(text: str, name: str) -> None:
     assert located(text, files=OPERATORS) == [name]
     assert not parse_target(text).is_path
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("src", "it is a directory: name a file in it, such as src/net/client.py"),
+        ("src/net/", "it is a directory: name a file in it, such as src/net/client.py"),
+        ("client.py", "did you mean src/net/client.py?"),
+        ("server.py", "did you mean src/net/server.py?"),
+    ],
+)
+def test_a_directory_or_the_end_of_a_path_is_no_unknown_name(text: str, hint: str) -> None:
+    target = replace(parse_target(text), paths=(text, f"elsewhere/{text}"))
+    with pytest.raises(NotFound) as refusal:
+        find_target_definitions(FILES, Resolver(FILES), target)
+    assert refusal.value.hint == hint

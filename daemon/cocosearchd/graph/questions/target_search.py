@@ -3,6 +3,7 @@
 It never guesses silently.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -116,6 +117,8 @@ def missing_file(files: CodeFiles, target: Target) -> NotFound:
 
 def unknown_name(files: CodeFiles, target: Target, similar: Sequence[NamedDefinition]) -> NotFound:
     """Make the error for a name without a definition; its hint names similar definitions."""
+    if hint := _path_hint(files, target):
+        return NotFound(f"no definition or file is named {target.text!r}", hint)
     if "/" in target.path and not similar:
         return missing_file(files, target)
     name = (target.name_parts or [""])[-1]
@@ -125,6 +128,17 @@ def unknown_name(files: CodeFiles, target: Target, similar: Sequence[NamedDefini
     users = files.files_using(name)
     hint = f"it is used in {users[0]}, and defined outside of the index" if users else ""
     return UnknownName(message, hint, name)
+
+
+def _path_hint(files: CodeFiles, target: Target) -> str:
+    """Return a hint for a target that is a directory, or the end of a path; "" for another one."""
+    paths = files.paths()
+    for directory in filter(None, (path.strip("/") for path in target.paths)):
+        first = bisect_left(paths, f"{directory}/")
+        if first < len(paths) and paths[first].startswith(f"{directory}/"):
+            return f"it is a directory: name a file in it, such as {paths[first]}"
+    similar = files.paths_ending(target.path)[:_NEAR]
+    return f"did you mean {' or '.join(similar)}?" if similar else ""
 
 
 def describe_key(file: CodeFile, key: DefinitionKey) -> str:
