@@ -206,6 +206,7 @@ class DependenciesReply(GraphReply):
     cycles: tuple[tuple[str, ...], ...] = ()
     total_imports: int = 0
     total_importers: int = 0
+    direction: Direction = "both"  # as in the request: the other direction was not counted
 
 
 @dataclass(frozen=True, slots=True)

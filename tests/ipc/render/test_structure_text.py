@@ -9,6 +9,7 @@ import pytest
 
 from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.graph_protocol import GraphSymbol
+from cocosearch_ipc.graph_vocabulary import Direction
 from cocosearch_ipc.render import output
 from cocosearch_ipc.render.graph import diagrams, structure_text
 from cocosearch_ipc.rpc import shapes
@@ -141,6 +142,36 @@ def test_dependencies_of_a_file_are_a_tree_with_packages_and_cycles() -> None:
         "packages: os (2), re",
         "cycle: a.py · b.py",
         "note: a note",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("direction", "line"),
+    [
+        ("both", "a.py imports 2, and 1 import it"),
+        ("imports", "a.py imports 2"),
+        ("importers", "1 import a.py"),
+    ],
+)
+def test_only_the_direction_that_was_asked_for_is_counted(direction: Direction, line: str) -> None:
+    reply = s.DependenciesReply(
+        **COMMON, target="a.py", direction=direction, total_imports=2, total_importers=1
+    )
+    assert next(structure_text.dependencies(values(reply), PLAIN)) == line
+
+
+def test_commits_of_a_change_are_equally_short() -> None:
+    reply = s.ChangesReply(**COMMON, base="a" * 40, head="b" * 40)
+    first = next(structure_text.changes(values(reply), PLAIN))
+    assert first.startswith(f"{'a' * 10} to {'b' * 10}: ")
+
+
+def test_an_outline_without_definitions_says_so() -> None:
+    files = (s.OutlineFile("README.md", "markdown"),)
+    outline = s.OutlineReply(**COMMON, files=files)
+    assert list(structure_text.outline(values(outline), PLAIN)) == [
+        "README.md",
+        "no definitions are known there",
     ]
 
 

@@ -260,6 +260,7 @@ def _dependency_fields(finding: _Dependencies, request: s.DependenciesRequest) -
             "packages": tuple(s.PackageUse(*use) for use in fields["packages"][:MAX_PACKAGES]),
             "cycles": fields["cycles"][:MAX_CYCLES],
             "complete": finding.complete,
+            "direction": request.direction,
             "notes": tuple(notes),
         }
     )

@@ -27,7 +27,7 @@ def impact(reply: Reply, style: output.Style) -> Iterator[str]:
 
 def changes(reply: Reply, style: output.Style) -> Iterator[str]:
     """Yield changed files with their definitions, then what they affect."""
-    commits = f"{reply['base'][:10]} to {(reply['head'] or 'the files now')[:13]}"
+    commits = f"{reply['base'][:10]} to {(reply['head'] or '')[:10] or 'the files now'}"
     count = output.format_quantity(reply["total_changed"], "changed file")
     yield style.paint(f"{commits}: {count}; {_affected_summary(reply)}", output.BOLD)
     for file in reply["changed"]:
@@ -39,10 +39,7 @@ def changes(reply: Reply, style: output.Style) -> Iterator[str]:
 def dependencies(reply: Reply, style: output.Style) -> Iterator[str]:
     """Yield what a file or a directory imports, what imports it, packages and cycles."""
     name = _escape(reply["target"]) or "the index"
-    yield style.paint(
-        f"{name} imports {reply['total_imports']:,}, and {reply['total_importers']:,} import it",
-        output.BOLD,
-    )
+    yield style.paint(_count_dependencies(reply, name), output.BOLD)
     edges = _edge_labels(reply)
     if reply["modules"]:
         yield from _modules(reply, style)
@@ -62,6 +59,16 @@ def dependencies(reply: Reply, style: output.Style) -> Iterator[str]:
     yield from warnings(reply)
 
 
+def _count_dependencies(reply: Reply, name: str) -> str:
+    """Return the numbers of the directions that were asked for."""
+    imports = f"{name} imports {reply['total_imports']:,}"
+    importers = f"{reply['total_importers']:,} import"
+    # a daemon of an earlier version does not repeat the direction
+    direction = reply.get("direction", "both")
+    both = f"{imports}, and {importers} it"
+    return {"imports": imports, "importers": f"{importers} {name}"}.get(direction, both)
+
+
 def outline(reply: Reply, style: output.Style) -> Iterator[str]:
     """Yield files with their definitions, nested."""
     for number, file in enumerate(reply["files"]):
@@ -78,6 +85,8 @@ def outline(reply: Reply, style: output.Style) -> Iterator[str]:
     if reply["omitted_files"]:
         more = output.format_quantity(reply["omitted_files"], "more file")
         yield f"{more}: a larger budget or a directory shows them"
+    elif not any(file["symbols"] or file["omitted"] for file in reply["files"]):
+        yield "no definitions are known there"
     yield from warnings(reply)
 
 
