@@ -65,8 +65,8 @@ def _count_dependencies(reply: Reply, name: str) -> str:
     importers = f"{reply['total_importers']:,} import"
     # a daemon of an earlier version does not repeat the direction
     direction = reply.get("direction", "both")
-    both = f"{imports}, and {importers} it"
-    return {"imports": imports, "importers": f"{importers} {name}"}.get(direction, both)
+    counts = {"imports": imports, "importers": f"{importers} {name}"}
+    return counts.get(direction, f"{imports}, and {importers} it")
 
 
 def outline(reply: Reply, style: output.Style) -> Iterator[str]:
