@@ -4,6 +4,7 @@ questions.
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -81,14 +82,14 @@ def commit(root: Path, message: str) -> str:
 
 @asynccontextmanager
 async def keeping(
-    index: Running, analyser: object = None, count: Callable[[], int] = lambda: 0
+    index: Running, analyser: object = None, in_memory: set[IndexHistory] | None = None
 ) -> AsyncIterator[None]:
     """Keep the history of an index meanwhile."""
     keeper = HistoryKeeper(
         cast(RunningIndex, index),
         cast(Analyser, analyser or DirectAnalyser()),
         asyncio.Lock(),
-        count,
+        set() if in_memory is None else in_memory,
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keeper.run)
@@ -137,9 +138,24 @@ async def test_the_setting_and_the_bound_hold(repository: Path) -> None:
         index.configure(history=False)
         await until(index, lambda history: history is None)
     index.configure(history=True)
-    async with keeping(index, count=lambda: index_history.MAX_HISTORIES):
+    full = {IndexHistory() for _ in range(index_history.MAX_HISTORIES)}
+    async with keeping(index, in_memory=full):
         await anyio.sleep(0.3)
         assert index.history.current is None
+
+
+async def test_a_history_takes_a_place_while_it_is_in_memory(repository: Path) -> None:
+    index = Running(repository)
+    in_memory = set[IndexHistory]()
+    async with keeping(index, in_memory=in_memory):
+        await until(index, lambda history: history is not None)
+        assert in_memory == {index.history}
+        index.configure(history=False)
+        await until(index, lambda history: history is None)
+        assert not in_memory
+        index.configure(history=True)
+        await until(index, lambda history: history is not None)
+    assert not in_memory, "the index has ended"
 
 
 async def test_memory_is_returned_when_nobody_asks(
@@ -190,3 +206,20 @@ async def test_without_a_history_head_is_looked_for_when_a_question_comes(
         with anyio.fail_after(2):
             while len(looks) == count:  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.01)
+
+
+async def test_questions_that_follow_each_other_do_not_have_head_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question to 1,000 indexes without a repository had 1,000 threads look for one."""
+    monkeypatch.setattr(index_history, "HEAD_POLL_S", 0.5)
+    monkeypatch.setattr(index_history, "START_POLL_S", 0.05)
+    looks = list[float]()
+    monkeypatch.setattr(index_history, "head_stamp", lambda _: looks.append(time.monotonic()))
+    index = Running(tmp_path)
+    async with keeping(index):
+        with anyio.fail_after(30):
+            while len(looks) < 4:
+                assert index.history.take() is None
+                await anyio.sleep(0.01)
+    assert looks[-1] - looks[0] > 0.4 * (len(looks) - 1)

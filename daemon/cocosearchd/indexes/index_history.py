@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
@@ -16,7 +16,7 @@ import numpy as np
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.forms.path_forms import path_text
-from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.indexes.running_index import IndexHistory, RunningIndex
 from cocosearchd.model import Revision
 from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 from cocosearchd.search.history.history_index import HistoryIndex, MessageTerms, build_history
@@ -45,7 +45,7 @@ class HistoryKeeper:
     """Keeps the history of one index as its HEAD moves, while questions use it.
 
     `turn` is held during a read, so that the indexes of a daemon are read one after another.
-    `count_histories` counts those of the daemon that are in memory.
+    `in_memory` are those of the daemon that are in memory; keepers share it.
     """
 
     def __init__(
@@ -53,13 +53,14 @@ class HistoryKeeper:
         index: RunningIndex,
         analyser: Analyser,
         turn: asyncio.Lock,
-        count_histories: Callable[[], int],
+        in_memory: set[IndexHistory],
     ) -> None:
         self._index = index
         self._history = index.history
         self._analyser = analyser
         self._turn = turn
-        self._count_histories = count_histories
+        self._in_memory = in_memory
+        self._looked_at = -math.inf
         self._stamp: HeadStamp | None = None
         self._read_ids = frozenset[str]()  # of commits that were read, also if they are left out
         self._failure = ""
@@ -67,18 +68,38 @@ class HistoryKeeper:
 
     async def run(self) -> None:
         """Follow HEAD, for ever; to be supervised."""
-        self._history.drop()  # this task may run for the second time
+        self._drop()  # this task may run for the second time
         await self._wait_until_live()
         self._history.note_use()
-        while True:
-            if not self._history.is_used(HISTORY_IDLE_S) or not self._index.settings.search.history:
-                self._history.drop()
-            elif self._history.current is not None or self._count_histories() < MAX_HISTORIES:
-                await self._follow_head()
-            pause_s = HEAD_POLL_S * (ABSENT_FACTOR if self._history.current is None else 1)
-            with anyio.move_on_after(seconds_to_tick(pause_s)):
-                await self._history.missed.wait()
-            self._history.missed = anyio.Event()
+        try:
+            while True:
+                await self._look_if_used()
+                await self._pause()
+        finally:
+            self._drop()
+
+    async def _look_if_used(self) -> None:
+        if not self._history.is_used(HISTORY_IDLE_S) or not self._index.settings.search.history:
+            self._drop()
+        elif self._history.current is not None or len(self._in_memory) < MAX_HISTORIES:
+            self._looked_at = anyio.current_time()
+            await self._follow_head()
+
+    async def _pause(self) -> None:
+        """Wait until the next look is due, or a question finds no history.
+
+        The look for a question comes `HEAD_POLL_S` after the last one: each question to all indexes
+        would have as many keepers look again for the repositories that they have just not found.
+        """
+        pause_s = HEAD_POLL_S * (ABSENT_FACTOR if self._history.current is None else 1)
+        with anyio.move_on_after(seconds_to_tick(pause_s)):
+            await self._history.missed.wait()
+            await anyio.sleep_until(self._looked_at + HEAD_POLL_S)
+        self._history.missed = anyio.Event()
+
+    def _drop(self) -> None:
+        self._history.drop()
+        self._in_memory.discard(self._history)
 
     async def _wait_until_live(self) -> None:
         root = self._index.own_root
@@ -95,14 +116,14 @@ class HistoryKeeper:
             return
         self._stamp = stamp
         if stamp is None:
-            self._history.drop()
+            self._drop()
             return
         try:
             async with self._turn:
                 await self._read()
             self._failure, self._failed_at = "", -math.inf
         except (NoRepository, GitRefused, GitUnresponsive, CocoSearchError) as error:
-            self._history.drop()
+            self._drop()
             self._failed_at = time.monotonic()
             self._log_failure(str(error))
 
@@ -126,6 +147,7 @@ class HistoryKeeper:
             build_history, history.ids, history.new, messages, previous
         )
         self._history.current = current
+        self._in_memory.add(self._history)
         self._read_ids = frozenset(history.ids).difference(history.unread)
         log.info(
             "history_read",

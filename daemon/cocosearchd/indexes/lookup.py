@@ -66,10 +66,6 @@ class IndexLookup:
             return None
         return index.history.take()
 
-    def count_histories(self) -> int:
-        """Count the own indexes whose history is in memory."""
-        return sum(index.history.current is not None for index in self._running.values())
-
     def get(self, name: str) -> RunningIndex:
         """Return the index of a name. Raises `NotFound` with the names that exist."""
         index = self.find(name)

@@ -48,7 +48,7 @@ from cocosearchd.indexes.maintenance import (
     keep_vector_index,
     keep_words,
 )
-from cocosearchd.indexes.running_index import RunningIndex
+from cocosearchd.indexes.running_index import IndexHistory, RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord
@@ -121,6 +121,7 @@ class IndexRegistry:
         self._root_group = RootGroup()
         self.removals = Removals(db, self._release)
         self._history_turn = asyncio.Lock()
+        self._histories = set[IndexHistory]()  # those in memory
 
     async def start_all(self) -> None:
         """Start every index of the stored registry."""
@@ -753,9 +754,7 @@ class IndexRegistry:
     # -- running
 
     async def _run(self, index: RunningIndex) -> None:
-        keeper = HistoryKeeper(
-            index, self.analyser, self._history_turn, self.lookup.count_histories
-        )
+        keeper = HistoryKeeper(index, self.analyser, self._history_turn, self._histories)
         with index.tasks:
             async with anyio.create_task_group() as tasks:
                 runs: dict[str, Callable[[], Awaitable[object]]] = {
