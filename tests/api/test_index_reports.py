@@ -22,7 +22,13 @@ pytestmark = pytest.mark.anyio
 def failed_index() -> RunningIndex:
     record = IndexRecord(1, "shop", "shop", b"/shop", (), 8, IndexIdentity((), "", 0), 0)
     error = NotStarted("shop could not be started", "the daemon tries it again")
-    values = {"record": record, "error": error, "replacement": None}
+    values = {
+        "record": record,
+        "error": error,
+        "replacement": None,
+        "row_summary": None,
+        "rows_moment": (),
+    }
     return cast(RunningIndex, SimpleNamespace(**values, root_text="/shop", host=""))
 
 

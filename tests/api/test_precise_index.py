@@ -50,6 +50,7 @@ class Running:
     graph: RecordingGraph
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     error: None = None
+    use_imports: int = 0
 
     def check_owned(self) -> None:
         """Do nothing: the index is this daemon's own."""

@@ -4,23 +4,17 @@ import asyncio
 import contextlib
 import shlex
 from dataclasses import replace
-from functools import partial
 
 from cocosearch_ipc import protocol as p
 from cocosearchd.api import replies
+from cocosearchd.api.row_summaries import STATUS_S, RowSummaries
 from cocosearchd.errors import CocoSearchError, NotFound, StoreUnavailable
-from cocosearchd.exclusion import EXCLUSIONS, empty_index_sentence
+from cocosearchd.exclusion import empty_index_sentence
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
-from cocosearchd.indexing.pool.quarantine import NOT_PARSED
-from cocosearchd.runtime.deadlines import call_within, call_within_or, ends_within
+from cocosearchd.runtime.deadlines import call_within, ends_within
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.precise_use_rows import PreciseUseCounts, count_precise_uses
-
-EXCLUDED_REPORTED = 20  # files of each kind in a reply; the command line prints fewer
-_NO_FILES: tuple[tuple[str, str], ...] = ()
-STATUS_S = 2.0  # short: people ask for `status` when something hangs
 
 
 class IndexReports:
@@ -29,6 +23,7 @@ class IndexReports:
     def __init__(self, db: Database, updater: Updater) -> None:
         self._db = db
         self._updater = updater
+        self._summaries = RowSummaries(db)
 
     async def progress(self, index: RunningIndex) -> p.IndexProgress:
         """Return the progress of an index, or of its replacement while that is being filled."""
@@ -60,48 +55,20 @@ class IndexReports:
         if error is not None:
             counts = await self._counts(index)
             return replies.refused_status(index.record, error_text(error), counts)
-        # Concurrent: while PostgreSQL is away, each call waits until its timeout.
-        counts, excluded, unparsed, precise = await asyncio.gather(
-            self._counts(index),
-            call_within_or(
-                _NO_FILES,
-                partial(
-                    index_records.excluded_files,
-                    self._db,
-                    index.record,
-                    tuple(EXCLUSIONS),
-                    EXCLUDED_REPORTED,
-                ),
-                STATUS_S,
-            ),
-            call_within_or(
-                _NO_FILES,
-                partial(
-                    index_records.unparsed_files,
-                    self._db,
-                    index.record,
-                    NOT_PARSED,
-                    EXCLUDED_REPORTED,
-                ),
-                STATUS_S,
-            ),
-            call_within_or(
-                PreciseUseCounts(), partial(count_precise_uses, self._db, index.record), STATUS_S
-            ),
-        )
+        summary = await self._summaries.read(index)
         warnings = (
-            *await self._explain_empty(index, counts),
+            *await self._explain_empty(index, summary.counts),
             *index.lexical.reduced.warnings(),
             *await self.outdated_warning(index),
         )
         return replace(
-            replies.index_status(index.record, index.root.status(), counts),
-            excluded=replies.excluded(excluded),
-            unparsed=replies.unparsed(unparsed),
+            replies.index_status(index.record, index.root.status(), summary.counts),
+            excluded=replies.excluded(summary.excluded),
+            unparsed=replies.unparsed(summary.unparsed),
             notes=(*index.warnings, *warnings),
             linked=index.settings.project.linked_indexes,
-            precise_files=precise.files,
-            changed_precise_files=precise.changed,
+            precise_files=summary.precise.files,
+            changed_precise_files=summary.precise.changed,
         )
 
     async def empty_warning(self, index: RunningIndex) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from cocosearchd.indexes.following.followed_root import FollowedRoot
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.store.row_summary import RowSummary
 from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 from cocosearchd.watching.watched_root import WatchedRoot
@@ -24,6 +25,7 @@ from cocosearchd.watching.watched_root import WatchedRoot
 log = logging.getLogger(__name__)
 
 Stamps = tuple[tuple[int, ...], ...]
+RowsMoment = tuple[int, int, int]  # number of the index, generation, imports of precise uses
 NOTICE_S = 600.0  # how long the notice about a change of settings is shown
 FILLING_WORDS = "words for the profile classic are being stored; until then it reads texts, slowly"
 
@@ -97,6 +99,8 @@ class RunningIndex:
     # by task that failed and starts again
     task_errors: dict[str, str] = field(default_factory=dict)
     stamp_reader: SingleFlight[Stamps | None] | None = field(init=False, default=None)
+    use_imports: int = field(init=False, default=0)  # and removals, of precise uses
+    _row_summary: tuple[RowsMoment, RowSummary] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.root, FollowedRoot):
@@ -133,6 +137,26 @@ class RunningIndex:
         await self.lexical.apply(commit)
         generation = max(self.record.generation, commit.generation)
         self.record = replace(self.record, generation=generation)
+
+    @property
+    def rows_moment(self) -> RowsMoment:
+        """A value that differs after each change of the rows that a summary counts."""
+        return self.record.number, self.record.generation, self.use_imports
+
+    @property
+    def row_summary(self) -> RowSummary | None:
+        """The summary of the present rows, if it was read since they changed."""
+        if self._row_summary is None or self._row_summary[0] != self.rows_moment:
+            return None
+        return self._row_summary[1]
+
+    def keep_row_summary(self, summary: RowSummary, moment: RowsMoment) -> None:
+        """Keep a summary that was read after `moment`.
+
+        That of a followed index is not kept: its owner imports uses without a new generation.
+        """
+        if not self.record.is_followed:
+            self._row_summary = (moment, summary)
 
     def failure_recorder(self, task: str) -> Callable[[str | None], None]:
         """Make a callback for `supervise`, which records the failure of a task."""

@@ -28,19 +28,6 @@ async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Ans
     return task.result()
 
 
-async def call_within_or(
-    default: Answer, call: Callable[[], Coroutine[Any, Any, Answer]], within_s: float
-) -> Answer:
-    """Await a call to PostgreSQL; return the default if PostgreSQL is away or takes longer.
-
-    `call` begins it: a coroutine that is made before is never awaited if the caller is cancelled first.
-    """
-    try:
-        return await call_within(call(), within_s)
-    except StoreUnavailable:
-        return default
-
-
 async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
     """Return True if a task ends in time; otherwise it goes on. A cancelled wait cancels the task."""
     try:

@@ -102,6 +102,7 @@ class PreciseIndexVerbs:
             try:
                 yield current.record
             finally:
+                current.use_imports += 1
                 current.graph.forget_files()
 
     def _read(self, index: RunningIndex, files: CodeFiles, path: str) -> _Import:

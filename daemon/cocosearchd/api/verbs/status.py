@@ -12,8 +12,8 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
 from cocosearchd.api.health import Dependencies
-from cocosearchd.api.index_reports import STATUS_S
 from cocosearchd.api.index_sync import IndexSync
+from cocosearchd.api.row_summaries import STATUS_S
 from cocosearchd.config.index_settings import IndexSettings, list_values
 from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
