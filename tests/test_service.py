@@ -1,6 +1,7 @@
 """The order in which the parts of a daemon start."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -28,7 +29,11 @@ async def test_lost_commits_are_looked_for_before_the_first_index_starts(
     """Those that PostgreSQL loses while other indexes start would go unnoticed."""
     lock = InstanceLock(db)
 
-    async def stop_here(indexes: IndexRegistry) -> None:
+    async def stop_here(
+        indexes: IndexRegistry, report_step: object, is_stopping: Callable[[], bool]
+    ) -> None:
+        assert report_step == environment.notifier.starting, "the manager waits for each index"
+        assert not is_stopping()
         assert lock.on_held_again == indexes.compare_generations
         raise IndexesStart
 

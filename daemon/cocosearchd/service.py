@@ -362,7 +362,7 @@ async def _create_engine(
     running.tasks.start_soon(supervise, "updater", updater.run)
     if lock is not None:  # before the first index: rows may be lost while others start
         lock.on_held_again = indexes.compare_generations
-    await indexes.start_all()
+    await indexes.start_all(running.environment.notifier.starting, stop.is_set)
     dependencies = make_dependencies(db, embedder, indexes.retry)
     sources = DeclaredSources(
         indexes, embedder, tuple(map(parse_source, settings.watching.sources))

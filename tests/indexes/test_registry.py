@@ -197,6 +197,24 @@ async def test_an_index_runs_on_while_the_start_of_its_replacement_fails(
     assert supervised()["cocosearchd.indexes.registry.IndexRegistry._run"] == 2
 
 
+async def test_each_step_of_a_start_is_reported(bench: Bench) -> None:
+    """A manager that hears nothing would end the start of many indexes, and begin it again."""
+    for name in ("shop", "store"):
+        await new_record(bench.db, bench.make_root(name), name)
+    steps = list[str]()
+    await bench.indexes.start_all(steps.append)
+    assert steps == ["starting index 1 of 2", "starting index 2 of 2"]
+
+
+async def test_a_stop_ends_the_start_of_many_indexes(bench: Bench) -> None:
+    """A manager waits for a stop less than 1,000 indexes take to start on a busy machine."""
+    for name in ("shop", "store"):
+        await new_record(bench.db, bench.make_root(name), name)
+    steps = list[str]()
+    await bench.indexes.start_all(steps.append, lambda: bool(steps))
+    assert [index.record.name for index in bench.indexes.lookup.all()] == ["shop"]
+
+
 async def test_a_start_that_fails_leaves_no_task(bench: Bench) -> None:
     record = await new_record(bench.db, bench.make_root("shop"), "shop")
     await bench.updater.add(record, Source())  # so that the start fails at its last step

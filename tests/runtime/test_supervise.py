@@ -41,6 +41,8 @@ def test_notifier_speaks_to_the_manager(tmp_path: Path) -> None:
         manager.bind(path)
         manager.settimeout(5)
         notifier = Notifier(path)
+        notifier.starting("index 1 of 2")
+        assert manager.recv(200) == b"STATUS=index 1 of 2\nEXTEND_TIMEOUT_USEC=60000000"
         notifier.ready("2 indexes")
         assert manager.recv(200) == b"READY=1\nSTATUS=2 indexes"
         notifier.stopping()

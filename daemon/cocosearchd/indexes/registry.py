@@ -123,8 +123,15 @@ class IndexRegistry:
         self._history_turn = asyncio.Lock()
         self._histories = set[IndexHistory]()  # those in memory
 
-    async def start_all(self) -> None:
-        """Start every index of the stored registry."""
+    async def start_all(
+        self,
+        report_step: Callable[[str], None] | None = None,
+        is_stopping: Callable[[], bool] | None = None,
+    ) -> None:
+        """Start every index of the stored registry, until the daemon is to stop.
+
+        `report_step` is told of each index.
+        """
         self.analyser.pool.warm_up()
         async with self._lock:
             await self.config.read(self.config.loaded)
@@ -133,14 +140,22 @@ class IndexRegistry:
                 record.root: record
                 for record in await index_roles.list_indexes_by_role(self._db, "next")
             }
-            for record in await index_records.list_indexes(self._db):
-                replacement = replacements.get(record.root)
-                start = partial(self._start, replacement=replacement)
-                error = await attempt(f"start of {record.name}", partial(start, record))
-                if isinstance(error, StoreUnavailable):
-                    raise error
-                if error is not None:
-                    self._list_failed(record, replacement, start, error)
+            records = await index_records.list_indexes(self._db)
+            for number, record in enumerate(records, 1):
+                if is_stopping is not None and is_stopping():
+                    return
+                if report_step is not None:
+                    report_step(f"starting index {number} of {len(records)}")
+                await self._start_first(record, replacements.get(record.root))
+
+    async def _start_first(self, record: IndexRecord, replacement: IndexRecord | None) -> None:
+        """Start an index of the stored registry, or list it if that fails."""
+        start = partial(self._start, replacement=replacement)
+        error = await attempt(f"start of {record.name}", partial(start, record))
+        if isinstance(error, StoreUnavailable):
+            raise error
+        if error is not None:
+            self._list_failed(record, replacement, start, error)
 
     def _list_failed(
         self,

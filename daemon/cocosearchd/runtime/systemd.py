@@ -8,6 +8,8 @@ import socket
 import time
 from dataclasses import dataclass
 
+START_STEP_S = 60  # longest time between two steps of a start
+
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
@@ -22,6 +24,13 @@ class Notifier:
     def ready(self, status: str) -> None:
         """Report that clients are served now."""
         self._send(f"READY=1\nSTATUS={status}")
+
+    def starting(self, status: str) -> None:
+        """Report a step of the start: the manager waits `START_STEP_S` for the next one.
+
+        TimeoutStartSec is for a daemon with a few indexes; 1,000 take longer on a busy machine.
+        """
+        self._send(f"STATUS={status}\nEXTEND_TIMEOUT_USEC={START_STEP_S * 1_000_000}")
 
     def status(self, text: str) -> None:
         """Send one line for `systemctl status`."""
