@@ -13,7 +13,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 
@@ -42,6 +42,20 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     is_distributed = False
     _timer: asyncio.TimerHandle | None = None
     _hung_up = False
+
+    # The driver's arguments are passed on unchanged.
+    @classmethod
+    async def connect(cls, *args: Any, **kwargs: Any) -> Self:
+        """Connect, and leave no open connection if that fails.
+
+        The traceback of the driver's error holds the connection of an attempt that timed out: it would
+        stay open until a collection of garbage, and the server would keep a session for it.
+        """
+        try:
+            return await super().connect(*args, **kwargs)
+        except psycopg.Error as error:
+            failure = error.with_traceback(None)
+        raise failure
 
     @contextlib.contextmanager
     def answer_timeout(self, seconds: float | None) -> Iterator[None]:
