@@ -37,7 +37,7 @@ def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
 
 def test_the_exit_code_of_the_command_is_returned() -> None:
     with running() as (process, folder):
-        assert process.wait(20) == 3
+        assert process.wait(60) == 3
     assert folder.name.startswith("cocosearch-tests-")
     assert not folder.exists()
 
@@ -47,7 +47,7 @@ def test_a_signal_to_end_interrupts_what_the_command_runs(number: signal.Signals
     with running("waits") as (process, folder):
         assert folder.is_dir()
         process.send_signal(number)
-        assert process.wait(20) == 128 + signal.SIGINT
+        assert process.wait(60) == 128 + signal.SIGINT
         assert process.stdout is not None
         assert process.stdout.read() == "", "nobody has it open any more"
     assert not folder.exists()

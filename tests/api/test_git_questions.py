@@ -34,7 +34,7 @@ async def test_a_git_that_hangs_holds_no_thread_of_its_root(
 
     def hang(*_: object) -> Any:
         hanging.release()
-        release.wait(30)
+        release.wait(120)
         return CHANGES if hangs == "changes" else {}
 
     monkeypatch.setattr(change_impact, "read_changes", lambda *_: CHANGES)
@@ -55,10 +55,10 @@ async def test_a_git_that_hangs_holds_no_thread_of_its_root(
         for _ in range(THREADS_PER_ROOT):
             group.start_soon(verbs._read_source, index, parse_target(""), "")
         for _ in range(GIT_THREADS_PER_ROOT):
-            assert await anyio.to_thread.run_sync(hanging.acquire, True, 20)
+            assert await anyio.to_thread.run_sync(hanging.acquire, True, 60)
         await anyio.sleep(0.2)  # further ones would begin
         try:
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 assert await root.threads.run(os.path.isdir, path)
         finally:
             release.set()

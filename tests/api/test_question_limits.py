@@ -23,7 +23,7 @@ from tests.store.support import new_index
 
 pytestmark = pytest.mark.anyio
 
-ENDS_S = 5.0  # much less than the time of a question
+ENDS_S = 60.0  # less than the time that a question has here
 
 
 class Asker:
@@ -54,7 +54,8 @@ class Asker:
 
 
 @pytest.fixture
-async def asker(db: Database) -> Asker:
+async def asker(db: Database, monkeypatch: pytest.MonkeyPatch) -> Asker:
+    monkeypatch.setattr(graph_questions, "QUESTION_S", 2 * ENDS_S)
     record = await new_index(db)
     await replace_file(db, record, code_write("a.py", ["run"], ["run"]))
     cold: Any = SimpleNamespace(current_snapshot=None)
@@ -81,7 +82,7 @@ async def test_many_questions_leave_threads_to_status_and_search(asker: Asker) -
     count, release = 60, threading.Event()
     async with anyio.create_task_group() as group:
         for _ in range(count):
-            group.start_soon(asker.ask, lambda _: release.wait(30))
+            group.start_soon(asker.ask, lambda _: release.wait(2 * ENDS_S))
         await anyio.wait_all_tasks_blocked()
         with anyio.fail_after(ENDS_S):
             await anyio.to_thread.run_sync(release.set)
@@ -96,7 +97,7 @@ async def test_a_question_has_its_whole_time_after_it_waited_for_its_turn(
     release = threading.Event()
     async with anyio.create_task_group() as group:
         for _ in range(graph_questions.MAX_RUNNING):
-            group.start_soon(asker.ask, lambda _: release.wait(30))
+            group.start_soon(asker.ask, lambda _: release.wait(2 * ENDS_S))
         await anyio.wait_all_tasks_blocked()
         group.start_soon(asker.ask, lambda moment: over.append(moment.is_over()))
         await anyio.sleep(graph_questions.QUESTION_S + 0.2)

@@ -122,7 +122,7 @@ def test_a_daemon_whose_database_another_one_took_commits_nothing_and_ends(
         assert not reply["fresh"]
         assert "later.py" not in {result["path"] for result in reply["results"]}
         assert daemon.process is not None
-        assert daemon.process.wait(30) != 0
+        assert daemon.process.wait(60) != 0
         assert "uses this database" in daemon.log
         assert fetch_row(connection, "select generation from cocosearch_indexes") == generation
 

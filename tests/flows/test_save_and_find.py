@@ -127,7 +127,7 @@ def test_a_restart_keeps_everything_and_down_ends_it(daemon: Daemon, project: Pa
     assert daemon.paths("should_retry")[0] == "src/retry.py"
     daemon.ctl("down")
     assert daemon.process is not None
-    assert daemon.process.wait(10) == 0
+    assert daemon.process.wait(60) == 0
     assert daemon.postgres() == []
     late = daemon.ctl("query", "anything", check=False)
     assert late.returncode == 69
@@ -146,7 +146,7 @@ def test_clear_forgets_the_index_only(shared: Daemon, project: Path) -> None:
 
 def test_a_second_daemon_on_the_same_state_is_refused(shared: Daemon) -> None:
     log_length = len(shared.log)
-    assert shared.launch().wait(20) == 75
+    assert shared.launch().wait(120) == 75
     assert "already" in shared.log[log_length:]
     assert shared.json("list") == {"indexes": []}
 

@@ -82,6 +82,6 @@ def restarted(daemon: Daemon, server: UnresponsiveFileSystem) -> None:
     wait_until(lambda: '"event": "stopped"' in daemon.log, "it waits for the server")
     # else the kernel keeps threads that wait for it, and with them the process
     server.answers.set()
-    daemon.process.wait(30)
+    daemon.process.wait(60)
     server.answers.clear()
     daemon.start()

@@ -222,7 +222,7 @@ def trusting_data(public_state: Path) -> Iterator[Path]:
     server = run_as_before(home, uid)
     fill(superuser_of(home))
     server.send_signal(signal.SIGINT)
-    server.wait(30)
+    server.wait(120)
     yield home
     shutil.rmtree(home)
 
@@ -239,7 +239,7 @@ def trusting_cluster(home: Path, trusting_data: Path) -> Iterator[Path]:
         )
     yield home
     server.kill()
-    server.wait(30)
+    server.wait(120)
 
 
 def wait_for(dsn: str) -> None:
@@ -370,7 +370,7 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
         pytest.skip("the system user cocosearch exists here: no account is lent")
     start = threading.Thread(target=server.ensure)
     start.start()
-    deadline, part = time.monotonic() + 20, server.data.with_name("data.part")
+    deadline, part = time.monotonic() + 60, server.data.with_name("data.part")
     while not (
         started := [
             process.pid for process in list_processes() if f"initdb -D {part}" in process.command

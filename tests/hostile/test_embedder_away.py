@@ -122,7 +122,6 @@ def assert_caught_up(daemon: Daemon) -> None:
         daemon,
         "changed",
         lambda index: not index["failed_count"] and not index["pending"],
-        limit_s=30,
     )
     reply = daemon.call(
         "search", query="changed_while_away", index="changed", sync_timeout_ms=10_000

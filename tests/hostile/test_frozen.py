@@ -114,7 +114,7 @@ def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
     settle(guarded, neighbour)
     neighbour.assert_fresh(guarded)
     assert guarded.process is not None
-    assert guarded.process.wait(30) in (-signal.SIGABRT, -signal.SIGKILL)
+    assert guarded.process.wait(60) in (-signal.SIGABRT, -signal.SIGKILL)
 
     assert freeze(guarded, signal.SIGUSR2) == current
     # its watchdog first, else that would start a daemon that nobody wants any more
@@ -163,7 +163,7 @@ def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(address)
-        manager.settimeout(LIMIT_S)
+        manager.settimeout(60)
         variables = FREEZING | {
             "NOTIFY_SOCKET": address,
             "WATCHDOG_USEC": str(int(LIMIT_S * 1_000_000 / 2)),
@@ -174,17 +174,14 @@ def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(
             while b"WATCHDOG=1" not in manager.recv(4096):
                 pass
             freeze(daemon, signal.SIGUSR2)
-            time.sleep(1)
-            manager.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    manager.recv(4096)
             manager.settimeout(LIMIT_S)
-            with pytest.raises(TimeoutError):
-                manager.recv(4096)
+            end = time.monotonic() + 60
+            with contextlib.suppress(TimeoutError):  # as systemd hears nothing for so long
+                while manager.recv(4096):
+                    assert time.monotonic() < end
             assert daemon.process is not None
             daemon.process.send_signal(signal.SIGABRT)
-            assert daemon.process.wait(10) == -signal.SIGABRT
+            assert daemon.process.wait(60) == -signal.SIGABRT
             assert "sitecustomize.py" in daemon.log
 
 

@@ -195,7 +195,7 @@ async def test_questions_that_give_up_do_not_pile_up_threads(
 
     def slow(scope: RootScope, settings: IndexingSettings) -> LeftOutFiles:
         counts.append(scope)
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         return LeftOutFiles({"gitignore": len(counts)}, is_complete=True)
 
     # Patched, because no ignore file is slow enough to be given up.

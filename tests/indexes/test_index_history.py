@@ -98,7 +98,7 @@ async def keeping(
 
 
 async def until(index: Running, is_met: Callable[[HistoryIndex | None], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not is_met(index.history.current):  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
 
@@ -203,7 +203,7 @@ async def test_without_a_history_head_is_looked_for_when_a_question_comes(
         assert 1 <= len(looks) <= 2
         count = len(looks)
         assert index.history.take() is None
-        with anyio.fail_after(2):
+        with anyio.fail_after(60):
             while len(looks) == count:  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.01)
 

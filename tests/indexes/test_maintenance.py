@@ -13,12 +13,14 @@ from cocosearchd.indexes import maintenance
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
+from cocosearchd.store.chunks.chunk_retention import drop_retained_chunks
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.words.words_table import drop_words, fill_words, read_words_state
 from tests.store.support import file_write, new_index, retained_texts, split_texts, stored_words
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +55,14 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(
     monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_AT_REST_S", 3600.0)
     record = await new_index(db)
     index = Running(record)
+    looks = list[int]()
+
+    async def drop_and_note(db: Database, record: IndexRecord) -> int:
+        dropped = await drop_retained_chunks(db, record)
+        looks.append(dropped)
+        return dropped
+
+    monkeypatch.setattr(maintenance, "drop_retained_chunks", drop_and_note)
     old = compose("update {retained_chunks} set since = now() - interval '4 days'", record)
 
     async def saved(number: int) -> None:
@@ -62,11 +72,14 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(
         tasks.start_soon(maintenance.keep_retained_chunks_bounded, db, cast(RunningIndex, index))
         await saved(1)
         await saved(2)
-        await anyio.sleep(0.1)
+        await until(lambda: len(looks) == 1)
+        index.record = replace(record, generation=record.generation + 1)  # as a commit is told
+        await until(lambda: len(looks) == 2)
         assert await retained_texts(db, record) == ["two: 1"], "it is young"
         await connection.execute(old)
-        index.record = replace(record, generation=record.generation + 2)  # as a commit is told
-        await until_retained(db, record, [])
+        index.record = replace(record, generation=record.generation + 2)
+        await until(lambda: len(looks) == 3)
+        assert await retained_texts(db, record) == []
         await saved(3)
         await connection.execute(old)
         await anyio.sleep(0.1)

@@ -41,11 +41,11 @@ def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles:
         streams = [_listening(daemon) for _ in range(3)]
         asking = daemon.begin("query", "found")
         daemon.ctl("down")
-        assert daemon.process.wait(20) == 0
+        assert daemon.process.wait(60) == 0
         assert "Traceback" not in asking.communicate(timeout=120)[1]
         assert asking.returncode in (0, 1, 69), "answered, no such index, or the daemon has stopped"
         assert "Traceback" not in daemon.log
-        _, alive = psutil.wait_procs(processes, 10)
+        _, alive = psutil.wait_procs(processes, 60)
         assert not alive
         assert not shared & (_mapped() | _segments())
         assert not list((daemon.home / "run").glob("*.sock"))
@@ -81,7 +81,7 @@ def _listening(daemon: Daemon) -> socket.socket:
     status = json.loads(daemon.ctl("status", "--json").stdout)
     token = (daemon.home / "state" / "token").read_text().strip()
     port = int(status["mcp"]["sse_url"].rpartition(":")[2].partition("/")[0])
-    s = socket.create_connection(("127.0.0.1", port), 10)
+    s = socket.create_connection(("127.0.0.1", port), 60)
     s.sendall(
         f"GET /sse HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
     )
@@ -116,9 +116,9 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
         "path": params["paths"][1],
     }
     assert client.call(path, "locate", {"paths": ["/nowhere"]})["index"] is None
-    wait_until(lambda: ("commit", "here") in states, limit_s=20.0)
+    wait_until(lambda: ("commit", "here") in states)
     client.call(path, "clear_index", {"index": "here"})
-    reader.join(20)
+    reader.join(60)
     assert not reader.is_alive()
     kinds = [kind for kind, index in states if index == "here"]
     assert kinds[0] == "added"

@@ -76,7 +76,7 @@ def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daem
     assert "WATCHDOG=1" in _until(notifications, "WATCHDOG=1")
     manager.send_signal(signal.SIGTERM)
     assert "STOPPING=1" in _until(notifications, "STOPPING=1")
-    assert manager.wait(30) == 0, idle.log[-2000:]
+    assert manager.wait(60) == 0, idle.log[-2000:]
     assert rpc.exists(), "the manager's socket is the manager's to remove"
     notifications.close()
 
@@ -98,14 +98,13 @@ def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) 
     assert "MONOTONIC_USEC=" in _until(notifications, "RELOADING=1")
     _until(notifications, "READY=1")
     with idle.freezing_postgres():
-        time.sleep(every_s * 4)  # what was asked before the stop may still be answered
-        notifications.settimeout(0)
-        with contextlib.suppress(BlockingIOError):
-            while notifications.recv(4096):
-                pass
+        # A daemon whose store hangs is restarted by its manager, which hears nothing for so long.
+        # What was asked before the stop may still be answered.
         notifications.settimeout(every_s * 3)
-        with pytest.raises(TimeoutError):  # a daemon whose store hangs is restarted by its manager
-            _until(notifications, "WATCHDOG=1")
+        end = time.monotonic() + 60
+        with contextlib.suppress(TimeoutError):
+            while notifications.recv(4096):
+                assert time.monotonic() < end
     notifications.settimeout(60)
     _until(notifications, "WATCHDOG=1")
     assert idle.stop() == 0
@@ -139,7 +138,7 @@ async def test_a_store_that_is_away_is_no_reason_to_end_the_daemon(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(service._watchdog, notifier, 0.01, database)
         if alive:
-            receiver.settimeout(20)
+            receiver.settimeout(60)
             assert await anyio.to_thread.run_sync(receiver.recv, 4096) == b"WATCHDOG=1"
         else:
             await anyio.sleep(0.1)
@@ -163,7 +162,7 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
         await anyio.sleep(0.05)  # until it listens to signals; before, they would end this process
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await stop.wait()
         tasks.cancel_scope.cancel()
     receiver.setblocking(False)

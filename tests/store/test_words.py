@@ -311,13 +311,15 @@ async def test_an_index_of_words_that_was_not_built_to_its_end_is_built_again(
     """
     record = await random_corpus(db, 6)
     await fill_words(db, record, split_in_thread)
-    async with db.session({"statement_timeout": "300"}) as connection, db.connection() as locker:
+    async with db.session({}) as connection, db.connection() as locker:
         await connection.execute(statement("set_words_state", record), {"state": "filling"})
         await connection.execute(statement("drop_words_index", record))
         async with locker.transaction():
             await locker.execute(compose("lock table {words} in row exclusive mode", record))
+            await connection.execute("set statement_timeout = 300")
             with pytest.raises(psycopg.errors.QueryCanceled):
                 await connection.execute(statement("build_words_index", record))
+            await connection.execute("set statement_timeout = 0")
         row = await (await connection.execute(statement("words_index_state", record))).fetchone()
         assert row == (True, False)
         assert await fill_words(db, record, split_in_thread) == "filled"

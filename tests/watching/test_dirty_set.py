@@ -152,7 +152,7 @@ async def test_a_path_that_changed_while_it_did_harm_is_not_set_aside(dirty: Dir
     await asyncio.sleep(0)
     assert not waiting.done()
     dirty.settle(second.id, {}, now=0)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_paths_that_did_harm_together_are_not_taken_for_an_outage(dirty: DirtySet) -> None:
@@ -208,7 +208,7 @@ async def test_a_sync_waits_for_what_was_before_it_alone(dirty: DirtySet) -> Non
     await asyncio.sleep(0)
     assert not waiting.done()
     dirty.settle(first.id, {}, now=0)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
     assert dirty.clock.applied_seq() == target
 
 
@@ -222,14 +222,14 @@ async def test_a_sync_waits_for_what_a_scan_finds(dirty: DirtySet) -> None:
     await asyncio.sleep(0)
     assert not waiting.done(), "a scan's findings are as old as the mark of its tree"
     dirty.settle(take(dirty).id, {}, now=0)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_a_sync_does_not_wait_for_what_failed(dirty: DirtySet) -> None:
     dirty.mark("a")
     waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     dirty.settle(take(dirty).id, {"a": "broken"}, now=0)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_a_sync_that_gives_up_leaves_nothing(dirty: DirtySet) -> None:
@@ -268,7 +268,7 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
     await asyncio.sleep(0)
     assert not waiting.done()
     dirty.settle(take(dirty).id, {}, now=8)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_a_changed_path_holds_a_sync_only_for_its_older_change(dirty: DirtySet) -> None:
@@ -278,7 +278,7 @@ async def test_a_changed_path_holds_a_sync_only_for_its_older_change(dirty: Dirt
     dirty.mark("a")
     waiting = asyncio.ensure_future(dirty.clock.wait(target))
     dirty.settle(first.id, {}, now=0)
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
     assert dirty.clock.applied_seq() == target
 
 

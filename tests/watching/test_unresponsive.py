@@ -87,7 +87,7 @@ async def test_a_root_ends_while_all_its_threads_wait(
     def open_slowly(*arguments: Any) -> tuple[Hints, str | None]:
         opening.set()
         if while_opening:
-            answer.wait(20)
+            answer.wait(120)
         hints, reason = open_hints(*arguments)
         opened.append(hints)
         return hints, reason
@@ -98,15 +98,15 @@ async def test_a_root_ends_while_all_its_threads_wait(
             raw, MemoryIndex(raw), IndexingSettings(), QUICK, tmp_path / "sync", executor
         )
         running = asyncio.ensure_future(live.run())
-        await asyncio.to_thread(opening.wait, 10)
+        await asyncio.to_thread(opening.wait, 60)
         if not while_opening:
-            await live.sync(10)
+            await live.sync(60)
         waiting = [
             asyncio.ensure_future(live.threads.run(answer.wait)) for _ in range(THREADS_PER_ROOT)
         ]
         await asyncio.sleep(0.2)
         running.cancel()
-        ended, _ = await asyncio.wait({running}, timeout=watched_root.CLOSE_S + 3)
+        ended, _ = await asyncio.wait({running}, timeout=watched_root.CLOSE_S + 60)
         answer.set()
         assert ended
         await asyncio.gather(*waiting)

@@ -1,6 +1,6 @@
 """A followed schema: its indexes are added, refused, dropped and read again."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from cocosearchd.store.index_records import drop_index
 from cocosearchd.store.index_roles import ensure_next_index, promote_index
 from tests.store.owner import open_schema
 from tests.store.support import DIMENSION, IDENTITY, file_write, new_index
+from tests.waiting import until
 
 SCHEMA = "team"
 NAME = "code@team"
@@ -60,14 +61,6 @@ async def following(
         yield schema, indexes
         tasks.cancel_scope.cancel()
     await analyser.pool.aclose()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await anyio.sleep(0.02)
-    raise AssertionError("it takes too long")
 
 
 async def fill(owner: Database) -> IndexRecord:

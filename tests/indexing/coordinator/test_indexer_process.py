@@ -61,7 +61,7 @@ async def test_a_child_that_is_left_does_not_keep_the_link_open(spec: IndexerSpe
 
 
 async def test_the_end_does_not_wait_for_a_child_that_is_left(spec: IndexerSpec) -> None:
-    with anyio.fail_after(indexer_process.STOP_S + 10):
+    with anyio.fail_after(indexer_process.STOP_S + 60):
         async with start_indexer(spec) as indexer:
             await until_it_has_left_a_child(indexer)
     await until(lambda: not group_of(indexer))

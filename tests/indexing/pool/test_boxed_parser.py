@@ -88,13 +88,14 @@ HARMS = {
     b"LEAVE\n": "exit code 0",
 }
 GOOD = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
+BUSY_S = 30.0
 BOUNDS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
 
 
 @pytest.fixture(autouse=True)
 def deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline of a busy machine. A test that waits for it shortens it."""
-    monkeypatch.setattr(boxed_parser, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(boxed_parser, "DEADLINE_S", BUSY_S)
 
 
 @asynccontextmanager
@@ -134,6 +135,7 @@ async def test_one_strike_and_the_file_is_plain_text(
     async with pool_of() as pool:
         parser = boxed(pool)
         result = await parser.parse_save(task(harm * 100))
+        monkeypatch.setattr(boxed_parser, "DEADLINE_S", BUSY_S)
         strikes = 2 if b"WAIT" in harm else 1
         assert ended(caplog) == strikes, "one process, once; after a stall one more"
         assert is_quarantined(result.parsed_file.report)
@@ -153,10 +155,14 @@ async def test_a_stall_that_does_not_come_again_is_no_strike(
 ) -> None:
     """A machine that swaps for a minute does this."""
     monkeypatch.setattr(boxed_parser, "DEADLINE_S", 3.0)
-    data = b"# FIRST %b\n" % bytes(tmp_path / "stalled") + GOOD
+    mark = tmp_path / "stalled"
+    data = b"# FIRST %b\n" % bytes(mark) + GOOD
     async with pool_of() as pool:
         parser = boxed(pool)
-        result = await parser.parse_save(task(data))
+        saved = asyncio.create_task(parser.parse_save(task(data)))
+        await until(mark.exists)
+        monkeypatch.setattr(boxed_parser, "DEADLINE_S", BUSY_S)  # of the second time
+        result = await saved
         assert [symbol.name for symbol in result.parsed_file.symbols] == ["first", "second"]
         assert result.cacheable
         assert ended(caplog) == 1

@@ -345,7 +345,7 @@ async def test_a_program_that_is_no_worker_costs_only_time(
 async def test_a_worker_that_is_killed_or_stopped_at_work_loses_no_row(
     cacheable: DiskCache, mixed: Path
 ) -> None:
-    async with open_pool(2, replace(EAGER, deadline_s=3.0)) as pool:
+    async with open_pool(2, replace(EAGER, deadline_s=6.0)) as pool:
         make, files = maker(cacheable, pool), sources(mixed)
         processes = await ready(pool, 1)
         for victim in processes:

@@ -745,7 +745,7 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
     while b"\x1b[?1049l" not in output:
         output += os.read(main, 65536)
     assert b"\x1b[?7h" in output
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert b"Traceback" not in output
     os.close(main)
     os.close(worker)

@@ -25,7 +25,7 @@ async def test_a_silent_file_system_holds_few_threads() -> None:
 
     def look() -> str:
         begun.append(1)
-        answers.wait(30)
+        answers.wait(120)
         return "seen"
 
     try:

@@ -36,11 +36,19 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def held(db: Database) -> AsyncIterator[InstanceLock]:
+    """Hold the lock meanwhile, and wait until it is free: the server releases it a moment after its
+    session was closed, and the tests try for a moment only.
+    """
     lock = InstanceLock(db)
     async with anyio.create_task_group() as tasks:
         await tasks.start(lock.hold)
         yield lock
         tasks.cancel_scope.cancel()
+    with anyio.fail_after(60):
+        async with db.connection() as connection:
+            key = await instance_lock.lock_key(connection)
+            while await instance_lock._read_holder(connection, key) is not None:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
 
 
 async def end_session(db: Database) -> None:

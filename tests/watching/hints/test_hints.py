@@ -137,7 +137,7 @@ def test_a_batch_on_its_way_is_counted(root: Path) -> None:
     with opened(root, "inotify") as (hints, heard):
         heard.stopped.clear()
         (root / "top.py").write_text("22")
-        assert heard.blocked.wait(10)  # read from the kernel, and not taken in yet
+        assert heard.blocked.wait(60)  # read from the kernel, and not taken in yet
         assert hints.batches_sent() in {None, heard.batches + 1}
         heard.stopped.set()
         heard.wait(lambda _: heard.covers(b"top.py"))
@@ -218,7 +218,7 @@ def test_overflow_is_said(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         heard.stopped.clear()
         (root / "top.py").write_text("2")  # the thread takes this event and waits with it
-        assert heard.blocked.wait(10)
+        assert heard.blocked.wait(60)
         paths = [os.fsencode(root / "old" / name) for name in ("a.py", "b.py")]
         # equal neighbours are merged by the kernel, so two names take turns
         for number in range(limit + 100):
@@ -610,7 +610,7 @@ def test_events_that_are_read_together_give_one_hint_a_file(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         heard.stopped.clear()  # what comes now is read at once, after this
         (root / "new.py").write_text("x")
-        assert heard.blocked.wait(10)
+        assert heard.blocked.wait(60)
         (root / "top.py").write_text("x")
         (root / "other.py").write_text("x")
         heard.stopped.set()

@@ -143,7 +143,7 @@ async def test_a_write_through_another_name_is_seen_without_a_question(
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         await in_sync(live)
         outside.write_text("# other\n")
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             while index.contents() != on_disk(os.fsencode(root)):
                 await anyio.sleep(0.05)
 
@@ -259,5 +259,5 @@ class LateLook:
         names = hard_links.changed_suspects(root, suspects)
         if not self.seen.is_set():
             self.seen.set()
-            assert self.goes_on.wait(10)
+            assert self.goes_on.wait(60)
         return names
