@@ -23,9 +23,11 @@ where c.oid >= 16384 and c.relkind = 'r' and not exists (
     select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by 1
 """
+# A worker of autovacuum may be there at any time, which only a superuser may end. `truncate` and
+# `drop database` end it by themselves, `with (force)` does not.
 END_CONNECTIONS = """
 select coalesce(bool_and(pg_terminate_backend(pid, %s)), true) from pg_stat_activity
-where datname = current_database() and pid <> pg_backend_pid()
+where datname = %s and backend_type = 'client backend' and pid <> pg_backend_pid()
 """
 # Everything that is defined in the database, and was not made by initdb. Numbers of objects count:
 # copies of one template have equal ones. Sizes, files and statistics do not.
@@ -103,9 +105,7 @@ class DatabasePool:
     def _drop(self, name: str) -> None:
         """Drop a database, even if connections are left."""
         with psycopg.connect(self._server, autocommit=True) as connection:
-            connection.execute(
-                sql.SQL("drop database {} with (force)").format(sql.Identifier(name))
-            )
+            drop_database(connection, name)
 
     def _try_to_empty(self, name: str) -> bool:
         """Like `_empty`; False also where the server refuses it, since the database is then dropped."""
@@ -117,7 +117,7 @@ class DatabasePool:
     def _empty(self, name: str) -> bool:
         """Make a database as the template is; return whether it is."""
         with psycopg.connect(self._dsn(name)) as connection:
-            ended = connection.execute(END_CONNECTIONS, [END_CONNECTIONS_MS]).fetchone()
+            ended = connection.execute(END_CONNECTIONS, [END_CONNECTIONS_MS, name]).fetchone()
             if ended != (True,):
                 return False
             present = _tables(connection)
@@ -136,6 +136,12 @@ class DatabasePool:
             if rows:
                 with connection.cursor().copy(f"copy {table} from stdin") as copy:
                     copy.write(rows)
+
+
+def drop_database(connection: psycopg.Connection, name: str) -> None:
+    """Drop a database over a connection to another one, even if connections are left."""
+    connection.execute(END_CONNECTIONS, [END_CONNECTIONS_MS, name])
+    connection.execute(sql.SQL("drop database {}").format(sql.Identifier(name)))
 
 
 def _tables(connection: psycopg.Connection) -> list[str]:

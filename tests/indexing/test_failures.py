@@ -359,7 +359,9 @@ def _closed(server: str, dsn: str) -> Iterator[None]:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(False)))
         connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name]
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = %s and backend_type = 'client backend'",
+            [name],
         )
         try:
             yield

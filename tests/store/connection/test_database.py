@@ -22,6 +22,7 @@ from cocosearchd.store.connection.preflight import check_server_version, check_s
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import read_generation
 from cocosearchd.store.server.roles import SUPERUSER
+from tests.databases import drop_database
 from tests.store.remote import PASSWORD, RemoteServer, free_port
 from tests.store.support import new_index
 
@@ -227,7 +228,7 @@ async def test_pgvector_may_not_be_enabled(remote: RemoteServer) -> None:
     with psycopg.connect(remote.dsn, autocommit=True) as connection:
         connection.execute("create database bare")
         error = await refused(make_conninfo(remote.dsn, dbname="bare"))
-        connection.execute("drop database bare with (force)")
+        drop_database(connection, "bare")
     assert (
         error.message
         == "pgvector is not enabled in database bare, and user tester may not enable it"
@@ -272,7 +273,7 @@ async def test_a_database_that_lacks_characters(embedded_server: str, encoding: 
         try:
             error = await refused(make_conninfo(embedded_server, dbname="narrow"))
         finally:
-            connection.execute("drop database narrow with (force)")
+            drop_database(connection, "narrow")
     assert error.message == f"database narrow is encoded as {encoding}: UTF8 is needed"
 
 
@@ -309,7 +310,8 @@ async def test_lost_connections_are_replaced(dsn: str, db: Database) -> None:
         async with db.connection() as connection:
             await connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
+                " where datname = current_database() and backend_type = 'client backend'"
+                " and pid <> pg_backend_pid()"
             )
         await asyncio.gather(*(victim.ping() for _ in range(6)))
 
