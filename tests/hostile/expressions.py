@@ -410,7 +410,15 @@ def _ratio(
     length: int,
     part: int,
 ) -> float:
-    short = min(seconds(run, encode(attack.text(length // part))) for _ in range(3))
+    """Divide the cost of a text by that of a part of it. The part runs so often that linear work takes
+    as long in both: busy neighbours stretch a long run more than a short one.
+    """
+
+    def repeat(text: Any) -> None:
+        for _ in range(part):
+            run(text)
+
+    short = min(seconds(repeat, encode(attack.text(length // part))) for _ in range(3)) / part
     return min(seconds(run, encode(attack.text(length))) for _ in range(2)) / max(short, 1e-4)
 
 
