@@ -2,7 +2,7 @@
 --help`.
 
 Every input must be searchable or left out with a reason. Meanwhile the daemon and its indexer
-process live on, saves in a neighbouring root stay fresh within two seconds, and all processes
+process live on, saves in a neighbouring root stay fresh within seconds, and all processes
 together stay below a bound of memory.
 """
 

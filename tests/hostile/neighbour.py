@@ -1,6 +1,4 @@
-"""A harmless root beside a hostile one: a save in it must be in the next fresh answer within two
-seconds.
-"""
+"""A harmless root beside a hostile one: a save in it must be in the next fresh answer within seconds."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -10,7 +8,9 @@ from typing import Any
 from tests.daemon import Daemon
 from tests.machine_speed import FairClock
 
-FRESH_WITHIN_S = 2.0
+# A save takes a tenth of a second. Several processes take part in it, of which one may have to start:
+# on a busy machine each of them waits for its turn.
+FRESH_WITHIN_S = 5.0
 
 
 @dataclass
