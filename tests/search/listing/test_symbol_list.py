@@ -22,7 +22,7 @@ from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
-from cocosearchd.store.index_records import LINEAGE
+from cocosearchd.store.lineage import LINEAGE
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
