@@ -392,6 +392,13 @@ copy {chunks} (filename, chunk_number, packed_texts, embedding, language_id, byt
     symbol_names, chunk_hash)
 from stdin (format binary)
 
+-- name: insert_chunk
+-- The same for few rows, one at a time: unlike a copy, it may be part of a pipeline.
+insert into {chunks} (filename, chunk_number, packed_texts, embedding, language_id, byte_count, line_count, symbol_kinds,
+    symbol_names, chunk_hash)
+values (%(filename)s, %(chunk_number)s, %(packed_texts)s, %(embedding)s, %(language_id)s, %(byte_count)s, %(line_count)s,
+    %(symbol_kinds)s, %(symbol_names)s, %(chunk_hash)s)
+
 -- name: insert_chunks
 -- The same rows for a distributed schema of Citus, which would commit a copy in two phases. It sends an insert to its node as
 -- it is if the rows come from a table of the schema, and if nothing in it depends on settings or the time, as the text of an

@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
-from cocosearchd.store.chunks.rows import COPY_TYPES
+import pytest
+
+from cocosearchd.store.chunks.rows import CHUNK_COLUMNS, COPY_TYPES
 
 STORE = Path(__file__).resolve().parents[3] / "daemon" / "cocosearchd" / "store"
 # Columns that only rows have which are older than the packed texts.
@@ -14,10 +16,10 @@ OLDER = {
 SHORT = {"integer": "int4", "bigint": "int8"}  # names of types in the schema -> of the driver
 
 
-def copied_columns() -> list[str]:
-    """Return the columns of the statement copy_chunks, in its order."""
-    text = (STORE / "queries.sql").read_text("utf-8").partition("-- name: copy_chunks\n")[2]
-    columns = re.search(r"copy {chunks} \(([^)]+)\)", text)
+def columns_of(name: str) -> list[str]:
+    """Return the columns that a statement writes, in its order."""
+    text = (STORE / "queries.sql").read_text("utf-8").partition(f"-- name: {name}\n")[2]
+    columns = re.search(r"{chunks} \(([^)]+)\)", text)
     assert columns is not None
     return [name.strip() for name in columns[1].split(",")]
 
@@ -36,5 +38,10 @@ def schema_types() -> dict[str, str]:
 
 def test_rows_are_copied_with_the_types_of_the_schema() -> None:
     types = schema_types()
-    assert [types[name] for name in copied_columns()] == list(COPY_TYPES)
-    assert types.keys() == set(copied_columns()) | OLDER
+    assert [types[name] for name in columns_of("copy_chunks")] == list(COPY_TYPES)
+    assert types.keys() == set(columns_of("copy_chunks")) | OLDER
+
+
+@pytest.mark.parametrize("name", ["copy_chunks", "insert_chunk", "insert_chunks"])
+def test_each_way_to_write_rows_names_the_same_columns(name: str) -> None:
+    assert columns_of(name) == list(CHUNK_COLUMNS)

@@ -1,13 +1,17 @@
 """The write transaction: changed and unchanged rows, and generations."""
 
 import asyncio
+import sys
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from psycopg import AsyncTransaction
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import CocoSearchError, IdentityMismatch, NotFound
@@ -18,8 +22,9 @@ from cocosearchd.store.chunks.file_writer import (
     replace_file,
     replace_files,
 )
+from cocosearchd.store.chunks.row_changes import PIPELINED_ROWS
 from cocosearchd.store.chunks.rows import FileChunks
-from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import (
     Counts,
@@ -43,6 +48,7 @@ from tests.store.support import (
     new_index,
     split_texts,
     stored_contents,
+    stored_words,
     words_of,
 )
 
@@ -55,6 +61,60 @@ async def row_versions(db: Database, record: IndexRecord) -> dict[str, str]:
     """Content -> the transaction that wrote its row; without retained rows."""
     rows = await stored_contents(db, record, "{live}")
     return {text: version for _, _, text, version in rows}
+
+
+def count_round_trips(trace: Path) -> int:
+    """Return how often a trace waits for the server; see PQtrace in the manual of libpq."""
+    lines = trace.read_text("utf-8", "replace").splitlines()
+    # time, sender, length and name of a message; the texts of statements have more lines
+    messages = [fields for line in lines if len(fields := line.split("\t")) > 3]
+    return sum(sender == "F" and name in ("Query", "Sync") for _, sender, _, name, *_ in messages)
+
+
+async def trace_write(
+    db: Database, record: IndexRecord, trace: Path, monkeypatch: pytest.MonkeyPatch, *texts: str
+) -> None:
+    """Replace a file, and write the messages of its transaction to a trace."""
+    begin = Connection.transaction
+
+    def begin_traced(connection: Connection) -> AbstractAsyncContextManager[AsyncTransaction]:
+        connection.pgconn.trace(output.fileno())
+        stack.callback(connection.pgconn.untrace)
+        return begin(connection)
+
+    with trace.open("w") as output, ExitStack() as stack, monkeypatch.context() as patch:
+        patch.setattr(Connection, "transaction", begin_traced)
+        await replace_file(db, record, file_write("a.py", *texts))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the driver traces on Linux alone")
+async def test_a_save_of_few_chunks_waits_for_few_answers(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "old: 1", "stays: 1"))
+    few = tmp_path / "few"
+    await trace_write(db, record, few, monkeypatch, "new: 1", "stays: 1")
+    # it begins, locks and reads, writes, and commits
+    assert count_round_trips(few) == 4
+    many = tmp_path / "many"
+    texts = [f"many{number}: 1" for number in range(PIPELINED_ROWS + 1)]
+    await trace_write(db, record, many, monkeypatch, *texts)
+    assert count_round_trips(many) > 4
+
+
+@pytest.mark.parametrize("size", [1, PIPELINED_ROWS, PIPELINED_ROWS + 1])
+async def test_new_chunks_take_the_place_of_others(db: Database, size: int) -> None:
+    """However many they are, and also where the index keeps words."""
+    record = await new_index(db)
+    await fill_words(db, record, split_texts)
+    await replace_file(db, record, file_write("a.py", *(f"old{n}: 1" for n in range(size))))
+    texts = [f"new{n}: 1" for n in range(size)]
+    assert await replace_file(db, record, file_write("a.py", *texts)) == 2
+    (file,) = await stored(db, record)
+    assert [chunk.content for chunk in file.chunks] == texts
+    words = " ".join((await stored_words(db, record)).values())
+    assert all(f"'new{n}'" in words for n in range(size))
 
 
 async def test_a_file_is_stored_as_it_was_given(db: Database) -> None:
@@ -114,7 +174,7 @@ async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_serve
 ) -> None:
     """None of them looks for chunks: a plan made for a small table would be kept while it grows."""
     record = await new_index(db)
-    for url, expected in (("", 6), (dsn, 0)):
+    for url, expected in (("", 7), (dsn, 0)):
         async with Database.open(
             dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)
         ) as single_connection:
@@ -128,7 +188,9 @@ async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_serve
                     await connection.execute("select statement from pg_prepared_statements")
                 ).fetchall()
         assert len(rows) == expected
-        assert not [statement for (statement,) in rows if '_chunks"' in statement]
+        # an insert of one row looks for nothing
+        chunk_statements = [text for (text,) in rows if '_chunks"' in text]
+        assert all("\nvalues (" in text for text in chunk_statements)
 
 
 async def test_chunks_that_only_moved_are_not_written(db: Database) -> None:

@@ -56,6 +56,7 @@ EXCEPTIONS = {
     "delete_chunks",
     "delete_parses",
     "delete_retained_chunks",
+    "insert_chunk",
     "insert_chunks",
     "set_fingerprints",
 }

@@ -1,6 +1,7 @@
 """Writes files and deletes them: one transaction, `replace_files`, for all rows of a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from psycopg import AsyncCursor
@@ -14,6 +15,7 @@ from cocosearchd.store.chunks.row_changes import (
     PREPARE,
     cooperatively,
     delete_words,
+    fits_pipeline,
     write_chunks,
     write_files,
 )
@@ -68,12 +70,35 @@ async def replace_files(
             return await _read_generation_by_rules(connection, record)
         if with_words and retained is not None:
             await delete_words(connection, record, deleted)
-        await write_chunks(connection, record, changed, with_words=with_words)
-        # Raised last: from here on no other change of this index can be committed.
-        async with connection.pipeline():
-            raised = await _raise_generation(connection, record)
-            await write_files(connection, record, changed, retained or {})
+        raised = await _write_changes(
+            connection, record, changed, retained or {}, with_words=with_words
+        )
         return await _fetch_generation(connection, record, raised)
+
+
+async def _write_changes(
+    connection: Connection,
+    record: IndexRecord,
+    changed: Sequence[FileChange],
+    retained: Mapping[str, str],
+    *,
+    with_words: bool,
+) -> Cursor:
+    """Write chunks, raise the generation, and write files. Return the cursor of the generation.
+
+    A change with few new chunks, such as a save, goes to the server in one round trip.
+    """
+    async with AsyncExitStack() as pipeline:
+        in_one_trip = fits_pipeline(connection, changed)
+        if in_one_trip:
+            await pipeline.enter_async_context(connection.pipeline())
+        await write_chunks(connection, record, changed, with_words=with_words)
+        if not in_one_trip:
+            await pipeline.enter_async_context(connection.pipeline())
+        # Raised after the chunks: from here on no other change of this index can be committed.
+        raised = await _raise_generation(connection, record)
+        await write_files(connection, record, changed, retained)
+    return raised
 
 
 async def _compare_with_stored(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pgvector import HalfVector
 
 from cocosearchd.model import NO_CODE, Chunk, Fingerprint, PackedCode, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
@@ -31,7 +32,7 @@ COPY_TYPES = (
     *("text", "int8", "bytea", "halfvec", "text", "int4", "int4"),
     *("text[]", "text[]", "bytea"),
 )
-# The columns in the same order: parameters of the statement insert_chunks.
+# The columns in the same order: parameters of the statements insert_chunk and insert_chunks.
 CHUNK_COLUMNS = (
     *("filename", "chunk_number", "packed_texts", "embedding", "language_id"),
     *("byte_count", "line_count", "symbol_kinds", "symbol_names", "chunk_hash"),
@@ -164,8 +165,8 @@ class FileChunks:
 class FileChange:
     """The difference between the stored and the new state of a file.
 
-    Apply it in this order: delete the rows with the chunk numbers in `gone`, copy the `new` rows
-    with the statement copy_chunks, then write the row of the file, which places all chunks.
+    Apply it in this order: delete the rows with the chunk numbers in `gone`, write the `new` rows,
+    then write the row of the file, which places all chunks.
     `words` gives the rows of words of the new chunks: chunk number and words.
     """
 
@@ -246,7 +247,7 @@ class FileRows:
         )
 
     def _make_rows(self, diff: ManifestDiff) -> Iterator[Row]:
-        """Make the new rows for the statement copy_chunks; the last column is a chunk's digest."""
+        """Make the new rows in the order of `COPY_TYPES`; the last column is a chunk's digest."""
         path = self.write.path
         chunks = self.write.chunks
         indexes = [self._chunk_at[position] for position in diff.new]
@@ -280,6 +281,24 @@ def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
     return {
         parameter: array_literal([row[name] for row in rows]) for parameter, name in names.items()
     }
+
+
+def chunk_parameters(row: Row) -> dict[str, Any]:
+    """Return the values of a row of chunks by column, for the statement insert_chunk."""
+    return dict(zip(CHUNK_COLUMNS, map(_parameter, COPY_TYPES, row), strict=True))
+
+
+def _parameter(column_type: str, value: Any) -> Any:
+    """Return a value as it is sent.
+
+    Numbers and lists are texts, whose types the server infers. Otherwise the driver would choose a
+    type by the value, and each combination of types would be planned again.
+    """
+    if value is None or column_type in ("text", "bytea"):
+        return value
+    if column_type == "halfvec":
+        return HalfVector.from_binary(value)
+    return array_literal(value) if column_type == "text[]" else str(value)
 
 
 def chunk_elements(row: Row) -> tuple[str | bytes | int | None, ...]:
