@@ -121,7 +121,7 @@ def find_impact(
 
 def weaker(first: Confidence, second: Confidence) -> Confidence:
     """Return the weaker of two confidences."""
-    return max(first, second, key=WEAKNESS.__getitem__)
+    return first if WEAKNESS[first] >= WEAKNESS[second] else second
 
 
 def _expand(
@@ -243,29 +243,35 @@ class _ImpactSearch:
         for definition in changed:
             for key in self.resolver.overriders_of(definition):
                 self._count_use()
+                confidence = REASONS[OVERRIDES].confidence
+                use_path = _UsePath(self.names[definition], confidence, distance=1)
+                if not self._is_better(key, use_path):
+                    continue
                 file = self.files.load([key.path])[key.path]
                 symbol = file.symbols[key.position]
-                item = AffectedDefinition(
+                self.affected[key] = AffectedDefinition(
                     key=key,
                     symbol=symbol,
                     language=file.language,
                     distance=1,
-                    confidence=REASONS[OVERRIDES].confidence,
+                    confidence=confidence,
                     reason=OVERRIDES,
-                    via_name=self.names[definition],
+                    via_name=use_path.via_name,
                     use_location=UseLocation(symbol.start_line, 1),
                     is_test=is_test(key.path),
                 )
-                if self._record(item):
-                    self.names[key] = symbol.qualified_name
-                    next_level[key] = item.confidence
+                self.names[key] = symbol.qualified_name
+                next_level[key] = confidence
 
     def _follow(
         self, use: ResolvedUse, use_path: _UsePath, next_level: dict[DefinitionKey, Confidence]
     ) -> None:
         """Record the user of a definition, and add it to the next level."""
         self._count_use()
-        if self._record(_affected_by(use, use_path)):
+        user = _user(use)
+        # Most uses are in definitions that are already recorded.
+        if self._is_better(user, use_path):
+            self.affected[user] = _affected_by(user, use, use_path)
             next_level |= dict.fromkeys(self._keys_to_follow(use), use_path.confidence)
 
     def _count_use(self) -> None:
@@ -278,23 +284,21 @@ class _ImpactSearch:
         ):
             raise LimitReached
 
-    def _record(self, item: AffectedDefinition) -> bool:
-        """Record an affected definition, and return True if it is recorded.
+    def _is_better(self, key: DefinitionKey, use_path: _UsePath) -> bool:
+        """Return True if a definition is to be recorded with a path to it.
 
-        An excluded definition is not recorded, nor one that is not better than a recorded one.
+        An excluded definition is not recorded, nor one that is recorded with a path that is as
+        good.
         """
-        if WEAKNESS[item.confidence] > WEAKNESS[self.bounds.weakest]:
+        weakness = WEAKNESS[use_path.confidence]
+        if weakness > WEAKNESS[self.bounds.weakest]:
             return False
-        if item.key in self.changed and not item.is_broken:
+        if key in self.changed and not use_path.is_broken:
             return False
-        earlier = self.affected.get(item.key)
-        if earlier is not None and (
-            earlier.distance < item.distance
-            or WEAKNESS[earlier.confidence] <= WEAKNESS[item.confidence]
-        ):
-            return False
-        self.affected[item.key] = item
-        return True
+        earlier = self.affected.get(key)
+        return earlier is None or (
+            earlier.distance >= use_path.distance and WEAKNESS[earlier.confidence] > weakness
+        )
 
     def _keys_to_follow(self, use: ResolvedUse) -> Iterator[DefinitionKey]:
         """Yield the definitions to follow from a use: the user and, for a constructor, its class."""
@@ -307,9 +311,8 @@ class _ImpactSearch:
             yield key
 
 
-def _affected_by(use: ResolvedUse, use_path: _UsePath) -> AffectedDefinition:
-    """Make the affected definition from the definition around a use."""
-    user = _user(use)
+def _affected_by(user: DefinitionKey, use: ResolvedUse, use_path: _UsePath) -> AffectedDefinition:
+    """Make the affected definition from a use and the definition around it."""
     return AffectedDefinition(
         key=user,
         symbol=use.file.symbols[user.position] if user.position != WHOLE_FILE else None,
