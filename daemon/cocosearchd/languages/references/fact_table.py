@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import sub
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, Union, get_args
 
 from cocosearchd.languages.code_facts import (
     NO_FACTS,
@@ -33,6 +33,7 @@ from cocosearchd.languages.code_facts import (
 
 _Fact = TypeVar("_Fact", bound=tuple[Any, ...])
 _Values = Sequence[Any] | None
+_Column = Union[bytes, "array[int]"]
 
 # Largest unpacked table in bytes: enough for 50,000 uses in columns of four bytes, and their
 # strings.
@@ -47,7 +48,8 @@ _USE_KIND_NUMBERS = {kind: number for number, kind in enumerate(_USE_KINDS)}
 _BINDING_KIND_NUMBERS = {kind: number for number, kind in enumerate(_BINDING_KINDS)}
 # Size of the strings in bytes; counts of names, imports, uses and bindings.
 _HEADER = struct.Struct("<5I")
-_TYPE_CODES = "BHI"
+# By type code: bytes of a number
+_SIZES = {ord(code): array(code).itemsize for code in "BHI"}
 _MAX_BYTE = 255
 _BYTES = bytes(range(_MAX_BYTE + 1))
 _SEPARATOR = "\n"  # no string has line breaks
@@ -247,20 +249,23 @@ class _FactReader:
         if self._position > len(table) or self.name_count > len(self.strings):
             raise ValueError("a table of facts has too few strings")
 
-    def columns(self, count: int, rows: int) -> list["array[int]"]:
+    def columns(self, count: int, rows: int) -> list[_Column]:
         """Return the next columns of numbers."""
         return [self._column(rows) for _ in range(count)]
 
-    def _column(self, rows: int) -> "array[int]":
-        code = chr(self._table[self._position])
-        if code not in _TYPE_CODES:
+    def _column(self, rows: int) -> _Column:
+        """Return the next column. Most have numbers of one byte: their bytes are the column."""
+        code, start = self._table[self._position], self._position + 1
+        size = _SIZES.get(code)
+        if size is None:
             raise ValueError("a column of facts has an unknown type")
-        column = array(code)
-        start = self._position + 1
-        self._position = start + rows * column.itemsize
+        self._position = start + rows * size
         if self._position > len(self._table):
             raise ValueError("a column of facts is cut off")
-        column.frombytes(self._table[start : self._position])
+        numbers = self._table[start : self._position]
+        if size == 1:
+            return numbers
+        column = array(chr(code), numbers)
         if sys.byteorder == "big":
             column.byteswap()
         return column
@@ -268,7 +273,7 @@ class _FactReader:
     def table(
         self,
         make: Callable[[Iterable[Any]], _Fact],
-        columns: Sequence["array[int]"],
+        columns: Sequence[_Column],
         values: Sequence[_Values],
     ) -> FactTable[_Fact]:
         """Make a table of facts from columns. Raises `ValueError` for numbers without a value."""
@@ -319,21 +324,21 @@ def _read_bindings(reader: _FactReader, symbols: int) -> Sequence[Binding]:
     return reader.table(Binding._make, columns, values)
 
 
-def _are_below(column: "array[int]", limit: int) -> bool:
+def _are_below(column: _Column, limit: int) -> bool:
     """Return True if all numbers of a column are below a limit."""
-    if column.typecode != "B":
-        return max(column, default=-1) < limit
-    return limit > _MAX_BYTE or not column.tobytes().translate(None, _BYTES[:limit])
+    if isinstance(column, bytes):
+        return limit > _MAX_BYTE or not column.translate(None, _BYTES[:limit])
+    return max(column, default=-1) < limit
 
 
-def _known_positions(column: "array[int]", symbols: int) -> "array[int]":
+def _known_positions(column: _Column, symbols: int) -> _Column:
     """Replace the numbers of definitions that are not known by that of the file, 0.
 
     The table of definitions of a file is cut if it is very large.
     """
     if _are_below(column, symbols + 1):
         return column
-    return array(column.typecode, [number if number <= symbols else 0 for number in column])
+    return array("I", [number if number <= symbols else 0 for number in column])
 
 
 def _positions(symbols: int) -> range:
@@ -341,6 +346,6 @@ def _positions(symbols: int) -> range:
     return range(TOP_LEVEL, symbols)
 
 
-def _sums(steps: "array[int]") -> "array[int]":
+def _sums(steps: _Column) -> _Column:
     """Return the lines from the differences between them. Raises `OverflowError`."""
     return array("I", accumulate(steps))
