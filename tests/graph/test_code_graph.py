@@ -242,6 +242,32 @@ async def test_resolved_uses_are_dropped_with_the_first_question_after_a_commit(
     assert cache.nbytes == 0
 
 
+async def test_resolved_uses_outlive_a_save_of_a_file_that_nobody_has_read(db: Database) -> None:
+    indexed = await new_graph(db)
+    await indexed.write("a.py", ["run"], ["stop"])
+    await indexed.write("b.py", ["far"], ["other"])
+    names = UsedNames(frozenset({"stop"}))
+
+    def resolve(files: CodeFilesView) -> int:
+        files.load(["a.py"])
+        uses = files.use_cache.of_names(names)
+        files.use_cache.add(names, uses, "a.py", ())
+        return uses.nbytes
+
+    async def resolved_paths() -> list[str]:
+        uses = await indexed.graph.ask(lambda files: files.use_cache.of_names(names))
+        return [path for path in ("a.py", "b.py") if path in uses]
+
+    await indexed.graph.ask(resolve)
+    await indexed.write("b.py", ["far"], ["stop"])
+    assert await resolved_paths() == ["a.py"]
+    await indexed.write("a.py", ["run"], ["stop", "other"])
+    assert await resolved_paths() == [], "the file itself is resolved anew"
+    await indexed.graph.ask(resolve)
+    await indexed.write("b.py", ["near"], ["stop"])
+    assert await resolved_paths() == [], "a new name may be what a use means"
+
+
 async def test_memory_is_returned_after_a_while_without_questions(db: Database) -> None:
     indexed = await new_graph(db, idle_s=0.05)
     await indexed.write("a.py", ["run"])

@@ -12,9 +12,11 @@ from cocosearchd.graph.questions.reference_pages import ReferenceQuery, find_ref
 from cocosearchd.graph.resolution.resolver import MeaningResolver, Resolver
 from cocosearchd.graph.resolution.use_search import UseSearch
 from cocosearchd.graph.use_cache import (
+    MAX_CHANGED,
     AliasCache,
     ImportAlias,
     NameUses,
+    OutdatedFiles,
     UseCache,
     UsedNames,
     UseMeaning,
@@ -210,15 +212,57 @@ def test_uses_that_were_resolved_after_the_time_was_over_are_not_shared() -> Non
     assert "c.py" not in cache.of_names(NAMES)
 
 
-class CountedResolutions(MeaningResolver):
-    """Notes the lines of the uses that are resolved in `user.py`."""
+def test_a_question_about_an_earlier_moment_shares_nothing_new() -> None:
+    """It goes on with its own files while a save is followed by other questions."""
+    earlier = UseCache()
+    uses = earlier.of_names(NAMES)
+    earlier.add(NAMES, uses, "a.py", [meaning(1, A_RUN)])
+    earlier.add(NAMES, uses, "b.py", [meaning(2, A_RUN)])
+    later = earlier.succeed(OutdatedFiles(same=["a.py"]))
+    assert later is not None
+    assert earlier.add(NAMES, uses, "c.py", [meaning(3, A_RUN)]) > 0
+    assert earlier.of_names(NAMES).using_paths({A_RUN}) == {"a.py", "b.py", "c.py"}
+    assert earlier.of_names(UsedNames(frozenset({"other"}))).nbytes
+    assert later.of_names(NAMES).using_paths({A_RUN}) == {"b.py"}
+    assert later.nbytes == later.of_names(NAMES).nbytes
+    later.add(NAMES, later.of_names(NAMES), "a.py", [meaning(4, B_RUN)])
+    assert later.of_names(NAMES).using_paths({B_RUN}) == {"a.py"}
+    assert not earlier.of_names(NAMES).using_paths({B_RUN})
 
-    def __init__(self, files: CodeFiles) -> None:
+
+def test_a_question_about_an_earlier_moment_resolves_each_use_once() -> None:
+    files, cache = parse_texts(SOURCES, {"python"}), UseCache()
+    resolver = CountedResolutions(files, "c.py")
+    search = UseSearch(files, resolver, cache)
+    list(search.uses_in(A_RUN, files.load(["a.py"])["a.py"]))
+    assert cache.succeed(OutdatedFiles(same=["b.py"])) is not None
+    for _ in range(2):
+        users = [(item.file.path, item.use.line) for item in search.uses_of(A_RUN)]
+        assert users == [("a.py", 5), ("c.py", 4), ("c.py", 5)]
+        assert resolver.lines == [4, 5]
+
+
+def test_uses_that_nobody_asks_for_are_dropped_after_many_changes() -> None:
+    cache = UseCache()
+    cache.add(NAMES, cache.of_names(NAMES), "a.py", [meaning(1, A_RUN)])
+    for number in range(MAX_CHANGED + 1):
+        assert cache.nbytes
+        successor = cache.succeed(OutdatedFiles(same=[f"{number}.py"]))
+        assert successor is not None
+        cache = successor
+    assert cache.nbytes == 0
+
+
+class CountedResolutions(MeaningResolver):
+    """Notes the lines of the uses that are resolved in one file."""
+
+    def __init__(self, files: CodeFiles, path: str) -> None:
         super().__init__(files)
+        self._path = path
         self.lines = list[int]()
 
     def resolve(self, file: CodeFile, use: Use) -> Resolution:
-        if file.path == "user.py":
+        if file.path == self._path:
             self.lines.append(use.line)
         return super().resolve(file, use)
 
@@ -231,7 +275,7 @@ def test_uses_without_a_receiver_are_not_resolved_to_find_those_of_a_method() ->
         "b.py": "def run(): ...\n",
     }
     files = parse_texts(sources, {"python"})
-    resolver = CountedResolutions(files)
+    resolver = CountedResolutions(files, "user.py")
     search = UseSearch(files, resolver, UseCache())
     places = [(item.file.path, item.use.line) for item in search.uses_of(A_RUN)]
     assert places == [("a.py", 3), ("a.py", 4), ("user.py", 4)]

@@ -83,6 +83,7 @@ class CodeFilesView:
         for first in range(0, len(unread), BATCH_FILES):
             batch = unread[first : first + BATCH_FILES]
             files |= self._load_stored({path: missing[path] for path in batch})
+        self.use_cache.note_loaded(files.values())
         return files
 
     def _load_stored(self, generations: Mapping[str, int]) -> dict[str, CodeFile]:

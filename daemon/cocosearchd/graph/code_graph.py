@@ -20,6 +20,7 @@ from cocosearchd.graph.code_file_cache import CodeFileCache
 from cocosearchd.graph.code_files_view import CodeFilesView, FilesChanged, UnsavedFile
 from cocosearchd.graph.name_table import NameTable, split_files
 from cocosearchd.graph.use_cache import UseCache
+from cocosearchd.graph.use_succession import TableChange, find_successor
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.interpreter import return_memory
 from cocosearchd.store.connection.database import Database
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 # With more noted paths, reading all names anew costs less than reading the changed names.
 _MAX_NOTED = 20_000
+# With more changed files, all resolved uses are dropped: each takes some two milliseconds to compare.
+_MAX_COMPARED = 64
 GRAPH_IDLE_S = 900.0
 
 
@@ -156,13 +159,35 @@ class CodeGraph:
                 self._table = None
                 self._table = await self._build()
             elif noted:
-                unread = noted
+                unread, earlier = noted, self._table
                 try:
-                    self._table = await self._reread(self._db, self._table, noted)
+                    self._table = await self._reread(self._db, earlier, noted)
                     unread = set()
                 finally:  # after any failure, these paths are read for the next question
                     self._noted |= unread
+                await self._keep_uses(TableChange(earlier, self._table, noted))
             return self._table
+
+    async def _keep_uses(self, change: TableChange) -> None:
+        """Keep the resolved uses that are still valid after a change; without any, nothing is kept."""
+        cache, uses = self._cache, self._uses
+        if self._uses_table is not change.earlier or len(change.paths) > _MAX_COMPARED:
+            return
+        loaded = sorted(uses.loaded_paths.intersection(change.paths))
+        stored = await file_code(self._db, self._record, loaded) if loaded else ()
+        rows = {row.path: row for row in stored}
+        generations = ((path, change.earlier.generation_of(path)) for path in rows)
+        earlier_rows = {
+            path: row
+            for path, generation in generations
+            if generation is not None and (row := cache.get_packed(path, generation)) is not None
+        }
+        for row in rows.values():
+            cache.put_packed(row)
+        successor = await anyio.to_thread.run_sync(find_successor, uses, change, earlier_rows, rows)
+        # precise uses may have changed meanwhile
+        if successor is not None and self._uses_table is change.earlier:
+            self._uses, self._uses_table = successor, change.later
 
     async def _build(self) -> NameTable:
         """Read the names of all files."""

@@ -36,6 +36,11 @@ class HashFiles:
             return self.files[:0]
         return self.files[self.starts[position] : self.starts[position + 1]]
 
+    def hashes_of(self, file: int) -> NDArray[np.uint32]:
+        """Return the hashes of a file, ascending."""
+        positions = np.flatnonzero(self.files == file)
+        return self.hashes[np.searchsorted(self.starts, positions, side="right") - 1]
+
     def pairs(self) -> Pairs:
         """Return all pairs of hash and file, ascending."""
         repeated = np.repeat(self.hashes, np.diff(self.starts)).astype(np.uint64)

@@ -65,10 +65,25 @@ class NameTable:
 
     def generation_of(self, path: str) -> int | None:
         """Return the generation of a file; None if it is not indexed."""
+        entry = self._find_file(path)
+        return None if entry is None else int(entry[0].generations[entry[1]])
+
+    def defined_hashes(self, path: str) -> list[int] | None:
+        """Return the hashes of the names that a file defines; None if it is not indexed."""
+        entry = self._find_file(path)
+        return None if entry is None else entry[0].definitions.hashes_of(entry[1]).tolist()
+
+    def used_hashes(self, path: str) -> list[int]:
+        """Return the hashes of the names that a file uses, imports or exports."""
+        entry = self._find_file(path)
+        return [] if entry is None else entry[0].uses.hashes_of(entry[1]).tolist()
+
+    def _find_file(self, path: str) -> tuple[NameBlock, int] | None:
+        """Return the block of a file and its number there; None if it is not indexed."""
         for view in self._views:
             number = view.block.position(path)
             if number is not None and view.live[number]:
-                return int(view.block.generations[number])
+                return view.block, number
         return None
 
     def changed_paths(self, generations: Mapping[str, int]) -> set[str]:

@@ -295,6 +295,11 @@ class ImportMentions:
             if taken_name == _DEFAULT:
                 self._default_numbers.append(number)
 
+    @property
+    def has_defaults(self) -> bool:
+        """True if there are imports of default exports, which may mean any name."""
+        return bool(self._default_numbers)
+
     def find(self, names: Iterable[str]) -> Iterator[Import]:
         """Yield the imports that mention one of the names, in order.
 

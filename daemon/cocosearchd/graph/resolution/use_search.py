@@ -195,6 +195,8 @@ class UseSearch:
         self._files.load(())
         if self._remembered < MAX_REMEMBERED:
             self._remembered += self._cache.add(names, uses, file.path, meanings)
+            if file.path not in uses:  # another question is about a later moment
+                self._uses[names] = self._cache.of_names(names)
         return select_meanings(meanings, definitions)
 
     def _make_target(self, definition: DefinitionKey) -> _UseTarget:
