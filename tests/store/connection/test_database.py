@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
+from cocosearchd.store.connection import liveness_check
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database, without_password
 from cocosearchd.store.connection.liveness_check import MonitoredConnection
 from cocosearchd.store.connection.migrate import migrate_registry
@@ -314,6 +315,33 @@ async def test_lost_connections_are_replaced(dsn: str, db: Database) -> None:
                 " and pid <> pg_backend_pid()"
             )
         await asyncio.gather(*(victim.ping() for _ in range(6)))
+
+
+@pytest.mark.parametrize("prompt_ms", [0, 60_000])
+async def test_a_checked_connection_serves(
+    db: Database, monkeypatch: pytest.MonkeyPatch, prompt_ms: int
+) -> None:
+    """The answer to the check comes while the event loop waits, or before it does."""
+    monkeypatch.setattr(liveness_check, "_PROMPT_MS", prompt_ms)
+    async with db.connection() as connection:
+        for number in range(3):
+            await connection.check()
+            row = await (await connection.execute("select %s::int", [number])).fetchone()
+            assert row == (number,)
+
+
+@pytest.mark.parametrize("prompt_ms", [0, 60_000])
+async def test_a_check_finds_a_session_that_the_server_has_ended(
+    dsn: str, db: Database, monkeypatch: pytest.MonkeyPatch, prompt_ms: int
+) -> None:
+    monkeypatch.setattr(liveness_check, "_PROMPT_MS", prompt_ms)
+    async with await MonitoredConnection.connect(dsn, autocommit=True) as victim:
+        async with db.connection() as connection:
+            ended = "select pg_terminate_backend(%s, 60000)"
+            await connection.execute(ended, [victim.info.backend_pid])
+        with pytest.raises(psycopg.OperationalError):
+            await victim.check()
+        assert victim.closed
 
 
 async def test_a_connection_that_dies_in_use(db: Database) -> None:

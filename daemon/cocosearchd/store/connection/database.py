@@ -106,8 +106,7 @@ class LivenessCheck:
         error, and a frozen server holds no caller up.
         """
         try:
-            with connection.answer_timeout(LIVENESS_TIMEOUT_S):
-                await connection.execute("")
+            await connection.check()
         except Unresponsive:
             self.unresponsive = True
             raise

