@@ -4,12 +4,13 @@ A place is a chunk that answers. Results keep the order of their files. Other pl
 shown if they are among the best places of the whole answer.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cocosearchd.languages import identifiers
 from cocosearchd.languages.stems import Stemmer
@@ -160,12 +161,12 @@ def _threshold(files: Iterable[Sequence[ScoredCandidate]], limit: int) -> float:
     return best_places_threshold(scores, limit)
 
 
-def best_places_threshold(scores: Sequence[float], limit: int) -> float:
+def best_places_threshold(scores: Sequence[float] | NDArray[np.float32], limit: int) -> float:
     """Return the least score of a place that is among the best of an answer with `limit` results."""
-    if not scores:
+    if not len(scores):
         return 0.0
-    count = max(1, round(limit * BEST_SHARE))
-    return sorted(scores, reverse=True)[min(count, len(scores)) - 1]
+    count = min(max(1, round(limit * BEST_SHARE)), len(scores))
+    return float(np.partition(scores, -count)[-count])
 
 
 def _make_result(
@@ -441,8 +442,13 @@ def best_line(content: str, words: frozenset[str]) -> int | None:
     present_words = [word for word in words if word in lowered]
     if not present_words:
         return None
-    counts = Counter(chain.from_iterable(_lines_with(lowered, word) for word in present_words))
-    return min(counts, key=lambda number: (-counts[number], number))
+    lines = lowered.split("\n")
+    counts = [0] * len(lines)
+    for word in present_words:
+        for number, line in enumerate(lines):
+            if word in line:
+                counts[number] += 1
+    return counts.index(max(counts))
 
 
 def _searched_text(content: str) -> str:
@@ -451,16 +457,3 @@ def _searched_text(content: str) -> str:
     if max(map(len, lines)) > MAX_LINE_CHARACTERS:
         lines = [line[:MAX_LINE_CHARACTERS] for line in lines]
     return "\n".join(lines).lower()
-
-
-def _lines_with(text: str, word: str) -> Iterator[int]:
-    """Yield the number (from 0) of each line that contains a word."""
-    number = 0
-    line_start = 0
-    position = text.find(word)
-    while position >= 0:
-        number += text.count("\n", line_start, position)
-        yield number
-        number += 1
-        line_start = text.find("\n", position) + 1
-        position = text.find(word, line_start) if line_start else -1

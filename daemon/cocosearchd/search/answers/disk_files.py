@@ -114,7 +114,7 @@ class VerifiedFiles:
         task = None
         with anyio.move_on_after(timeout_s):
             await slots.acquire()
-            task = asyncio.ensure_future(asyncio.to_thread(read))
+            task = asyncio.get_running_loop().run_in_executor(None, read)
             task.add_done_callback(lambda _: slots.release())
             return await asyncio.shield(task)
         if task is not None:

@@ -21,7 +21,13 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.ranking_signals import asks_for_tests
 from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.places import ScoredResult, is_relevant, select_results
+from cocosearchd.search.places import (
+    ScoredResult,
+    choose_files,
+    is_relevant,
+    make_results,
+    select_results,
+)
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.reports.frame_places import NO_FRAMES, FramePlaces, find_frame_places
 from cocosearchd.search.reports.mention_signals import find_mentioned_files
@@ -129,11 +135,15 @@ async def code_candidates(
     candidates, matrix = await _rank(db, newest, code_query, trace)
     if plan.reranker != "disabled":
         return replace(candidates, code_query=code_query)
-    selected = select_results(plan, candidates.scored)
-    while lacks_results(plan, candidates, len(selected), code_query.limit):
+    if not plan.collapse:
+        selected = select_results(plan, candidates.scored)
+        return replace(candidates, selected=add_related(code_query, selected))
+    files = choose_files(plan, candidates.scored)
+    while lacks_results(plan, candidates, len(files), code_query.limit):
         code_query = deeper_query(code_query)
         candidates, matrix = await _rank(db, newest, code_query, trace, matrix, candidates)
-        selected = select_results(plan, candidates.scored)
+        files = choose_files(plan, candidates.scored)
+    selected = make_results(plan, candidates.scored, files, files)
     return replace(candidates, selected=add_related(code_query, selected))
 
 

@@ -514,7 +514,7 @@ def _mark_shown(ranks: Ints, scores: Floats, limit: int) -> Mask:
 
     `ranks` are those of the chunks in their files, from 0.
     """
-    is_good = scores >= best_places_threshold(scores.tolist(), limit)
+    is_good = scores >= best_places_threshold(scores, limit)
     is_shown: Mask = (ranks == 0) | (is_good & (ranks <= MAX_OTHER_PLACES))
     return is_shown
 
