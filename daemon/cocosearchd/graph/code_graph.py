@@ -170,24 +170,33 @@ class CodeGraph:
 
     async def _keep_uses(self, change: TableChange) -> None:
         """Keep the resolved uses that are still valid after a change; without any, nothing is kept."""
-        cache, uses = self._cache, self._uses
+        uses = self._uses
         if self._uses_table is not change.earlier or len(change.paths) > _MAX_COMPARED:
             return
         loaded = sorted(uses.loaded_paths.intersection(change.paths))
-        stored = await file_code(self._db, self._record, loaded) if loaded else ()
-        rows = {row.path: row for row in stored}
-        generations = ((path, change.earlier.generation_of(path)) for path in rows)
-        earlier_rows = {
-            path: row
-            for path, generation in generations
-            if generation is not None and (row := cache.get_packed(path, generation)) is not None
-        }
-        for row in rows.values():
-            cache.put_packed(row)
+        earlier_rows, rows = await self._read_versions(change.earlier, loaded)
         successor = await anyio.to_thread.run_sync(find_successor, uses, change, earlier_rows, rows)
         # precise uses may have changed meanwhile
         if successor is not None and self._uses_table is change.earlier:
             self._uses, self._uses_table = successor, change.later
+
+    async def _read_versions(
+        self, earlier: NameTable, paths: Sequence[str]
+    ) -> tuple[dict[str, StoredCode], dict[str, StoredCode]]:
+        """Return the rows of files of an earlier table, if they are cached, and the stored ones."""
+        if not paths:
+            return {}, {}
+        cache = self._cache
+        earlier_rows, rows = dict[str, StoredCode](), dict[str, StoredCode]()
+        for row in await file_code(self._db, self._record, paths):
+            generation = earlier.generation_of(row.path)
+            if generation is not None:
+                earlier_row = cache.get_packed(row.path, generation)
+                if earlier_row is not None:
+                    earlier_rows[row.path] = earlier_row
+            rows[row.path] = row
+            cache.put_packed(row)
+        return earlier_rows, rows
 
     async def _build(self) -> NameTable:
         """Read the names of all files."""

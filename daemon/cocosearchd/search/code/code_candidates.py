@@ -138,10 +138,24 @@ async def code_candidates(
     if not plan.collapse:
         selected = select_results(plan, candidates.scored)
         return replace(candidates, selected=add_related(code_query, selected))
+    return await _collapse_results(db, code_query, trace, candidates, matrix)
+
+
+async def _collapse_results(
+    db: Database,
+    code_query: CodeQuery,
+    trace: Trace,
+    candidates: RankedCandidates,
+    matrix: ScoredMatrix | None,
+) -> RankedCandidates:
+    """Collapse alike results, and rank more files while that leaves too few results."""
+    plan = code_query.plan
     files = choose_files(plan, candidates.scored)
     while lacks_results(plan, candidates, len(files), code_query.limit):
         code_query = deeper_query(code_query)
-        candidates, matrix = await _rank(db, newest, code_query, trace, matrix, candidates)
+        candidates, matrix = await _rank(
+            db, code_query.record, code_query, trace, matrix, candidates
+        )
         files = choose_files(plan, candidates.scored)
     selected = make_results(plan, candidates.scored, files, files)
     return replace(candidates, selected=add_related(code_query, selected))

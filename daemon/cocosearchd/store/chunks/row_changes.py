@@ -54,12 +54,11 @@ async def write_chunks(
         if with_words:
             await delete_words(connection, record, filenames)
     if new := [row for change in changed for row in change.new]:
-        if connection.is_distributed:
-            await _insert(connection, record, new)
-        elif fits_pipeline(connection, changed):
+        if fits_pipeline(connection, changed):
             await _insert_each(connection, record, new)
         else:
-            await _copy(connection, record, new)
+            add_rows = _insert if connection.is_distributed else _copy
+            await add_rows(connection, record, new)
         if with_words:
             await _insert_words(connection, record, changed)
 
