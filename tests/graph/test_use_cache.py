@@ -282,3 +282,30 @@ def test_uses_without_a_receiver_are_not_resolved_to_find_those_of_a_method() ->
     assert resolver.lines == [4]
     places = [(item.file.path, item.use.line) for item in search.uses_of(DefinitionKey("b.py", 0))]
     assert places == [("user.py", 3), ("user.py", 5)]
+
+
+def test_a_file_that_decides_shared_aliases_at_an_earlier_moment_is_noted_for_the_later_one() -> (
+    None
+):
+    """Its next change may give the aliases other meanings."""
+    files, earlier = parse_texts(SOURCES, {"python"}), UseCache()
+    later = earlier.succeed(OutdatedFiles(same=["a.py"]))
+    assert later is not None
+    earlier.note_loaded(files.load(["d.py"]).values())
+    earlier.aliases.put("run", (ImportAlias("go", (A_RUN,)),), is_own=True)
+    assert later.aliases.get("run", is_own=True)
+    assert later.succeed(OutdatedFiles(same=[], unread=["d.py"])) is None
+
+
+def test_aliases_that_are_added_while_they_are_copied_are_not_handed_over_unchecked() -> None:
+    """Another question notes a file, and adds an alias that it decided, at any time."""
+    files, cache = parse_texts(SOURCES, {"python"}), UseCache()
+
+    class QuestionInBetween(AliasCache):
+        def copy_without(self, hashes: Set[int]) -> AliasCache:
+            cache.note_loaded(files.load(["d.py"]).values())
+            self.put("run", (ImportAlias("go", (A_RUN,)),), is_own=True)
+            return super().copy_without(hashes)
+
+    cache.aliases = QuestionInBetween()
+    assert cache.succeed(OutdatedFiles(same=[], unread=["d.py"])) is None

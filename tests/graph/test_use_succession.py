@@ -165,3 +165,19 @@ def test_uses_do_not_outlive_a_save_that_other_files_may_see(path: str, text: st
     saves = begin()
     assert not saves.save({path: text})
     saves.check()
+
+
+def test_uses_do_not_outlive_a_new_name_of_a_package_that_nobody_has_read() -> None:
+    saves = Saves()
+    saves.save(
+        {
+            "app/main.ts": 'import { run } from "tool";\nexport function go() { run(); }\n',
+            "packages/a/package.json": '{"name": "old"}\n',
+            "packages/a/src/index.ts": "export function run() {}\n",
+        }
+    )
+    saves.check()
+    assert "packages/a/package.json" not in saves.uses.loaded_paths
+    saves.save({"packages/a/package.json": '{"name": "tool"}\n'})
+    saves.check()
+    assert saves.impact(DefinitionKey("packages/a/src/index.ts", 0), saves.uses).affected

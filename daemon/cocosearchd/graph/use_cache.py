@@ -316,19 +316,21 @@ class UseCache:
         Questions about the moment of this cache may still be running: what they add from now on is
         not shared.
         """
+        # An alias of a name was searched in all files that had the name: not in those that have it
+        # now.
+        is_shared = not changed.unread
+        aliases = self.aliases if is_shared else self.aliases.copy_without(changed.unread_names)
         with self._lock:
-            # Each file is noted before anything that it decided is added.
+            # Each file is noted before anything that it decided is added. Aliases are added without
+            # this lock, so they are copied before.
             if self.has_precise_uses or not self.loaded_paths.isdisjoint(changed.unread):
                 return None
             self._is_succeeded = True
             cache = UseCache(self._max_bytes)
             self._hand_over(cache, frozenset((*changed.same, *changed.unread)))
-            cache.loaded_paths = set(self.loaded_paths)
-            # An alias of a name was searched in all files that had the name: not in those that have
-            # it now.
-            is_shared = not changed.unread
-            aliases = self.aliases if is_shared else self.aliases.copy_without(changed.unread_names)
             cache.aliases = aliases
+            # Running questions note the files that decide the aliases that they add to shared ones.
+            cache.loaded_paths = self.loaded_paths if is_shared else set(self.loaded_paths)
             return cache
 
     def _hand_over(self, cache: "UseCache", paths: frozenset[str]) -> None:

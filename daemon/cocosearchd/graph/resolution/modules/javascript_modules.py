@@ -151,8 +151,13 @@ def _find_package(files: CodeFiles, path: str, module: str) -> tuple[str, ...]:
     return ()
 
 
+def is_package_manifest(path: str) -> bool:
+    """Return True for a file that is found by the name of the package that it declares."""
+    return path.rpartition("/")[2] == "package.json"
+
+
 def _is_package(files: CodeFiles, path: str, name: str) -> bool:
-    if path.rpartition("/")[2] != "package.json":
+    if not is_package_manifest(path):
         return False
     file = files.load([path]).get(path)
     return file is not None and file.facts.package == name
