@@ -56,6 +56,13 @@ def test_other_lines_are_no_records(line: str) -> None:
     assert read_record(line) is None
 
 
+def test_characters_that_no_question_may_have_are_replaced_in_messages() -> None:
+    """JSON can write a NUL and half a character, which neither PostgreSQL nor an embedder takes."""
+    record = read_record('{"msg": "cannot open\\u0000the \\ud83d store \\ud83d\\ude00"}')
+    assert record is not None
+    assert record.messages == ("cannot open the ? store \U0001f600",)
+
+
 def test_a_trace_in_a_record_has_frames() -> None:
     trace = (
         'Traceback (most recent call last):\n  File "shop/pay.py", line 9, in pay\nKeyError: 1\n'

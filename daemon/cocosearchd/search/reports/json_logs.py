@@ -63,11 +63,16 @@ def _find_texts(value: object) -> Iterator[tuple[str, str]]:
     while stack:
         name, item = stack.pop()
         if isinstance(item, str):
-            yield name, item
+            yield name, _as_question(item)
         elif isinstance(item, dict):
             stack += [(_plain_name(key), inner) for key, inner in reversed(item.items())]
         elif isinstance(item, list):
             stack += [(name, inner) for inner in reversed(item)]
+
+
+def _as_question(text: str) -> str:
+    """Replace characters that JSON can write and no question may have: NUL and half a character."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 def _plain_name(name: str) -> str:
