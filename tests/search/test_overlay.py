@@ -217,6 +217,22 @@ async def test_the_answer_is_that_of_saved_text(
     assert not any(hit.overlay and hit.path not in UNSAVED for hits in unsaved for hit in hits)
 
 
+async def test_a_cold_index_finds_an_unsaved_name_by_its_definition(
+    corpus: Corpus, overlay_parser: OverlayParser
+) -> None:
+    assert corpus.lexical is not None
+    await corpus.lexical.delete()
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
+    with overlays.session() as session:
+        overlay = await held(corpus, UNSAVED, overlays, session)
+        unsaved = await ask(corpus, parse_query("bounce_message"), overlay)
+    for path, text in UNSAVED.items():
+        await corpus.save(path, text)
+    saved = await ask(corpus, parse_query("bounce_message"), None)
+    assert saved[0].match_type == "both"
+    assert shown(unsaved) == shown(saved)
+
+
 async def test_a_file_emptied_in_the_editor_is_not_found(
     corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:

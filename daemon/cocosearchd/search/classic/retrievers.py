@@ -43,22 +43,16 @@ async def retrieve(
     than the lexical index needs to load. It has the names of definitions, so chunks that define a
     name of the question take the place of keyword matches. Raises `StoreUnavailable`.
     """
-    stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
     if keyword and plan.profile == "code" and vector is not None:
         keyword = await has_words(db, record)
         if not keyword:
-            return await _retrieve_without_words(db, record, plan, stored, vector, overlay)
+            return await _retrieve_without_words(db, record, plan, vector, overlay)
+    stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
     vectors, (words, every_word) = await asyncio.gather(
-        _search_vectors(db, record, stored, vector),
+        _search_vectors(db, record, plan, vector, overlay),
         _search_keywords(db, record, stored, split, enabled=keyword),
     )
-    if overlay is None:
-        return RetrievedCandidates(vectors, words, every_word)
-    if vector is not None:
-        vectors = best_candidates(
-            (*vectors, *overlay.compare_vectors(plan.where, vector)), plan.depth
-        )
-    if keyword:
+    if keyword and overlay is not None:
         words, every_word = await _add_unsaved(db, plan, words, every_word, overlay)
     return RetrievedCandidates(vectors, words, every_word)
 
@@ -67,26 +61,22 @@ async def _retrieve_without_words(
     db: Database,
     record: IndexRecord,
     plan: Plan,
-    stored: Plan,
     vector: NDArray[np.float32],
     overlay: Overlay | None,
 ) -> RetrievedCandidates:
-    """Retrieve by vector and by the names of definitions; `stored` leaves out unsaved files."""
-    names = names_to_define(plan)
-    vectors, *by_name = await asyncio.gather(
-        _search_vectors(db, record, stored, vector),
+    """Retrieve by vector and by the names of definitions."""
+    plans = (
+        plan,
         *(
-            chunk_reads.vector_search(
-                db, record, vector, replace(stored.where, symbol_name=name), stored.depth
-            )
-            for name in names
+            replace(plan, where=replace(plan.where, symbol_name=name))
+            for name in names_to_define(plan)
         ),
+    )
+    vectors, *by_name = await asyncio.gather(
+        *(_search_vectors(db, record, item, vector, overlay) for item in plans)
     )
     definitions = tuple({entry.key: entry for entries in by_name for entry in entries}.values())
     nearest = {entry.key for entry in vectors}
-    if overlay is not None:
-        unsaved = overlay.compare_vectors(plan.where, vector)
-        vectors = best_candidates((*vectors, *unsaved), plan.depth)
     # behind the others, since they are less near; with their similarity, for their relevance
     vectors = (*vectors, *(entry for entry in definitions if entry.key not in nearest))
     # a question that is a name: those of the whole name, not those of its last part
@@ -141,11 +131,20 @@ def _choose_complete_lift(stored: tuple[Candidate, ...], every_word: int) -> flo
 
 
 async def _search_vectors(
-    db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None
+    db: Database,
+    record: IndexRecord,
+    plan: Plan,
+    vector: NDArray[np.float32] | None,
+    overlay: Overlay | None,
 ) -> tuple[Candidate, ...]:
+    """Return the nearest chunks; those of an unsaved file take the place of the stored ones."""
     if vector is None:
         return ()
-    return await chunk_reads.vector_search(db, record, vector, plan.where, plan.depth)
+    if overlay is None:
+        return await chunk_reads.vector_search(db, record, vector, plan.where, plan.depth)
+    where = overlay.exclude_overlaid(plan.where)
+    stored = await chunk_reads.vector_search(db, record, vector, where, plan.depth)
+    return best_candidates((*stored, *overlay.compare_vectors(plan.where, vector)), plan.depth)
 
 
 async def _search_keywords(
