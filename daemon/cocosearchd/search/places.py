@@ -32,8 +32,8 @@ from cocosearchd.store.chunks.rows import Candidate
 # Other places of one result, one line each: with the best place, a result has at most ten places.
 MAX_OTHER_PLACES = 9
 # Number of best places of an answer, as a share of its limit: other places are shown if they are
-# among these. Measured with benchmarks.quality.names_and_sentences: between 0.5 and 1, the share of right places
-# among the first ten differs by only 0.03.
+# among these. Measured with benchmarks.quality.names_and_sentences: between 0.5 and 1, the share of
+# right places among the first ten differs by only 0.03.
 BEST_SHARE = 1.0
 MAX_LINES = 500  # lines of a place that are searched for the line to open; a chunk has fewer
 MAX_LINE_CHARACTERS = 400  # searched characters of a line

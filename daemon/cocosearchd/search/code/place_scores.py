@@ -22,8 +22,9 @@ RELEVANCE_SIGNALS = frozenset(
     {"score", "behind_first", "coverage", "cosine", "symbol", "definition_share", INTERCEPT}
 )
 ALL_CHUNKS = slice(None)
-# Weights of places for a query that is a name. Measured with benchmarks.quality.names_and_sentences: the best
-# weight of `cosine` is 1 to 2.5, that of `name` 0.6 to 1.5.
+# Weights of places for a query that is a name. Measured with
+# benchmarks.quality.names_and_sentences: the best weight of `cosine` is 1 to 2.5, that of `name` 0.6
+# to 1.5.
 _NAME_WEIGHTS = {"lexical": 1.0, "name": 0.9, "cosine": 1.5}
 
 
