@@ -63,7 +63,9 @@ async def test_rules_of_repositories_that_are_gone_are_forgotten(
         assert held(index) == {"own.py", "sub/stays/a.py", "sub/moved/a.py"}
 
 
-async def test_an_edited_ignore_file_forgets_no_rules(tmp_path: Path, questions: list[str]) -> None:
+async def test_git_is_asked_again_only_about_a_repository_that_was_ignored(
+    tmp_path: Path, questions: list[str]
+) -> None:
     root = tmp_path / "root"
     for name in ("one", "two"):
         make_repository(root / name)
@@ -78,3 +80,22 @@ async def test_an_edited_ignore_file_forgets_no_rules(tmp_path: Path, questions:
         await in_sync(live)
         assert held(index) == {"one/a.py", "two/a.py"}
         assert set(questions) == {"two"}
+
+
+async def test_git_is_asked_once_about_a_repository_that_ignores_the_root(
+    tmp_path: Path, questions: list[str]
+) -> None:
+    """Its rules are not used, but that it ignores the root must be known to each scan."""
+    outer = tmp_path / "outer"
+    make_repository(outer)
+    (outer / ".gitignore").write_text("root/\n")
+    root = outer / "root"
+    put(root, own="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        questions.clear()
+        for _ in range(2):
+            live.rescan("for the test")
+            await in_sync(live)
+        assert questions == []
+        assert held(index) == {"own.py"}

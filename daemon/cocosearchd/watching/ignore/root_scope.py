@@ -93,6 +93,8 @@ class RootScope:
         self._warnings: dict[bytes, str] = {}
         self._stamps_outside = self._read_stamps_outside()
         self._failure: GitFailure | None = None
+        # rules of a repository that ignores the root: not used, but each new scope asks for them
+        self._ignoring: GitRules | None = None
         self._around = self._rules_around()
         self._folders = {b"": self._top_rules()}
 
@@ -319,9 +321,14 @@ class RootScope:
             os.path.join(self.root, path)
         ) and self._is_ignored_unless_tracked_directory(path)
 
-    def git_rules(self) -> tuple[GitRules, ...]:
-        """Return the rules of every repository met so far, the one around the root first."""
-        return (*([self._around] if self._around else ()), *list(self._nested.values()))
+    def git_rules(self, *, with_unused: bool = False) -> tuple[GitRules, ...]:
+        """Return the rules of every repository met so far, the one around the root first.
+
+        `with_unused` also those of a repository that ignores the root.
+        """
+        unused = self._ignoring if with_unused else None
+        around = (rules for rules in (self._around, unused) if rules is not None)
+        return (*around, *list(self._nested.values()))
 
     def is_pruned(self, directory: bytes) -> bool:
         """Return whether nothing in a directory can be in scope.
@@ -469,6 +476,7 @@ class RootScope:
         rules = self.rule_cache.rules(repository)
         if rules.unknown or not self._is_root_ignored(rules):
             return rules
+        self._ignoring = rules
         transient = rules.failure is not None and rules.failure.transient
         self._failure = rules.failure if transient else None
         return None  # the user wants an ignored directory indexed: only rules in it count

@@ -444,7 +444,8 @@ class ScanCoordinator:
         A scope that has replaced it since lacks rules that will be read again, or has some more.
         """
         assert self.scope is not None
-        self.scope.rule_cache.retain((*scope.git_rules(), *self.scope.git_rules()))
+        met = (*scope.git_rules(with_unused=True), *self.scope.git_rules(with_unused=True))
+        self.scope.rule_cache.retain(met)
 
     async def _find_mounted(self, *, full: bool) -> None:
         """Record the stamps of mounted paths, before a scan of the whole root."""
