@@ -13,6 +13,7 @@ import pytest
 
 from cocosearchd.watching.hints.base import DirtyTreeHint, Hint
 from cocosearchd.watching.hints.inotify import InotifyHints
+from cocosearchd.watching.scans import mounted_paths
 from tests.watching.support import following, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
 
@@ -199,6 +200,21 @@ async def test_a_mounted_ignore_file_from_before_the_clock_was_set_back_costs_no
             with anyio.fail_after(60):
                 while live.sync_at_once() is None:
                     await anyio.sleep(0.01)
+
+
+def test_a_change_just_before_the_clock_was_set_back_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have come after the stamp was read, within the same tick of the clock."""
+    put(tmp_path, a="1")
+    root = os.fsencode(tmp_path)
+    mounted = mounted_paths.MountedPaths(root)
+    written_ns = (tmp_path / "a.py").stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: written_ns)
+    mounted.replace([mounted_paths._stamp_path(root, b"a.py")])
+    monkeypatch.setattr(time, "time_ns", lambda: written_ns - 3_600_000_000_000)
+    assert [entry.path for entry in mounted.record(mounted.changed())] == ["a.py"]
+    assert not mounted.changed(), "it has been read since"
 
 
 @linux

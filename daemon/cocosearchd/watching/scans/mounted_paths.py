@@ -83,9 +83,9 @@ class MountedPaths:
 def _may_differ(old: MountedPath, new: MountedPath) -> bool:
     """Return whether the file may have changed between two readings of its stamp.
 
-    A change that leaves the stamp comes at the time of the ctime. After the clock was set back, that
-    time may lie ahead of both readings.
+    A change that leaves the stamp comes at the time of the ctime. If the clock was set back, that
+    time may lie ahead of both readings, and the second reading may have the earlier time.
     """
-    return new.stamp != old.stamp or (
-        old.read_ns - RACY_NS <= old.ctime_ns <= new.read_ns + RACY_NS
-    )
+    first_ns, last_ns = sorted((old.read_ns, new.read_ns))
+    may_be_unnoticed = first_ns - RACY_NS <= old.ctime_ns <= last_ns + RACY_NS
+    return may_be_unnoticed or new.stamp != old.stamp
