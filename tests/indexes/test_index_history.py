@@ -4,7 +4,6 @@ questions.
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from cocosearchd.sandbox.worker_process import WorkerUnavailable
 from cocosearchd.search.history.history_index import HistoryIndex
 from cocosearchd.search.lexical.analysis.analyser import Analyser
 from cocosearchd.watching.root_threads import RootThreads
+from tests import waiting
 from tests.search.lexical.direct import DirectAnalyser
 from tests.watching.support import git
 
@@ -189,37 +189,38 @@ async def test_a_directory_without_repository_has_none(tmp_path: Path) -> None:
             await anyio.sleep(0.1)
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The directories in which a HEAD was looked for, and not found."""
+    directories = list[bytes]()
+    monkeypatch.setattr(index_history, "head_stamp", directories.append)
+    return directories
+
+
 async def test_without_a_history_head_is_looked_for_when_a_question_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, looks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looking every few seconds for repositories that are not there kept a machine at rest busy."""
-    monkeypatch.setattr(index_history, "HEAD_POLL_S", 0.5)
-    monkeypatch.setattr(index_history, "START_POLL_S", 0.05)
-    looks = list[bytes]()
-    monkeypatch.setattr(index_history, "head_stamp", looks.append)
+    monkeypatch.setattr(index_history, "HEAD_POLL_S", 0.1)
+    monkeypatch.setattr(index_history, "ABSENT_FACTOR", 36_000)
     index = Running(tmp_path)
     async with keeping(index):
-        await anyio.sleep(3.0)
-        assert 1 <= len(looks) <= 2
-        count = len(looks)
+        await waiting.until(lambda: len(looks) == 1)
+        await anyio.sleep(1)
+        assert len(looks) == 1
         assert index.history.take() is None
-        with anyio.fail_after(60):
-            while len(looks) == count:  # noqa: ASYNC110 - nothing tells of it
-                await anyio.sleep(0.01)
+        await waiting.until(lambda: len(looks) == 2)
 
 
 async def test_questions_that_follow_each_other_do_not_have_head_looked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, looks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question to 1,000 indexes without a repository had 1,000 threads look for one."""
-    monkeypatch.setattr(index_history, "HEAD_POLL_S", 0.5)
-    monkeypatch.setattr(index_history, "START_POLL_S", 0.05)
-    looks = list[float]()
-    monkeypatch.setattr(index_history, "head_stamp", lambda _: looks.append(time.monotonic()))
+    monkeypatch.setattr(index_history, "HEAD_POLL_S", 3600.0)
     index = Running(tmp_path)
     async with keeping(index):
-        with anyio.fail_after(30):
-            while len(looks) < 4:
-                assert index.history.take() is None
-                await anyio.sleep(0.01)
-    assert looks[-1] - looks[0] > 0.4 * (len(looks) - 1)
+        await waiting.until(lambda: len(looks) == 1)
+        for _ in range(50):
+            assert index.history.take() is None
+            await anyio.sleep(0.02)
+    assert len(looks) == 1
