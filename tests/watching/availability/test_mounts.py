@@ -202,6 +202,18 @@ async def test_a_mounted_ignore_file_from_before_the_clock_was_set_back_costs_no
                     await anyio.sleep(0.01)
 
 
+def test_a_path_without_ctime_that_rests_is_not_noticed(tmp_path: Path) -> None:
+    """Each question would scan a mounted directory, and one that cannot be reached."""
+    (tmp_path / "directory").mkdir()
+    root = os.fsencode(tmp_path)
+    mounted = mounted_paths.MountedPaths(root)
+    mounted.replace(mounted_paths._stamp_path(root, path) for path in (b"directory", b"missing"))
+    assert not mounted.changed()
+    (tmp_path / "directory").chmod(0o711)
+    (tmp_path / "missing").mkdir()
+    assert {entry.path for entry in mounted.changed()} == {"directory", "missing"}
+
+
 def test_a_change_just_before_the_clock_was_set_back_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,13 +21,16 @@ from cocosearchd.watching.hints.mounts import exact_below
 
 @dataclass(frozen=True, slots=True)
 class MountedPath:
-    """A mount point, and its stamp, which was read at `read_ns`. `ctime_ns` is 0 without one."""
+    """A mount point, and its stamp, which was read at `read_ns`.
+
+    `ctime_ns` is 0 where the ctime says nothing: of a directory, or of a path that is not there.
+    """
 
     path: str
     is_directory: bool
     stamp: FileStamp
-    ctime_ns: int = 0
-    read_ns: int = 0
+    ctime_ns: int
+    read_ns: int
 
 
 def find_mounted(root: bytes) -> list[MountedPath]:
@@ -40,10 +43,10 @@ def _stamp_path(root: bytes, path: bytes) -> MountedPath:
     try:
         status = status_of(os.path.join(root, path))
     except OSError as error:  # for example in an unreadable directory, which may become readable
-        return MountedPath(path_text(path), False, error.errno)
+        return MountedPath(path_text(path), False, error.errno, 0, read_ns)
     if stat.S_ISDIR(status.st_mode):
         permissions = (status.st_mode, status.st_uid, status.st_gid)
-        return MountedPath(path_text(path), True, permissions)
+        return MountedPath(path_text(path), True, permissions, 0, read_ns)
     return MountedPath(path_text(path), False, file_stamp(status), status.st_ctime_ns, read_ns)
 
 
