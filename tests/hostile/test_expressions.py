@@ -50,7 +50,7 @@ INSIDE_FUNCTIONS = {
     "store/index_records.py slug_candidates": "one class of characters",
     "store/connection/preflight.py _ensure_pgvector": "a version that PostgreSQL tells",
     "cli/setup/install.py _indent": "a person's own settings of a client",
-    "cli/setup/install.py _edited_toml": "a person's own settings of a client",
+    "cli/setup/install.py _edit_toml": "a person's own settings of a client",
     "cli/parser.py error": "our own message",
     "render/visible.py _hidden": "a set of characters",
     "render/highlight.py _tokens": "_pattern, attacked below",
