@@ -27,6 +27,7 @@ from tests.search.lexical.direct import DirectAnalyser
 from tests.watching.support import git
 
 pytestmark = pytest.mark.anyio
+FOREVER_S = 1e8  # longer than a machine runs: looks come at the multiples of their period
 
 
 @dataclass
@@ -202,7 +203,7 @@ async def test_without_a_history_head_is_looked_for_when_a_question_comes(
 ) -> None:
     """Looking every few seconds for repositories that are not there kept a machine at rest busy."""
     monkeypatch.setattr(index_history, "HEAD_POLL_S", 0.1)
-    monkeypatch.setattr(index_history, "ABSENT_FACTOR", 36_000)
+    monkeypatch.setattr(index_history, "ABSENT_FACTOR", 10 * FOREVER_S)
     index = Running(tmp_path)
     async with keeping(index):
         await waiting.until(lambda: len(looks) == 1)
@@ -216,7 +217,7 @@ async def test_questions_that_follow_each_other_do_not_have_head_looked_for_agai
     tmp_path: Path, looks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question to 1,000 indexes without a repository had 1,000 threads look for one."""
-    monkeypatch.setattr(index_history, "HEAD_POLL_S", 3600.0)
+    monkeypatch.setattr(index_history, "HEAD_POLL_S", FOREVER_S)
     index = Running(tmp_path)
     async with keeping(index):
         await waiting.until(lambda: len(looks) == 1)
