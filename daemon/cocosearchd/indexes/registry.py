@@ -57,6 +57,7 @@ from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, 
 from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
 from cocosearchd.search.classic.word_splitter import WordSplitter
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
+from cocosearchd.search.lexical.catch_up_limiter import CatchUpLimiter
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
@@ -103,6 +104,7 @@ class IndexRegistry:
         # shared by all indexes; `Engine.aclose` ends their pools
         self.analyser = ProcessAnalyser()
         self.splitter = WordSplitter()
+        self._limiter = CatchUpLimiter()  # of all indexes, followed ones included
         self.config = ConfigSync(db, updater, loaded)
         self._state_dir = state_dir
         self._tasks = tasks
@@ -303,6 +305,7 @@ class IndexRegistry:
             loaded=lambda: self.config.loaded,
             lexical_dir=self._state_dir / "lexical",
             analyser=self.analyser,
+            limiter=self._limiter,
             tasks=self._tasks,
             commits=self.commits,
             notifier=self.notifier,
@@ -616,7 +619,11 @@ class IndexRegistry:
             record=record,
             root=root,
             lexical=LexicalIndex(
-                self._db, record, self._state_dir / "lexical" / record.slug, self.analyser
+                self._db,
+                record,
+                self._state_dir / "lexical" / record.slug,
+                self.analyser,
+                self._limiter,
             ),
             graph=CodeGraph(self._db, record),
             tasks=anyio.CancelScope(),

@@ -17,6 +17,7 @@ from cocosearchd.indexes.following.followed_schema import FollowedSchema, Follow
 from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
+from cocosearchd.search.lexical.catch_up_limiter import CatchUpLimiter
 from cocosearchd.store.chunks.file_writer import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.following.followed_registry import read_records
@@ -49,6 +50,7 @@ async def following(
             loaded=lambda: LoadedSettings(Settings(), {}),
             lexical_dir=folder / "lexical",
             analyser=analyser,
+            limiter=CatchUpLimiter(),
             tasks=tasks,
             commits=CommitFeed(),
             notifier=ChangeNotifier(),

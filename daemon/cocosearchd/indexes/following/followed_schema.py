@@ -25,6 +25,7 @@ from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.supervise import supervise
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
+from cocosearchd.search.lexical.catch_up_limiter import CatchUpLimiter
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -54,6 +55,7 @@ class FollowingParts:
     loaded: Callable[[], LoadedSettings]
     lexical_dir: Path
     analyser: ProcessAnalyser
+    limiter: CatchUpLimiter
     tasks: TaskGroup
     commits: CommitFeed
     notifier: ChangeNotifier
@@ -234,7 +236,7 @@ class FollowedSchema:
         index = RunningIndex(
             record=record,
             root=FollowedRoot(owner, FollowedRows(db, record, apply)),
-            lexical=LexicalIndex(db, record, folder, self._parts.analyser),
+            lexical=LexicalIndex(db, record, folder, self._parts.analyser, self._parts.limiter),
             graph=CodeGraph(db, record),
             tasks=anyio.CancelScope(),
             explicit_topics=record.topics,

@@ -30,6 +30,7 @@ from cocosearchd.search.lexical.analysis.analyser import Analyser, ReducedFiles
 from cocosearchd.search.lexical.analysis.documents import Documents
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.apply_journal import FROZE, ApplyJournal
+from cocosearchd.search.lexical.catch_up_limiter import CatchUpLimiter
 from cocosearchd.search.lexical.index_snapshot import (
     IndexSnapshot,
     ReportSignals,
@@ -94,12 +95,19 @@ class LexicalIndex:
     """
 
     def __init__(
-        self, database: Database, record: IndexRecord, snapshot_dir: Path, analyser: Analyser
+        self,
+        database: Database,
+        record: IndexRecord,
+        snapshot_dir: Path,
+        analyser: Analyser,
+        limiter: CatchUpLimiter | None = None,
     ) -> None:
+        """`limiter` is shared by all indexes of a daemon; None: this index has its own."""
         self._db = database
         self._record = record
         self._folder = snapshot_dir
         self._analyser = analyser
+        self._limiter = limiter or CatchUpLimiter()
         self.reduced = ReducedFiles()
         self.journal = ApplyJournal(
             snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE
@@ -168,10 +176,11 @@ class LexicalIndex:
             failures = 0
             while True:
                 try:
-                    with self.journal.catching_up():
-                        await self.catch_up()
-                    failures = 0
-                    await self._save()
+                    async with self._limiter.slot(self):
+                        with self.journal.catching_up():
+                            await self.catch_up()
+                        failures = 0
+                        await self._save()
                     await asyncio.to_thread(return_memory)
                     await self._maintain()
                 except CocoSearchError as error:
@@ -199,12 +208,14 @@ class LexicalIndex:
     async def wait_for_generation(self, generation: int, timeout_s: float) -> bool:
         """Wait until answers reflect `generation`, and return True.
 
-        Return False if that takes longer than `timeout_s`, or at once while cold.
+        Return False if that takes longer than `timeout_s`, or at once while cold. A catch-up that
+        waits for its turn goes before those that no question needs.
         """
+        if self._snapshot is not None and self.generation >= generation:
+            return True
+        self._limiter.prefer(self)
         if self._snapshot is None:
             return False
-        if self.generation >= generation:
-            return True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self.generation < generation:
