@@ -197,6 +197,17 @@ async def test_an_index_runs_on_while_the_start_of_its_replacement_fails(
     assert supervised()["cocosearchd.indexes.registry.IndexRegistry._run"] == 2
 
 
+async def test_all_indexes_share_the_limit_of_catch_ups(bench: Bench) -> None:
+    names = ("first", "second")
+    for name in names:
+        bench.make_root(name)
+        await bench.add(name)
+    first, second = (bench.indexes.lexical_of(name) for name in names)
+    assert first is not None
+    assert second is not None
+    assert first._limiter is second._limiter
+
+
 async def test_each_step_of_a_start_is_reported(bench: Bench) -> None:
     """A manager that hears nothing would end the start of many indexes, and begin it again."""
     for name in ("shop", "store"):
