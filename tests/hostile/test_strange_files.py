@@ -167,13 +167,14 @@ def test_a_file_that_is_swapped_for_a_pipe_is_never_waited_for(tmp_path: Path) -
     path.write_text("x = 1\n")
     kinds = set[type]()
     with running(SWAP_FOR_PIPE, path):
-        end = time.monotonic() + 20
-        while len(kinds) < 2 and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while not kinds >= {SourceFile, MissingFile} and time.monotonic() < end:
             kinds |= {
                 type(reading)
                 for reading in read_files(os.fsencode(tmp_path), ["a.py"] * 100, LIMIT)
             }
-    assert kinds == {SourceFile, MissingFile}
+    # a file that is renamed while it is read has another time of change: it is read later
+    assert kinds - {UnreadFile} == {SourceFile, MissingFile}
 
 
 def test_a_file_that_grows_is_read_in_one_piece_or_later(tmp_path: Path) -> None:
