@@ -99,7 +99,7 @@ def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) 
     _until(notifications, "READY=1")
     with idle.freezing_postgres():
         # A daemon whose store hangs is restarted by its manager, which hears nothing for so long.
-        # What was asked before the stop may still be answered.
+        # Questions from before the stop may still be answered.
         notifications.settimeout(every_s * 3)
         end = time.monotonic() + 60
         with contextlib.suppress(TimeoutError):

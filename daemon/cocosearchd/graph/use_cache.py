@@ -310,7 +310,7 @@ class UseCache:
             self._uses[names] = self._uses[names].copy_without(())
         return self._uses[names]
 
-    def succeed(self, changed: "OutdatedFiles") -> "UseCache | None":
+    def succeed(self, changed: OutdatedFiles) -> "UseCache | None":
         """Return the cache of the next moment; None if cached meanings may have changed.
 
         Questions about the moment of this cache may still be running: what they add from now on is

@@ -132,7 +132,7 @@ class IndexRegistry:
     ) -> None:
         """Start every index of the stored registry, until the daemon is to stop.
 
-        `report_step` is told of each index.
+        `report_step` is called with a sentence before each index.
         """
         self.analyser.pool.warm_up()
         async with self._lock:

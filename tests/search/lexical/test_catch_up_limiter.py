@@ -87,6 +87,17 @@ class World:
         generation = await replace_file(self.db, self.record, file_write(path, "alpha: a text"))
         return Commit(self.record.name, generation, (path,))
 
+    async def fall_behind(self) -> Commit:
+        """Commit a file that no index can apply. Those that read again wait for the answer."""
+        commit = await self.write("b.py")
+        self.server.away = True
+        for index in self.indexes:
+            with pytest.raises(StoreUnavailable):
+                await index.apply(commit)
+        self.server.answers.clear()
+        await until(lambda: len(self.server.reading) >= RUNNING)
+        return commit
+
 
 @pytest.fixture
 async def world(db: Database, tmp_path: Path) -> World:
@@ -135,13 +146,7 @@ async def test_few_indexes_read_at_once_after_an_outage(
     first = await world.write("a.py")
     async with run_all(world.indexes):
         await reach(world.indexes, first)
-        commit = await world.write("b.py")
-        server.away = True
-        for index in world.indexes:
-            with pytest.raises(StoreUnavailable):
-                await index.apply(commit)
-        server.answers.clear()
-        await until(lambda: len(server.reading) >= RUNNING)
+        commit = await world.fall_behind()
         server.most = 0
         server.away = False
         server.answers.set()
@@ -157,13 +162,7 @@ async def test_a_question_moves_an_index_up_that_is_behind_after_an_outage(
     first = await world.write("a.py")
     async with run_all(world.indexes):
         await reach(world.indexes, first)
-        commit = await world.write("b.py")
-        server.away = True
-        for index in world.indexes:
-            with pytest.raises(StoreUnavailable):
-                await index.apply(commit)
-        server.answers.clear()
-        await until(lambda: len(server.reading) >= RUNNING)
+        commit = await world.fall_behind()
         number = next(n for n in range(INDEXES) if n not in server.reading)
         index = world.indexes[number]
 
