@@ -271,6 +271,19 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
     await asyncio.wait_for(waiting, 60)
 
 
+async def test_a_sync_that_is_interrupted_before_it_is_awake_ends(dirty: DirtySet) -> None:
+    """Its root went in the turn of the event loop in which the last path failed."""
+    dirty.mark("a")
+    waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
+    batch = take(dirty)
+    await asyncio.sleep(0)
+    dirty.settle(batch.id, {"a": "no connection"}, now=0)
+    dirty.retry_due(now=8)
+    dirty.clock.interrupt()
+    await asyncio.wait_for(waiting, 60)
+    assert not dirty.clock.is_applied
+
+
 async def test_a_changed_path_holds_a_sync_only_for_its_older_change(dirty: DirtySet) -> None:
     dirty.mark("a")
     target = dirty.clock.seq

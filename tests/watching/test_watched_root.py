@@ -373,6 +373,29 @@ async def test_a_question_that_waits_hears_that_the_root_went(root: Path, tmp_pa
         )
 
 
+async def test_a_question_hears_that_its_epoch_ended_with_the_batch_of_its_cookie(
+    root: Path, tmp_path: Path
+) -> None:
+    put(root, a="1")
+    async with (
+        following(root, tmp_path / "sync", index=Idle(os.fsencode(root))) as (live, _),
+        anyio.create_task_group(),
+    ):
+        while live.status().state != "indexing":
+            await anyio.sleep(0.01)
+        sync_cookies = live._cookies.sync
+
+        async def sync_and_lose_the_root() -> None:
+            await sync_cookies()
+            root.rename(tmp_path / "away")
+            live._end_epoch(stale_reason("root_replaced"))
+
+        live._cookies.sync = sync_and_lose_the_root  # type: ignore[method-assign]
+        answer = await asyncio.wait_for(live.sync(3600), 60)
+        assert not answer.fresh
+        assert live.status().state == "root_missing"
+
+
 async def returned(live: WatchedRoot) -> None:
     with anyio.fail_after(60):
         while (await live.sync(1)).reason == "the root is missing; what was indexed of it is kept":

@@ -219,7 +219,8 @@ class AppliedClock:
         self._scans = scans
         # heap of (since, path); outdated pairs are skipped
         self._heap: list[tuple[int, str]] = []
-        self._waiting: dict[asyncio.Future[bool], int] = {}  # -> number
+        self._waiting: dict[asyncio.Future[None], int] = {}  # -> number
+        self._interruptions = 0
 
     def next_seq(self) -> int:
         """Return a new number."""
@@ -266,12 +267,12 @@ class AppliedClock:
         The condition is checked again after each wake-up, because a failed path may be retried
         before the waiting call runs: it holds when the call returns.
         """
-        while self.find_oldest() <= seq:
-            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        interruptions = self._interruptions
+        while self.find_oldest() <= seq and self._interruptions == interruptions:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting[future] = seq
             try:
-                if not await future:
-                    return
+                await future
             finally:
                 self._waiting.pop(future, None)
 
@@ -282,13 +283,17 @@ class AppliedClock:
         oldest = self.find_oldest()
         for future, seq in self._waiting.items():
             if oldest > seq and not future.done():
-                future.set_result(True)
+                future.set_result(None)
 
     def interrupt(self) -> None:
-        """End every wait: the changes cannot be applied now."""
+        """End every wait: the changes cannot be applied now.
+
+        A call that has been woken, but has not run yet, ends too: nobody would wake it again.
+        """
+        self._interruptions += 1
         for future in self._waiting:
             if not future.done():
-                future.set_result(False)
+                future.set_result(None)
 
 
 class DirtySet:

@@ -529,6 +529,8 @@ class WatchedRoot:
             self._mark_unwatched(await self._sync_hints(hints))
         except CookieVoid:
             return False
+        if not self._is_open_since(epoch):
+            return False  # ended with the cookie's batch, when no wait could be interrupted yet
         await self._dirty.clock.wait(self._dirty.clock.seq)
         return epoch == self.changes.epoch and not self._lost.is_set()
 
