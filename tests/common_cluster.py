@@ -24,6 +24,13 @@ def make_state() -> Path:
     return path
 
 
+def read_unstable(folder: Path) -> str:
+    """Return the lines about tests that passed only when they were run again."""
+    with contextlib.suppress(FileNotFoundError):
+        return (folder / "unstable.txt").read_text()
+    return ""
+
+
 def main() -> int:
     """Return the exit code of the command, 128 + its number for a signal.
 
@@ -41,6 +48,7 @@ def main() -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, interrupt)
         code = process.wait()
+        print(read_unstable(folder), end="", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return code if code >= 0 else 128 - code

@@ -14,6 +14,7 @@ import os, pathlib, signal, sys
 folder = pathlib.Path(os.environ["TESTS_CLUSTER"])
 (folder / "made").mkdir()
 print(folder, flush=True)
+(folder / "unstable.txt").write_text("UNSTABLE test\\n" * (sys.argv[1:] == ["unstable"]))
 if sys.argv[1:] == ["waits"]:
     signal.pause()
 sys.exit(3)
@@ -40,6 +41,12 @@ def test_the_exit_code_of_the_command_is_returned() -> None:
         assert process.wait(60) == 3
     assert folder.name.startswith("cocosearch-tests-")
     assert not folder.exists()
+
+
+def test_unstable_tests_are_named_at_the_end() -> None:
+    with running("unstable") as (process, _):
+        assert process.stdout is not None
+        assert process.stdout.read() == "UNSTABLE test\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
