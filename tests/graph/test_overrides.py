@@ -5,7 +5,10 @@ import pytest
 from benchmarks.graph.parsed_files import ParsedFiles, parse_texts
 from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
+from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.graph.resolution.type_inference import TypeInference
+from cocosearchd.languages.code_facts import TOP_LEVEL
 
 BASE = """\
 class Job:
@@ -170,3 +173,16 @@ def test_base_classes_that_name_each_other_end() -> None:
     text += "class B(A):\n    def go(self): ...\n"
     files = parse_texts({"a.py": text}, {"python"})
     assert ("a.py", 2, "through_base", "possible") in uses_of(files, "a.py", "B.go")
+
+
+def test_base_classes_that_a_circle_has_hidden_are_searched_again() -> None:
+    source = """\
+class A(B.C): ...
+class B(A.D, E): ...
+class E:
+    class C: ...
+"""
+    types = TypeInference(NameLookup(parse_texts({"a.py": source}, {"python"})))
+    # `B.C` is searched in the base classes of `A`, whose only one is `B.C`
+    types.evaluate("a.py", TOP_LEVEL, "B.C")
+    assert types.bases(DefinitionKey("a.py", 0)) == [DefinitionKey("a.py", 3)]

@@ -31,7 +31,7 @@ class HashFiles:
 
     def find(self, hashed: int) -> Numbers:
         """Return the file numbers of a hash."""
-        position = int(np.searchsorted(self.hashes, np.uint32(hashed)))
+        position = int(self.hashes.searchsorted(np.uint32(hashed)))
         if position == len(self.hashes) or self.hashes[position] != hashed:
             return self.files[:0]
         return self.files[self.starts[position] : self.starts[position + 1]]

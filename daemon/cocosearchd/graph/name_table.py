@@ -27,6 +27,8 @@ from cocosearchd.store.file_facts import StoredNames
 _HALF = np.uint64(32)
 # Largest name graph that is cached with its table: some 3 million pairs of name and file.
 _MAX_GRAPH_BYTES = 16 << 20
+# Look-ups by path that are cached with a table, and paths of each: at most a megabyte.
+_MAX_CACHED_KEYS, _MAX_CACHED_PATHS = 4_000, 8
 
 
 class NameTable:
@@ -35,6 +37,9 @@ class NameTable:
     def __init__(self, views: Sequence[NameView] = ()) -> None:
         self._views = tuple(views)
         self._graph: NameGraph | None = None
+        # By the last parts of paths or by a directory: most modules that files import are external,
+        # and thousands of files import the same ones
+        self._paths_by_key: dict[str, Sequence[str]] = {}
 
     @property
     def file_count(self) -> int:
@@ -121,8 +126,13 @@ class NameTable:
             self._graph = graph
         return graph
 
-    def _find_by_path(self, key: str) -> list[str]:
-        return self._find(hash_name(key), [view.block.endings for view in self._views])
+    def _find_by_path(self, key: str) -> Sequence[str]:
+        paths = self._paths_by_key.get(key)
+        if paths is None:
+            paths = self._find(hash_name(key), [view.block.endings for view in self._views])
+            if len(paths) <= _MAX_CACHED_PATHS and len(self._paths_by_key) < _MAX_CACHED_KEYS:
+                self._paths_by_key[key] = paths
+        return paths
 
     def _find(self, hashed: int, tables: Sequence[HashFiles]) -> list[str]:
         paths = list[str]()

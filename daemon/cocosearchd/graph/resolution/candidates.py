@@ -1,6 +1,7 @@
 """Finds definitions that a use may mean by its name alone, for unknown receivers."""
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -41,8 +42,10 @@ class NameCandidates:
     def __init__(self, names: NameLookup) -> None:
         self._names = names
         self._paths: dict[str, Sequence[str]] = {}
-        # keyed by path, name, kind of use, and whether there is a receiver
-        self._possible: dict[tuple[str, str, UseKind, bool], Sequence[DefinitionKey]] = {}
+        # keyed by family, name, kind of use, and whether there is a receiver; then by path
+        self._possible: dict[tuple[str, str, UseKind, bool], dict[str, Sequence[DefinitionKey]]] = (
+            defaultdict(dict)
+        )
         # keyed by family, name, kind of use, and whether there is a receiver: None if there are
         # several definitions
         self._single: dict[tuple[str, str, UseKind, bool], Sequence[DefinitionKey] | None] = {}
@@ -97,24 +100,25 @@ class NameCandidates:
         self, paths: Iterable[str], family: str, use: Use
     ) -> Iterator[DefinitionKey]:
         """Yield the definitions in some files that a use may mean; files are read in batches."""
+        possible = self._possible[family, use.name, use.kind, bool(use.receiver)]
         remaining = iter(paths)
         while batch := list(islice(remaining, _BATCH_FILES)):
-            self._names.load(batch)
+            self._names.load([path for path in batch if path not in possible])
             for path in batch:
-                names = self._names.file_names(path)
-                if names is not None and rules_of(names.file.language).family == family:
-                    yield from self._possible_in(names, use)
+                if path not in possible:
+                    possible[path] = self._possible_in(path, family, use)
+                yield from possible[path]
 
-    def _possible_in(self, names: FileNames, use: Use) -> Sequence[DefinitionKey]:
+    def _possible_in(self, path: str, family: str, use: Use) -> Sequence[DefinitionKey]:
         """Return the definitions in a file that a use in another file may mean."""
-        look_up = names.file.path, use.name, use.kind, bool(use.receiver)
-        if look_up not in self._possible:
-            self._possible[look_up] = tuple(
-                DefinitionKey(names.file.path, position)
-                for position in names.named(use.name)
-                if _is_possible(names, position, use)
-            )
-        return self._possible[look_up]
+        names = self._names.file_names(path)
+        if names is None or rules_of(names.file.language).family != family:
+            return ()
+        return tuple(
+            DefinitionKey(path, position)
+            for position in names.named(use.name)
+            if _is_possible(names, position, use)
+        )
 
     def _qualified_name(self, key: DefinitionKey) -> str:
         names = self._names.file_names(key.path)

@@ -34,6 +34,8 @@ _LITERAL = re.compile(r"(?:[bBrRuUfFtTL]{0,2}|u8R?|[$@]{1,2})#{0,8}['\"]|[`\[{/\
 _MAX_BINDINGS = 6
 # Files that are searched for a class by name.
 _MAX_DEFINING = 50
+# The value of an expression or a member that is being inferred: it ends circles.
+_UNFINISHED = Value("unknown", reason="unresolved")
 _SELF_TYPES = frozenset({"Self", "this", "self", "static"})
 
 
@@ -46,7 +48,9 @@ class TypeInference:
         self._members: dict[tuple[tuple[DefinitionKey, ...], str], Value] = {}
         # Keyed by path and position of a class: thousands of adjacent classes may have one name
         self._objects: dict[tuple[str, int], Value] = {}
+        self._bases: dict[DefinitionKey, Sequence[DefinitionKey]] = {}
         self._depth = 0
+        self._cut_off_count = 0  # look-ups that a circle or the depth has ended
 
     def evaluate(
         self, path: str, position: int, text: str, is_local: bool = False, region: int = ANYWHERE
@@ -57,12 +61,15 @@ class TypeInference:
         of the file. `region` is the block of that variable: see `BlockBindings`.
         """
         key = (path, position, text, is_local, region)
-        if key not in self._values:
-            self._values[key] = UNKNOWN  # ends circles
-            self._values[key] = self._within_depth(
+        value = self._values.get(key)
+        if value is None:
+            self._values[key] = _UNFINISHED
+            value = self._values[key] = self._within_depth(
                 lambda: self._evaluate(path, position, text, is_local, region)
             )
-        return self._values[key]
+        elif value is _UNFINISHED:
+            self._cut_off_count += 1
+        return value
 
     def member(self, value: Value, name: str) -> Value:
         """Return the member of a value by name."""
@@ -83,12 +90,14 @@ class TypeInference:
 
     def _member_of_definitions(self, value: Value, name: str) -> Value:
         key = (value.definitions, name)
-        if key not in self._members:
-            self._members[key] = UNKNOWN  # ends circles
-            self._members[key] = self._within_depth(
+        member = self._members.get(key)
+        if member is None:
+            self._members[key] = _UNFINISHED
+            member = self._members[key] = self._within_depth(
                 lambda: self._find_member(value.definitions, name)
             )
-        member = self._members[key]
+        elif member is _UNFINISHED:
+            self._cut_off_count += 1
         if not member.is_usable and value.definitions:
             member = self._member_of_namespace(value, name) or member
         if not member.is_usable and value.kind == "definition":
@@ -151,6 +160,7 @@ class TypeInference:
         Every recursive inference passes through this method.
         """
         if self._depth >= MAX_DEPTH:
+            self._cut_off_count += 1
             return UNKNOWN
         self._depth += 1
         value = infer()
@@ -513,8 +523,20 @@ class TypeInference:
                     keys += [DefinitionKey(path, position) for position in positions]
         return Value("definition", tuple(keys), "class_member") if keys else UNKNOWN
 
-    def bases(self, key: DefinitionKey) -> list[DefinitionKey]:
-        """Return the base classes of a class that are in the index, in order."""
+    def bases(self, key: DefinitionKey) -> Sequence[DefinitionKey]:
+        """Return the base classes of a class that are in the index, in order.
+
+        They are cached unless a circle or the depth of this look-up has hidden some.
+        """
+        bases = self._bases.get(key)
+        if bases is None:
+            cut_off_count = self._cut_off_count
+            bases = self._find_bases(key)
+            if self._cut_off_count == cut_off_count:
+                self._bases[key] = bases
+        return bases
+
+    def _find_bases(self, key: DefinitionKey) -> Sequence[DefinitionKey]:
         names = self._names.file_names(key.path)
         if names is None:
             return []
@@ -578,6 +600,8 @@ def _dotted_imports(
 
     The longest name comes first. Each import comes with the length of its name.
     """
+    if len(steps) < 2 or steps[0].text not in names.dotted_imports:
+        return
     width = next((i for i, step in enumerate(steps) if step.kind != "name"), len(steps))
     for count in range(min(width, 8), 1, -1):
         dotted = ".".join(step.text for step in steps[:count])

@@ -109,8 +109,13 @@ class UseSearch:
 
     def uses_in(self, definition: DefinitionKey, file: CodeFile) -> Iterator[ResolvedUse]:
         """Yield the uses in a file that mean a definition."""
-        target = self._make_target(definition)
+        return self._uses_in(self._make_target(definition), file)
+
+    def _uses_in(self, target: _UseTarget, file: CodeFile) -> Iterator[ResolvedUse]:
         uses = self._find_uses(file, target.used, target.candidates)
+        if not target.overridden.members:  # then all uses mean the target itself
+            yield from (ResolvedUse(file, item.use, item.resolution) for item in uses)
+            return
         certain = set(map(id, select_meanings(uses, target.meanings)))
         for meaning in uses:
             if id(meaning) in certain:
@@ -140,7 +145,7 @@ class UseSearch:
         target = self._make_target(definition)
         for batch in _batches(self.mentioning_paths(definition)):
             for file in self._load_users(batch, target.used, target.candidates):
-                yield from self.uses_in(definition, file)
+                yield from self._uses_in(target, file)
 
     def subclass_uses_of(self, definition: DefinitionKey) -> Iterator[ResolvedUse]:
         """Yield the uses of a class by its subclasses; the other uses are not resolved."""

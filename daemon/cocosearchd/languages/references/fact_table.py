@@ -10,6 +10,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from operator import sub
 from typing import Any, NamedTuple, TypeVar, Union, get_args
@@ -304,7 +305,7 @@ def _read_imports(reader: _FactReader) -> Sequence[Import]:
     columns = reader.columns(_IMPORT_COLUMNS, reader.header.imports)
     columns[3] = _sums(columns[3])
     values = (reader.strings, reader.strings, reader.strings, None, _FLAGS)
-    return reader.table(Import._make, columns, values)
+    return reader.table(partial(tuple.__new__, Import), columns, values)
 
 
 def _read_uses(reader: _FactReader, symbols: int) -> Sequence[Use]:
@@ -313,7 +314,7 @@ def _read_uses(reader: _FactReader, symbols: int) -> Sequence[Use]:
     columns[6] = _known_positions(columns[6], symbols)
     strings = reader.strings
     values = (_USE_KINDS, strings, strings, _FLAGS, None, None, _positions(symbols))
-    return reader.table(Use._make, columns, values)
+    return reader.table(partial(tuple.__new__, Use), columns, values)
 
 
 def _read_bindings(reader: _FactReader, symbols: int) -> Sequence[Binding]:
@@ -321,7 +322,7 @@ def _read_bindings(reader: _FactReader, symbols: int) -> Sequence[Binding]:
     columns[3] = _known_positions(columns[3], symbols)
     strings = reader.strings
     values = (_BINDING_KINDS, strings, strings, _positions(symbols), None, None)
-    return reader.table(Binding._make, columns, values)
+    return reader.table(partial(tuple.__new__, Binding), columns, values)
 
 
 def _are_below(column: _Column, limit: int) -> bool:
