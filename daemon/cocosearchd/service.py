@@ -70,7 +70,6 @@ from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.server_log import ServerLog
 from cocosearchd.store.server.used_wal import UsedWal
-from cocosearchd.watching.hints.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
 
@@ -407,8 +406,7 @@ def _start_index_tasks(
 ) -> None:
     """Start the supervised tasks that serve all indexes."""
     tasks.start_soon(supervise, "settings", indexes.watch_settings)
-    mappings = partial(watch_mappings, lambda: [index.own_root for index in indexes.lookup.own()])
-    tasks.start_soon(supervise, "mappings", mappings)
+    tasks.start_soon(supervise, "mappings", indexes.mapped_files.watch)
     tasks.start_soon(supervise, "memory", indexes.removals.tidy)
     for part in (dependencies.store, dependencies.embedder):
         tasks.start_soon(supervise, f"health of the {part.name}", part.watch)

@@ -61,6 +61,7 @@ from cocosearchd.search.lexical.catch_up_limiter import CatchUpLimiter
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
+from cocosearchd.watching.hints.mapped_files import MappedFiles, mapped_files
 from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.scans.root_group import RootGroup
@@ -120,7 +121,8 @@ class IndexRegistry:
         # Separate from the threads of requests: a file system that hangs blocks its threads.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
         self._add_threads = RootThreads(self._root_threads)
-        self._root_group = RootGroup()
+        self.mapped_files = MappedFiles(self._own_roots, mapped_files)
+        self._root_group = RootGroup(mapped=self.mapped_files)
         self.removals = Removals(db, self._release)
         self._history_turn = asyncio.Lock()
         self._histories = set[IndexHistory]()  # those in memory
@@ -507,6 +509,9 @@ class IndexRegistry:
         """Release memory that all indexes share, once there is no index."""
         if not self._with_replacements():
             await self.analyser.pool.replace_idle()  # new processes have empty caches
+
+    def _own_roots(self) -> list[WatchedRoot]:
+        return [index.own_root for index in self.lookup.own()]
 
     def _with_replacements(self) -> tuple[RunningIndex, ...]:
         """Return indexes that answer, and the replacements that are being filled."""

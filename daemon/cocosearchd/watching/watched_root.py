@@ -495,6 +495,8 @@ class WatchedRoot:
         hints = self._hints
         if not self._is_quiet() or hints is None or hints.unwatched():
             return None
+        if not self._group.has_recent_mappings():
+            return None
         if not self.availability.is_same() or self._coordinator.has_unannounced(outside):
             return None
         # The last check: every change before the question has been reported by now.
@@ -519,6 +521,7 @@ class WatchedRoot:
         assert hints is not None
         if not await self._check_root():
             return False
+        await self._group.list_mapped()
         await self._coordinator.check_rules(local=self.local)
         await self._coordinator.check_unannounced(local=self.local)
         if not self._is_open_since(epoch):

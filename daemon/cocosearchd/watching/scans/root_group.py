@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cocosearchd.watching.hints.inotify_instances import InotifyInstances
+from cocosearchd.watching.hints.mapped_files import MappedFiles
 from cocosearchd.watching.ignore.outside_stamps import OutsideStamps
 
 # Up to this number, roots at rest are checked at the usual pace; twice as many are checked half as
@@ -18,7 +19,11 @@ STAMPS_S = 0.2
 class RootGroup:
     """The shared parts of the roots of one daemon. All methods belong to one event loop."""
 
-    def __init__(self, instances: InotifyInstances | None = None) -> None:
+    def __init__(
+        self, instances: InotifyInstances | None = None, mapped: MappedFiles | None = None
+    ) -> None:
+        """`mapped` lists mapped files for questions; None: nobody does."""
+        self._mapped = mapped
         self.instances = InotifyInstances() if instances is None else instances
         self._running = 0
         self._stamps = OutsideStamps()
@@ -36,6 +41,15 @@ class RootGroup:
     def rest_s(self, period_s: float) -> float:
         """Return the seconds between two checks of a root at rest; `period_s` with few roots."""
         return period_s * max(1, math.ceil(self._running / PACED_ROOTS))
+
+    def has_recent_mappings(self) -> bool:
+        """Record a question. Return whether mapped files were listed recently enough for it."""
+        return self._mapped is None or self._mapped.note_question()
+
+    async def list_mapped(self) -> None:
+        """List mapped files for a question, if the last listing is too old."""
+        if self._mapped is not None:
+            await self._mapped.refresh()
 
     def recent_stamps(self) -> OutsideStamps:
         """Return stamps above the roots, none read more than `STAMPS_S` ago."""
