@@ -25,6 +25,7 @@ from tests.store.remote import free_port, remote_server
 SAID_WITHIN_S = 10.0
 ANSWERED_WITHIN_S = 5.0  # `status` itself, whatever hangs
 BUSY_S = 60.0  # more, on a busy machine
+LIMIT_S = 60.0
 
 
 @dataclass
@@ -195,6 +196,26 @@ async def test_looks_that_hang_do_not_pile_up() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (await health.probe()).state == "up"
+
+
+@pytest.mark.anyio
+async def test_a_look_that_outlasts_a_question_goes_on_for_the_next_one() -> None:
+    """PostgreSQL is looked at rarely at rest: a question that comes again must learn of its end."""
+    ended, looks = asyncio.Event(), 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        await ended.wait()
+        raise EmbedderUnavailable("gone", "start it")
+
+    health = Health("store", look, hint="look at it", within_s=LIMIT_S)
+    for _ in range(3):
+        assert (await health.probe_within(0.01)).state == "unknown"
+    assert looks == 1
+    ended.set()
+    assert (await health.probe_within(LIMIT_S)).state == "down"
+    assert looks == 1
 
 
 @pytest.mark.anyio

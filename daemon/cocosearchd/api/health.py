@@ -5,7 +5,6 @@ abandoned, and the dependency counts as unresponsive. Outcomes of real calls can
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.runtime.deadlines import ends_within
-from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
+from cocosearchd.runtime.ticks import LIVENESS_TICK_S, REST_TICK_S, seconds_to_tick
 from cocosearchd.store.connection.database import Database
 
 log = logging.getLogger(__name__)
@@ -24,8 +23,10 @@ log = logging.getLogger(__name__)
 State = Literal["unknown", "up", "down", "unresponsive"]
 
 # A dead dependency is noticed after a pause and a probe: within nine seconds.
-PROBE_EVERY_S = REST_TICK_S
+PROBE_EVERY_S = LIVENESS_TICK_S
 PROBE_WITHIN_S = 4.0
+# PostgreSQL is probed for each `status` as well, and a question tells itself that it is away.
+STORE_PROBE_EVERY_S = REST_TICK_S
 # Longer than two seconds: after that time the pool distinguishes an absent and a frozen server.
 STORE_PROBE_S = 3.0
 REPROBE_S = 1.0  # between probes of a dependency that is not up: waiting work should soon go on
@@ -62,12 +63,15 @@ class Health:
         *,
         hint: str,
         within_s: float = PROBE_WITHIN_S,
+        every_s: float = PROBE_EVERY_S,
     ) -> None:
         """`probe` raises `CocoSearchError` if the dependency is down; `hint` helps if it hangs."""
         self.name = name
         self._probe = probe
         self._hint = hint
         self._within_s = within_s
+        self._every_s = every_s
+        self._asked: asyncio.Task[PartHealth] | None = None  # the last probe for a caller
         self._hanging = set[asyncio.Future[object]]()
         self.condition = PartHealth("unknown", datetime.now(UTC))
         self.on_up: Callable[[], None] = lambda: None
@@ -76,15 +80,19 @@ class Health:
         """Probe for ever; to be supervised."""
         while True:
             await self.probe()
-            pause_s = REPROBE_S if self.condition.reason else PROBE_EVERY_S
+            pause_s = REPROBE_S if self.condition.reason else self._every_s
             await asyncio.sleep(seconds_to_tick(pause_s))
 
     async def probe_within(self, within_s: float) -> PartHealth:
-        """Return the new condition, or the last one if the probe takes longer than `within_s`."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                return await self.probe()
-        return self.condition
+        """Return the new condition, or the last one if the probe takes longer than `within_s`.
+
+        The probe then goes on: a later call returns what it finds out.
+        """
+        probing = self._asked
+        if probing is None or probing.done():
+            probing = self._asked = asyncio.create_task(self.probe())
+        await asyncio.wait({probing}, timeout=within_s)
+        return probing.result() if probing.done() else self.condition
 
     async def probe(self) -> PartHealth:
         """Probe and return the condition; while too many probes hang, return the last condition."""
@@ -156,6 +164,7 @@ def make_dependencies(
             "store",
             partial(db.reach, STORE_PROBE_S),
             hint="look at the processes, the disk and the network of PostgreSQL",
+            every_s=STORE_PROBE_EVERY_S,
         ),
         embedder=Health("embedder", embedder.ping, hint="look at the model server and its log"),
     )

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 HEAD_POLL_S = REST_TICK_S  # between two looks for a HEAD that has moved
 # The pause is longer by this factor while no history is in memory: a question that finds none has the
 # keeper look at once. With 1,000 indexes without a repository, the short pause took 3 % of a core.
-ABSENT_FACTOR = 12
+ABSENT_FACTOR = 6
 START_POLL_S = 2.0  # until the index follows its disk
 # Time without a long question after which the memory of a history is returned. The next such
 # question has it read again, and is answered without.

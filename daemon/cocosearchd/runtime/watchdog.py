@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cocosearchd.runtime import watchdog_process
-from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
+from cocosearchd.runtime.ticks import LIVENESS_TICK_S, seconds_to_tick
 from cocosearchd.runtime.watchdog_process import RESTART, STOPPING, TICK
 
 log = logging.getLogger(__name__)
 
-TICK_S = REST_TICK_S
+TICK_S = LIVENESS_TICK_S
 # In the state directory, with the process id: `cocosearchctl down` ends a watchdog that is about to
 # start a daemon.
 MARK = "watchdog.pid"

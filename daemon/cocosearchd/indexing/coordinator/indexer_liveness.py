@@ -7,12 +7,12 @@ import time
 import anyio
 
 from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess
-from cocosearchd.runtime.ticks import REST_TICK_S, seconds_to_tick
+from cocosearchd.runtime.ticks import LIVENESS_TICK_S, seconds_to_tick
 
 log = logging.getLogger(__name__)
 
 # The sum of both is the longest time until a stopped process is reported: nine seconds.
-PING_EVERY_S = REST_TICK_S
+PING_EVERY_S = LIVENESS_TICK_S
 UNRESPONSIVE_S = 4.0
 
 
