@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
 
@@ -200,7 +201,7 @@ async def test_looks_that_hang_do_not_pile_up() -> None:
 
 @pytest.mark.anyio
 async def test_a_look_that_outlasts_a_question_goes_on_for_the_next_one() -> None:
-    """PostgreSQL is looked at rarely at rest: a question that comes again must learn of its end."""
+    """Looks are rare at rest: a question that comes again must learn of the end of a part."""
     ended, looks = asyncio.Event(), 0
 
     async def look() -> None:
@@ -216,6 +217,32 @@ async def test_a_look_that_outlasts_a_question_goes_on_for_the_next_one() -> Non
     ended.set()
     assert (await health.probe_within(LIMIT_S)).state == "down"
     assert looks == 1
+
+
+@pytest.mark.anyio
+async def test_a_question_that_does_not_wait_has_a_part_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next one learns of its end, although no other task looks."""
+    looks = 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        raise EmbedderUnavailable("gone", "start it")
+
+    monkeypatch.setattr("cocosearchd.api.health.ASKED_PROBE_S", 3600.0)
+    health = Health("embedder", look, hint="look at it", within_s=LIMIT_S)
+    assert health.probe_soon().state == "unknown"
+    with anyio.fail_after(LIMIT_S):
+        while health.probe_soon().state != "down":
+            await anyio.sleep(0.01)
+    assert looks == 1, "one look is enough for some seconds"
+    monkeypatch.setattr("cocosearchd.api.health.ASKED_PROBE_S", 0.0)
+    with anyio.fail_after(LIMIT_S):
+        while looks == 1:
+            health.probe_soon()
+            await anyio.sleep(0.01)
 
 
 @pytest.mark.anyio

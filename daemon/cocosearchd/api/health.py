@@ -6,6 +6,8 @@ abandoned, and the dependency counts as unresponsive. Outcomes of real calls can
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,11 +24,11 @@ log = logging.getLogger(__name__)
 
 State = Literal["unknown", "up", "down", "unresponsive"]
 
-# A dead dependency is noticed after a pause and a probe: within nine seconds.
-PROBE_EVERY_S = LIVENESS_TICK_S
+# Probes at rest. A `status` has dependencies probed as well, so that a further one knows that a
+# dependency has died; questions notice it by themselves.
+PROBE_EVERY_S = REST_TICK_S
+ASKED_PROBE_S = LIVENESS_TICK_S  # shortest time between two probes for callers that do not wait
 PROBE_WITHIN_S = 4.0
-# PostgreSQL is probed for each `status` as well, and a question tells itself that it is away.
-STORE_PROBE_EVERY_S = REST_TICK_S
 # Longer than two seconds: after that time the pool distinguishes an absent and a frozen server.
 STORE_PROBE_S = 3.0
 REPROBE_S = 1.0  # between probes of a dependency that is not up: waiting work should soon go on
@@ -63,14 +65,13 @@ class Health:
         *,
         hint: str,
         within_s: float = PROBE_WITHIN_S,
-        every_s: float = PROBE_EVERY_S,
     ) -> None:
         """`probe` raises `CocoSearchError` if the dependency is down; `hint` helps if it hangs."""
         self.name = name
         self._probe = probe
         self._hint = hint
         self._within_s = within_s
-        self._every_s = every_s
+        self._probed_at = -math.inf
         self._asked: asyncio.Task[PartHealth] | None = None  # the last probe for a caller
         self._hanging = set[asyncio.Future[object]]()
         self.condition = PartHealth("unknown", datetime.now(UTC))
@@ -80,7 +81,7 @@ class Health:
         """Probe for ever; to be supervised."""
         while True:
             await self.probe()
-            pause_s = REPROBE_S if self.condition.reason else self._every_s
+            pause_s = REPROBE_S if self.condition.reason else PROBE_EVERY_S
             await asyncio.sleep(seconds_to_tick(pause_s))
 
     async def probe_within(self, within_s: float) -> PartHealth:
@@ -88,16 +89,27 @@ class Health:
 
         The probe then goes on: a later call returns what it finds out.
         """
-        probing = self._asked
-        if probing is None or probing.done():
-            probing = self._asked = asyncio.create_task(self.probe())
+        probing = self._start_probe()
         await asyncio.wait({probing}, timeout=within_s)
         return probing.result() if probing.done() else self.condition
+
+    def probe_soon(self) -> PartHealth:
+        """Return the condition, and probe in the background if the last probe was not just now."""
+        if time.monotonic() - self._probed_at > ASKED_PROBE_S:
+            self._start_probe()
+        return self.condition
+
+    def _start_probe(self) -> "asyncio.Task[PartHealth]":
+        """Return the probe for callers that is running, or a new one."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self.probe())
+        return self._asked
 
     async def probe(self) -> PartHealth:
         """Probe and return the condition; while too many probes hang, return the last condition."""
         if len(self._hanging) >= HANGING_PROBES:
             return self.condition
+        self._probed_at = time.monotonic()
         task: asyncio.Future[object] = asyncio.ensure_future(self._probe())
         if not await ends_within(task, self._within_s):
             self._hanging.add(task)
@@ -164,7 +176,6 @@ def make_dependencies(
             "store",
             partial(db.reach, STORE_PROBE_S),
             hint="look at the processes, the disk and the network of PostgreSQL",
-            every_s=STORE_PROBE_EVERY_S,
         ),
         embedder=Health("embedder", embedder.ping, hint="look at the model server and its log"),
     )

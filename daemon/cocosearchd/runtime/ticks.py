@@ -2,9 +2,9 @@
 
 import time
 
-# The period of checks whether another process answers: `status` shows within ten seconds if not.
+# The period of the watchdog, and of checks for a caller who watches a part.
 LIVENESS_TICK_S = 5.0
-# The period of the other checks at rest. Longer periods are multiples of it.
+# The period of checks at rest. Longer periods are multiples of it.
 REST_TICK_S = 10.0
 # libuv's timers end up to a millisecond early. Work that ran then would run again at the tick.
 EARLY_S = 0.005

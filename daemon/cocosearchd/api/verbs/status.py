@@ -159,7 +159,7 @@ class StatusVerbs:
         return {
             **asdict(fingerprint),
             "digest": fingerprint.digest(),
-            **self._dependencies.embedder.condition.fields(),
+            **self._dependencies.embedder.probe_soon().fields(),
         }
 
 
