@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search.alike import (
+    COPY_SIMILARITY,
     MAX_COMPARED_GROUPS,
+    SHORTER_SHARE,
     Text,
     WantedVariant,
     group_copies,
@@ -156,6 +158,36 @@ def test_nearly_equal_places_of_a_file_are_one() -> None:
     assert [
         [number for number, _ in (group.representative, *group.alternates)] for group in result
     ] == [[0, 2], [1], [3]]
+
+
+def are_similar(first: str, second: str) -> bool:
+    """Compare all runs of three words of two texts."""
+    runs = [
+        {tuple(words[n : n + 3]) for n in range(max(1, len(words) - 2))}
+        for words in (first.split(), second.split())
+    ]
+    return len(runs[0] & runs[1]) / len(runs[0] | runs[1]) >= COPY_SIMILARITY
+
+
+WORDS = st.sampled_from(["one", "two", "six", "ten", "red", "sky", "sun", "sea"])
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(WORDS, max_size=24),
+    st.lists(st.tuples(st.integers(0, 23), st.lists(WORDS, max_size=2)), max_size=4),
+)
+def test_places_are_copies_by_their_runs_of_words(
+    words: list[str], edits: list[tuple[int, list[str]]]
+) -> None:
+    edited_words = list(words)
+    for position, new_words in edits:
+        edited_words[position : position + 1] = new_words
+    first, second = " ".join(words), " ".join(edited_words)
+    lengths = sorted(map(len, (first, second)))
+    are_copies = lengths[0] >= SHORTER_SHARE * lengths[1] and are_similar(first, second)
+    result = group_copies([text("a.py", first), text("a.py", second)], lambda entry: entry)
+    assert len(result) == (1 if are_copies else 2)
 
 
 PARTS = ("src", "docs", "en", "de", "v1", "v2", "linux", "windows", "vendor", "legacy", "tests")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from cocosearchd.languages.language_table import by_name
@@ -136,7 +135,10 @@ class _Heads(Generic[T]):
         return self._find_among(range(len(self._heads)), compared)
 
     def _find_among(self, numbers: Iterable[int], compared: "_Compared[T]") -> int | None:
-        return next((n for n in numbers if self._is_same(compared, self._heads[n])), None)
+        for number in numbers:
+            if self._is_same(compared, self._heads[number]):
+                return number
+        return None
 
 
 class _AlikeHeads(_Heads[T]):
@@ -158,8 +160,10 @@ class _AlikeHeads(_Heads[T]):
     def find(self, compared: "_Compared[T]") -> int | None:
         if compared.has_variant:  # a variant of a path may be alike to any other path
             return super().find(compared)
-        numbers = (self._by_key.get(key, ()) for key in compared.keys)
-        return self._find_among(sorted({*self._variants, *chain(*numbers)}), compared)
+        numbers = set(self._variants)
+        for key in compared.keys:
+            numbers.update(self._by_key.get(key, ()))
+        return self._find_among(sorted(numbers), compared)
 
 
 def _make_group(group: "list[_Compared[T]]", variant: WantedVariant) -> SimilarGroup[T]:
@@ -216,9 +220,24 @@ class _Compared(Generic[T]):
         return keys
 
     @cached_property
+    def words(self) -> list[str]:
+        """The compared words of the text, in order."""
+        return _WORD.findall(self.text.content[:MAX_CHARACTERS])
+
+    @cached_property
+    def distinct_words(self) -> frozenset[str]:
+        """The compared words of the text."""
+        return frozenset(self.words)
+
+    @property
+    def most_shingles(self) -> int:
+        """The number of shingles if no two are equal."""
+        return max(1, len(self.words) - SHINGLE_WORDS + 1)
+
+    @cached_property
     def shingles(self) -> frozenset[tuple[str, ...]]:
         """All runs of `SHINGLE_WORDS` consecutive words; a shorter text is one shingle."""
-        words = _WORD.findall(self.text.content[:MAX_CHARACTERS])
+        words = self.words
         if len(words) < SHINGLE_WORDS:
             return frozenset([tuple(words)])
         return frozenset(zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False))
@@ -229,7 +248,7 @@ class _Compared(Generic[T]):
             return False
         if self.text.content == second.text.content:
             return True
-        if self._has_same_name(second) and self._similarity(second) >= COPY_SIMILARITY:
+        if self._has_same_name(second) and self._is_similar(second, COPY_SIMILARITY):
             return True
         if self._is_vendored_copy_of(second) or second._is_vendored_copy_of(self):
             return True
@@ -240,18 +259,35 @@ class _Compared(Generic[T]):
         length, second_length = len(self.text.content), len(second.text.content)
         if min(length, second_length) < SHORTER_SHARE * max(length, second_length):
             return False
-        return (
-            self.text.content == second.text.content or self._similarity(second) >= COPY_SIMILARITY
-        )
+        return self.text.content == second.text.content or self._is_similar(second, COPY_SIMILARITY)
 
     def _has_same_name(self, second: "_Compared[T]") -> bool:
         same_file = self.file_name == second.file_name
         same_symbol = self.text.symbol_name == second.text.symbol_name
         return same_file or (same_symbol and self.text.symbol_name is not None)
 
-    def _similarity(self, second: "_Compared[T]") -> float:
+    def _is_similar(self, second: "_Compared[T]", least: float) -> bool:
+        """Return True if the Jaccard similarity of the shingles is at least `least`."""
+        if self._most_similarity(second) < least:
+            return False
         common = len(self.shingles & second.shingles)
-        return common / max(1, len(self.shingles) + len(second.shingles) - common)
+        return common / max(1, len(self.shingles) + len(second.shingles) - common) >= least
+
+    def _most_similarity(self, second: "_Compared[T]") -> float:
+        """Return an upper bound of the similarity, from single words: shingles take longer.
+
+        Each word that the other text lacks begins a shingle that it lacks, except for the last words.
+        """
+        common_words = len(self.distinct_words & second.distinct_words)
+        own_rest, second_rest = (
+            max(0, len(compared.distinct_words) - common_words - SHINGLE_WORDS + 1)
+            for compared in (self, second)
+        )
+        most_common = min(
+            self.most_shingles - own_rest,
+            second.most_shingles - second_rest,
+        )
+        return most_common / (most_common + own_rest + second_rest)
 
     def _is_vendored_copy_of(self, second: "_Compared[T]") -> bool:
         below = self.vendored_parts
@@ -269,7 +305,7 @@ class _Compared(Generic[T]):
         if all(map(_PLATFORM.fullmatch, swapped)):
             return same_symbol
         if all(part == "" or _VERSION.fullmatch(part) for part in swapped):
-            return same_symbol or self._similarity(second) >= VERSION_SIMILARITY
+            return same_symbol or self._is_similar(second, VERSION_SIMILARITY)
         return False
 
 

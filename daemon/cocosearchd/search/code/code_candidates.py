@@ -303,6 +303,8 @@ async def _add_relevant_rows(
 ) -> RankedCandidates:
     """Make candidates as `_add_rows` does, of those chunks that pass the limits of the plan."""
     plan = code_query.plan
+    if not (plan.min_relevance or plan.min_evidence):
+        return await _add_rows(db, record, code_query, matches, first)
     chunks = tuple(chunk for chunk in matches.chunks if _passes_limits(plan, chunk))
     relevant = replace(matches, chunks=chunks)
     candidates = await _add_rows(db, record, code_query, relevant, first)

@@ -21,7 +21,7 @@ from cocosearchd.search.lexical.array_types import (
     join_ranges,
     mark_changes,
 )
-from cocosearchd.search.lexical.scoring.corpus import CandidateFiles, Candidates, Corpus
+from cocosearchd.search.lexical.scoring.corpus import Candidates, Corpus
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 # k1 and b by field: tuned on the development half within the usual ranges; the optimum is flat.
@@ -53,11 +53,6 @@ class PostingRuns:
         """The number of rows of each run, (n,)."""
         counts: Ints = self.ends - self.starts
         return counts
-
-    def of_view(self, view: int) -> "PostingRuns":
-        """Return the runs of a view."""
-        rows = slice(*self.views.searchsorted([view, view + 1]).tolist())
-        return PostingRuns(self.views[rows], self.terms[rows], self.starts[rows], self.ends[rows])
 
     def concatenate(self, views: Sequence[SegmentView], column: str, kind: type) -> Array:
         """Concatenate the values of a column for all runs: (R,)."""
@@ -199,13 +194,15 @@ def score_fields(
         rows, positions = IdLookup(len(corpus.live.paths), candidates.files)(hits.files)
     groups, terms = hits.groups[rows], hits.terms[rows]
     lengths = corpus.file_lengths[hits.files[rows]]
+    columns = [hits.column(corpus, column) for column, *_ in _FIELDS.values()]
+    counts = [hits.document_counts(corpus, len(query.terms), tf > 0) for tf in columns]
+    weights = _idfs(np.array(counts), corpus.file_counts) * _query_frequencies(query)
     scores = dict[str, Floats]()
-    for name, (column, number, k1, b) in _FIELDS.items():
-        tf = hits.column(corpus, column)
-        counts = hits.document_counts(corpus, len(query.terms), tf > 0)
-        weights = _idfs(counts, corpus.file_counts) * _query_frequencies(query)
+    for (name, (_, number, k1, b)), tf, field_weights in zip(
+        _FIELDS.items(), columns, weights, strict=True
+    ):
         shares = ranking_signals.bm25(
-            _pick(weights, groups, terms),
+            _pick(field_weights, groups, terms),
             tf[rows],
             lengths[:, number],
             _averages(corpus.file_averages[:, number], groups),
@@ -260,26 +257,24 @@ def _match_chunks(
 def _look_up_chunks(
     corpus: Corpus, candidates: Candidates, runs: PostingRuns
 ) -> tuple[Ints, Ints, Floats]:
-    """Match the rows of each view, because only some chunks are candidates."""
-    positions, terms, counts = list[Array](), list[Array](), list[Array]()
-    for view in np.unique(runs.views).tolist():
-        of_view = runs.of_view(view)
-        chunks = of_view.concatenate(corpus.views, "posting_chunks", np.int32)
-        matches, matching_positions = _chunk_lookup(candidates.by_view[view])(chunks)
-        positions.append(matching_positions + candidates.chunk_starts[view])
-        terms.append(np.repeat(of_view.terms, of_view.counts)[matches])
-        counts.append(of_view.concatenate(corpus.views, "posting_counts", np.uint8)[matches])
-    return (
-        concatenate(positions, np.int64),
-        concatenate(terms, np.int64),
-        concatenate(counts, np.float32),
+    """Match only some rows, because only some chunks are candidates."""
+    ends = np.cumsum([candidate.segment.chunk_count for candidate in candidates.by_view])
+    firsts = np.append(0, ends)  # numbers of chunks across all segments
+    selected = np.concatenate(
+        [
+            candidate.chunks + first
+            for candidate, first in zip(candidates.by_view, firsts, strict=False)
+        ]
     )
-
-
-def _chunk_lookup(candidate: CandidateFiles) -> Callable[[Array], tuple[slice | Ints, Array]]:
-    if candidate.are_all:
-        return lambda chunks: (slice(None), chunks)
-    return IdLookup(candidate.segment.chunk_count, candidate.chunks)
+    counts = runs.counts
+    chunks = runs.concatenate(corpus.views, "posting_chunks", np.int64)
+    chunks += np.repeat(firsts[runs.views], counts)
+    matches, positions = IdLookup(int(firsts[-1]), selected)(chunks)
+    return (
+        positions.astype(np.int64),
+        np.repeat(runs.terms, counts).take(matches),
+        runs.concatenate(corpus.views, "posting_counts", np.uint8).take(matches).astype(np.float32),
+    )
 
 
 def find_runs(corpus: Corpus, hashes: NDArray[np.uint64], find_bounds: _FindBounds) -> PostingRuns:

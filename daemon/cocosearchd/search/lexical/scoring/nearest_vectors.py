@@ -133,9 +133,9 @@ class NearestVectors:
         ):
             if not len(selected):
                 continue
-            distances = np.zeros(len(selected), np.int16)
-            for word, query_word in zip(view.segment.binary_vectors, query_words, strict=True):
-                distances += np.bitwise_count(word.take(selected) ^ query_word)
+            words = view.segment.binary_vectors.take(selected, axis=1)
+            words ^= query_words[:, None]
+            distances = np.bitwise_count(words).sum(axis=0, dtype=np.int16)
             owners = view.segment.chunk_files.take(selected)
             (firsts,) = mark_changes(owners).nonzero()
             numbers = owners[firsts].astype(np.int64)
@@ -180,4 +180,6 @@ def _quantile(values: Distances, rank: int) -> int:
     """Return the value that about `rank` of the values do not exceed; at most `_MAX_DISTANCE`."""
     if rank >= len(values):
         return _MAX_DISTANCE
-    return min(int(np.partition(values, rank)[rank]), _MAX_DISTANCE)
+    # counting 256 possible values takes a third of the time of a partition
+    ranks = np.cumsum(np.bincount(values))
+    return min(int(ranks.searchsorted(rank, side="right")), _MAX_DISTANCE)
