@@ -244,6 +244,12 @@ class Daemon:
                 process.kill()
 
 
+def ensure_index(daemon: Daemon, root: Path, name: str) -> None:
+    """Index a directory unless there is an index of that name: tests that only read share one."""
+    if all(index["name"] != name for index in daemon.call("list_indexes")["indexes"]):
+        daemon.index(root, name)
+
+
 @contextlib.contextmanager
 def freezing(processes: list[psutil.Process]) -> Iterator[None]:
     """Stop processes for a while. Those that end meanwhile are passed over: a postmaster's children

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.workspace_protocol import GREP_MAX_SHOWN
-from tests.daemon import Daemon
+from tests.daemon import Daemon, ensure_index
 
 LINE = tuple[str, int]
 GREP = shutil.which("grep") or ""
@@ -21,7 +22,7 @@ PACKAGES = ("anyio", "click")
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(common_daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Sources of some installed packages, with files in other encodings and of blanks only."""
     root = tmp_path_factory.mktemp("grep") / "tree"
     for package in PACKAGES:
@@ -39,7 +40,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reference = shutil.copytree(root, _reference(root))
     dos = reference / "dos.py"
     dos.write_bytes(dos.read_bytes().replace(b"\r\n", b"\n"))
-    return root
+    yield root
+    common_daemon.clear()
 
 
 def _reference(tree: Path) -> Path:
@@ -48,9 +50,12 @@ def _reference(tree: Path) -> Path:
 
 
 @pytest.fixture
-def indexed(shared: Daemon, tree: Path) -> Daemon:
-    shared.index(tree, "tree")
-    return shared
+def indexed(common_daemon: Daemon, tree: Path) -> Daemon:
+    """The daemon with an index of the tree, which stays for the next test of this module: these
+    only read. A test with `shared` forgets it.
+    """
+    ensure_index(common_daemon, tree, "tree")
+    return common_daemon
 
 
 def grep_all(daemon: Daemon, pattern: str, **parameters: Any) -> list[LINE]:

@@ -1,6 +1,7 @@
 """References, definitions and calls through the whole daemon: after saves, and for unsaved text."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc import address, client
-from tests.daemon import Daemon
+from tests.daemon import Daemon, ensure_index
 
 CONFIG = """
     class Settings:
@@ -39,7 +40,10 @@ TEST = """
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    root = tmp_path / "tree"
+    return write_tree(tmp_path / "tree")
+
+
+def write_tree(root: Path) -> Path:
     write(root, "app/config.py", CONFIG)
     write(root, "app/main.py", APP)
     write(root, "app/file.py", "class File:\n    def close(self): pass\n")
@@ -51,8 +55,24 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def daemon(shared: Daemon, tree: Path) -> Daemon:
+    shared.clear()  # of the index that tests which only read share
     shared.index(tree, "tree")
     return shared
+
+
+@pytest.fixture(scope="module")
+def unchanged_root(
+    common_daemon: Daemon, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    yield write_tree(tmp_path_factory.mktemp("unchanged") / "tree")
+    common_daemon.clear()
+
+
+@pytest.fixture
+def reader(common_daemon: Daemon, unchanged_root: Path) -> Daemon:
+    """The daemon with an index of the tree, for tests that only read."""
+    ensure_index(common_daemon, unchanged_root, "tree")
+    return common_daemon
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -77,8 +97,8 @@ LOADS = [
 ]
 
 
-def test_references_have_texts_symbols_and_counts(daemon: Daemon) -> None:
-    reply = daemon.call("references", target="load_settings")
+def test_references_have_texts_symbols_and_counts(reader: Daemon) -> None:
+    reply = reader.call("references", target="load_settings")
     assert uses(reply) == LOADS
     assert (reply["total"], reply["total_files"]) == (3, 2)
     assert reply["counts"] == {"certain": 3}
@@ -156,11 +176,11 @@ def test_a_place_is_relative_to_the_root_or_to_the_directory_or_absolute(
     assert uses(daemon.call("references", target="main.py:4:16", cwd=str(tree / "app"))) == LOADS
 
 
-def test_pages_have_all_uses(daemon: Daemon) -> None:
+def test_pages_have_all_uses(reader: Daemon) -> None:
     pages = list[Any]()
     cursor = None
     for _ in LOADS:
-        reply = daemon.call("references", target="load_settings", limit=1, cursor=cursor)
+        reply = reader.call("references", target="load_settings", limit=1, cursor=cursor)
         assert reply["total"] == len(LOADS)
         pages += uses(reply)
         cursor = reply["cursor"]
@@ -183,30 +203,30 @@ def test_a_page_says_that_files_have_changed(daemon: Daemon, tmp_path: Path) -> 
     assert "files have changed since the earlier page" in note
 
 
-def test_a_budget_ends_a_page(daemon: Daemon) -> None:
-    reply = daemon.call("references", target="load_settings", budget_tokens=1)
+def test_a_budget_ends_a_page(reader: Daemon) -> None:
+    reply = reader.call("references", target="load_settings", budget_tokens=1)
     assert uses(reply) == LOADS[:1]
-    rest = daemon.call("references", target="load_settings", cursor=reply["cursor"])
+    rest = reader.call("references", target="load_settings", cursor=reply["cursor"])
     assert uses(rest) == LOADS[1:]
 
 
-def test_definitions_are_found_by_name_and_by_place(daemon: Daemon) -> None:
-    by_name = daemon.call("definition", target="Settings")
+def test_definitions_are_found_by_name_and_by_place(reader: Daemon) -> None:
+    by_name = reader.call("definition", target="Settings")
     assert [s["path"] for s in by_name["names"][0]["definitions"]] == ["app/config.py"]
-    by_place = daemon.call("definition", target="app/main.py:4:16")
+    by_place = reader.call("definition", target="app/main.py:4:16")
     assert by_place["path"] == "app/main.py"
     assert by_place["names"][0]["definitions"][0]["name"] == "load_settings"
     assert by_place["names"][0]["confidence"] == "certain"
-    line = daemon.call("definition", target="app/main.py:4")
+    line = reader.call("definition", target="app/main.py:4")
     assert [name["name"] for name in line["names"]] == ["load_settings"]
 
 
-def test_callers_and_callees_are_trees(daemon: Daemon) -> None:
-    callers = daemon.call("callers", target="load_settings", depth=3)
+def test_callers_and_callees_are_trees(reader: Daemon) -> None:
+    callers = reader.call("callers", target="load_settings", depth=3)
     rows = [(call["depth"], call["symbol"]["name"], call["parent"]) for call in callers["calls"]]
     assert rows == [(1, "main", -1), (1, "test_load", -1), (2, "run", 0)]
     assert callers["calls"][0]["sites"][0]["text"] == 'settings = load_settings("a")'
-    callees = daemon.call("callees", target="run", depth=2)
+    callees = reader.call("callees", target="run", depth=2)
     names = [(call["depth"], call["symbol"]["name"]) for call in callees["calls"]]
     assert (1, "main") in names
     assert (2, "load_settings") in names
@@ -220,20 +240,20 @@ def test_a_function_that_is_only_passed_on_is_not_called_unused(daemon: Daemon, 
     assert note.startswith("1 use without a call")
 
 
-def test_a_use_that_is_not_certain_says_why(daemon: Daemon) -> None:
-    reply = daemon.call("references", target="Door.close")
+def test_a_use_that_is_not_certain_says_why(reader: Daemon) -> None:
+    reply = reader.call("references", target="Door.close")
     (use,) = reply["files"][0]["references"]
     assert use["confidence"] == "possible"
     assert use["reason"] == "name_only"
     assert "the receiver is not known" in use["explanation"]
-    sure = daemon.call("references", target="Door.close", min_confidence="likely")
+    sure = reader.call("references", target="Door.close", min_confidence="likely")
     assert uses(sure) == []
 
 
-def test_files_are_chosen_by_path_and_language(daemon: Daemon) -> None:
-    reply = daemon.call("references", target="load_settings", not_paths=["tests/**"])
+def test_files_are_chosen_by_path_and_language(reader: Daemon) -> None:
+    reply = reader.call("references", target="load_settings", not_paths=["tests/**"])
     assert {row[0] for row in uses(reply)} == {"app/main.py"}
-    reply = daemon.call("references", target="load_settings", languages=["go"])
+    reply = reader.call("references", target="load_settings", languages=["go"])
     assert uses(reply) == []
 
 
@@ -255,10 +275,10 @@ def test_files_are_chosen_by_path_and_language(daemon: Daemon) -> None:
     ],
 )  # fmt: skip
 def test_bad_input_says_what_to_do(
-    daemon: Daemon, method: str, parameters: dict[str, Any], message: str, hint: str
+    reader: Daemon, method: str, parameters: dict[str, Any], message: str, hint: str
 ) -> None:
     with pytest.raises(client.CallFailed) as caught:
-        daemon.call(method, index="tree", **parameters)
+        reader.call(method, index="tree", **parameters)
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert caught.value.hint or not hint

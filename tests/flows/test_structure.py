@@ -1,6 +1,7 @@
 """Impact, changes, dependencies, outlines and maps through the whole daemon."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.client import CallFailed
-from tests.daemon import Daemon, git
+from tests.daemon import Daemon, ensure_index, git
 
 FILES = {
     "shop/__init__.py": "",
@@ -48,15 +49,37 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-@pytest.fixture
-def shop(shared: Daemon, tmp_path: Path) -> Path:
-    """Index a committed repository."""
-    root = write(tmp_path / "shop", FILES)
+def commit_files(root: Path) -> Path:
+    """Make a repository of the files."""
+    write(root, FILES)
     git(root, "init", "-q")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "first")
+    return root
+
+
+@pytest.fixture
+def shop(shared: Daemon, tmp_path: Path) -> Path:
+    """Index a committed repository of the test's own."""
+    shared.clear()  # of the index that tests which only read share
+    root = commit_files(tmp_path / "shop")
     shared.index(root, "shop")
     return root
+
+
+@pytest.fixture(scope="module")
+def unchanged_root(
+    common_daemon: Daemon, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    yield commit_files(tmp_path_factory.mktemp("unchanged") / "shop")
+    common_daemon.clear()
+
+
+@pytest.fixture
+def reader(common_daemon: Daemon, unchanged_root: Path) -> Daemon:
+    """The daemon with an index of the repository, for tests that only read."""
+    ensure_index(common_daemon, unchanged_root, "shop")
+    return common_daemon
 
 
 def affected(reply: dict[str, Any]) -> dict[str, int]:
@@ -66,8 +89,8 @@ def affected(reply: dict[str, Any]) -> dict[str, int]:
     return {entry["symbol"]["name"]: entry["distance"] for entry in reply["affected"]}
 
 
-def test_impact_names_users_of_users_and_tests(shared: Daemon, shop: Path) -> None:
-    reply = shared.call("impact", target="round_price", index="shop")
+def test_impact_names_users_of_users_and_tests(reader: Daemon) -> None:
+    reply = reader.call("impact", target="round_price", index="shop")
     assert affected(reply) == {
         "Cart.total": 1,
         "place": 2,
@@ -82,31 +105,31 @@ def test_impact_names_users_of_users_and_tests(shared: Daemon, shop: Path) -> No
         9,
         "shop/cart.py",
     )
-    far = affected(shared.call("impact", target="round_price", index="shop", depth=1_000))
+    far = affected(reader.call("impact", target="round_price", index="shop", depth=1_000))
     assert far["ROUTES"] == 4
-    assert affected(shared.call("impact", target="unused", index="shop")) == {}
+    assert affected(reader.call("impact", target="unused", index="shop")) == {}
 
 
-def test_a_file_and_a_place_are_targets_as_well(shared: Daemon, shop: Path) -> None:
-    by_file = shared.call("impact", target="shop/prices.py", index="shop", depth=1)
-    by_place = shared.call("impact", target="shop/prices.py:5", index="shop", depth=1)
-    absolute = shared.call("impact", target=f"{shop}/shop/prices.py:4", depth=1)
+def test_a_file_and_a_place_are_targets_as_well(reader: Daemon, unchanged_root: Path) -> None:
+    by_file = reader.call("impact", target="shop/prices.py", index="shop", depth=1)
+    by_place = reader.call("impact", target="shop/prices.py:5", index="shop", depth=1)
+    absolute = reader.call("impact", target=f"{unchanged_root}/shop/prices.py:4", depth=1)
     assert affected(by_place) == affected(absolute) == {"Cart.total": 1}
     assert affected(by_file)["Cart.total"] == 1
 
 
-def test_impact_comes_page_by_page_and_passes_filters(shared: Daemon, shop: Path) -> None:
-    everything = shared.call("impact", target="round_price", index="shop")
+def test_impact_comes_page_by_page_and_passes_filters(reader: Daemon) -> None:
+    everything = reader.call("impact", target="round_price", index="shop")
     pages = list[Any]()
     cursor: dict[str, Any] = {}
     while True:
-        page = shared.call("impact", target="round_price", index="shop", limit=1, **cursor)
+        page = reader.call("impact", target="round_price", index="shop", limit=1, **cursor)
         pages += page["affected"]
         if page["cursor"] is None:
             break
         cursor = {"cursor": page["cursor"]}
     assert pages == everything["affected"]
-    tests = shared.call("impact", target="round_price", index="shop", paths=["tests/**"])
+    tests = reader.call("impact", target="round_price", index="shop", paths=["tests/**"])
     assert affected(tests) == {"test_total": 2}
 
 
@@ -228,9 +251,9 @@ def test_changes_between_commits_are_found_at_their_present_lines(
 
 
 @pytest.mark.parametrize("revisions", ["missing", "a..b", "--output=/tmp/x", "HEAD:shop"])
-def test_a_revision_that_is_none_is_named(shared: Daemon, shop: Path, revisions: str) -> None:
+def test_a_revision_that_is_none_is_named(reader: Daemon, revisions: str) -> None:
     with pytest.raises(CallFailed, match="is no commit of this repository"):
-        shared.call("changes", index="shop", revisions=revisions)
+        reader.call("changes", index="shop", revisions=revisions)
 
 
 def test_a_directory_outside_of_git_has_no_changes(shared: Daemon, tmp_path: Path) -> None:
@@ -239,55 +262,55 @@ def test_a_directory_outside_of_git_has_no_changes(shared: Daemon, tmp_path: Pat
         shared.call("changes", index="plain")
 
 
-def test_dependencies_of_a_file_go_both_ways(shared: Daemon, shop: Path) -> None:
-    reply = shared.call("dependencies", target="shop/cart.py", index="shop", depth=2)
+def test_dependencies_of_a_file_go_both_ways(reader: Daemon) -> None:
+    reply = reader.call("dependencies", target="shop/cart.py", index="shop", depth=2)
     assert reply["fresh"]
     assert {(node["path"], node["depth"]) for node in reply["imports"]} >= {("shop/prices.py", 1)}
     importers = {node["path"]: node["depth"] for node in reply["importers"]}
     assert importers == {"shop/orders.py": 1, "tests/test_cart.py": 1, "web/views.py": 2}
-    only = shared.call("dependencies", target="shop/cart.py", index="shop", direction="imports")
+    only = reader.call("dependencies", target="shop/cart.py", index="shop", direction="imports")
     assert only["importers"] == []
-    cyclic = shared.call("dependencies", target="loop/a.py", index="shop", depth=1_000)
+    cyclic = reader.call("dependencies", target="loop/a.py", index="shop", depth=1_000)
     assert ["loop/a.py", "loop/b.py"] in cyclic["cycles"]
-    prices = shared.call("dependencies", target="shop/prices.py", index="shop")
+    prices = reader.call("dependencies", target="shop/prices.py", index="shop")
     assert prices["packages"] == [{"name": "decimal", "files": 1}]
 
 
-def test_dependencies_pass_filters(shared: Daemon, shop: Path) -> None:
+def test_dependencies_pass_filters(reader: Daemon) -> None:
     parameters = {"target": "shop/cart.py", "index": "shop"}
-    reply = shared.call("dependencies", **parameters, paths=["tests"])
+    reply = reader.call("dependencies", **parameters, paths=["tests"])
     assert [node["path"] for node in reply["importers"]] == ["tests/test_cart.py"]
     assert (reply["imports"], reply["total_imports"]) == ([], 0)
     assert [edge["source"] for edge in reply["edges"]] == ["tests/test_cart.py"]
-    below = shared.call("dependencies", target="shop", index="shop", not_paths=["tests", "web"])
+    below = reader.call("dependencies", target="shop", index="shop", not_paths=["tests", "web"])
     assert (below["importers"], below["total_importers"]) == ([], 0)
-    tests = shared.call("dependencies", target="tests", index="shop", not_paths=["shop"])
+    tests = reader.call("dependencies", target="tests", index="shop", not_paths=["shop"])
     assert (tests["imports"], tests["edges"]) == ([], [])
 
 
-def test_dependencies_of_an_index_are_modules(shared: Daemon, shop: Path) -> None:
-    reply = shared.call("dependencies", index="shop")
+def test_dependencies_of_an_index_are_modules(reader: Daemon) -> None:
+    reply = reader.call("dependencies", index="shop")
     assert {node["path"]: node["files"] for node in reply["modules"]}["shop"] == 4
     edges = {(edge["source"], edge["target"]) for edge in reply["edges"]}
     assert {("web", "shop"), ("tests", "shop")} <= edges
-    below = shared.call("dependencies", target="shop", index="shop")
+    below = reader.call("dependencies", target="shop", index="shop")
     assert [node["path"] for node in below["importers"]] == ["tests", "web"]
     assert "shop/cart.py" in {node["path"] for node in below["modules"]}
 
 
-def test_outlines_show_definitions_of_files_and_directories(shared: Daemon, shop: Path) -> None:
-    reply = shared.call("outline", target="shop/cart.py", index="shop")
+def test_outlines_show_definitions_of_files_and_directories(reader: Daemon) -> None:
+    reply = reader.call("outline", target="shop/cart.py", index="shop")
     [file] = reply["files"]
     assert [(item["name"], item["depth"]) for item in file["symbols"]] == [
         ("Cart", 0),
         ("Cart.__init__", 1),
         ("Cart.total", 1),
     ]
-    flat = shared.call("outline", target="shop", index="shop", depth=1)
+    flat = reader.call("outline", target="shop", index="shop", depth=1)
     names = {file["path"]: [item["name"] for item in file["symbols"]] for file in flat["files"]}
     assert names["shop/cart.py"] == ["Cart"]
     assert names["shop/prices.py"] == ["round_price", "unused"]
-    small = shared.call("outline", index="shop", budget_tokens=30)
+    small = reader.call("outline", index="shop", budget_tokens=30)
     assert small["omitted_files"] > 0
 
 
@@ -312,16 +335,16 @@ def test_languages_are_those_of_the_index(shared: Daemon, tmp_path: Path) -> Non
     assert {node["path"] for node in below["modules"]} == {"tools/deploy", "tools/main.py"}
 
 
-def test_maps_show_what_is_central(shared: Daemon, shop: Path) -> None:
-    reply = shared.call("map", index="shop")
+def test_maps_show_what_is_central(reader: Daemon) -> None:
+    reply = reader.call("map", index="shop")
     names = {item["name"] for file in reply["files"] for item in file["symbols"]}
     assert {"round_price", "Cart", "place"} <= names
     assert "unused" not in names
     assert reply["total_files"] == len(FILES)
-    assert shared.call("map", index="shop")["files"] == reply["files"]
-    near = shared.call("map", index="shop", target="loop/a.py", budget_tokens=30)
+    assert reader.call("map", index="shop")["files"] == reply["files"]
+    near = reader.call("map", index="shop", target="loop/a.py", budget_tokens=30)
     assert near["files"][0]["path"].startswith("loop/")
-    drawn = shared.call("map", index="shop", query="round_price")
+    drawn = reader.call("map", index="shop", query="round_price")
     assert drawn["files"]
 
 
@@ -363,10 +386,10 @@ def test_unsaved_text_counts_in_every_answer(shared: Daemon, shop: Path) -> None
     ],
 )
 def test_bad_input_is_one_clear_sentence(
-    shared: Daemon, shop: Path, method: str, parameters: dict[str, Any], message: str
+    reader: Daemon, method: str, parameters: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(CallFailed, match=message):
-        shared.call(method, index="shop", **parameters)
+        reader.call(method, index="shop", **parameters)
 
 
 def test_the_command_line_prints_each_answer(shared: Daemon, shop: Path) -> None:
