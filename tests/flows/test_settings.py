@@ -147,24 +147,38 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
     assert "did you mean search.limit?" in wrong.stderr
 
 
-def test_the_check_refuses_what_the_daemon_refuses(stopped: Daemon) -> None:
-    for part, lines, words in (
-        ("listener", "server: {host: 0.0.0.0}", "needs server.remote: true"),
+@pytest.mark.parametrize(
+    ("part", "lines", "words"),
+    [
+        pytest.param(
+            *("listener", "server: {host: 0.0.0.0}", "needs server.remote: true"),
+            marks=pytest.mark.slow,
+        ),
         ("listener", 'server: {host: "a\\nb"}', "needs server.remote: true"),
         ("listener", "server: {tls_cert: /none, tls_key: /none}", "/none: No such file"),
         ("weights", "search: {weights_file: /none}", "/none has no weights: No such file"),
-    ):
-        (stopped.home / "config.yaml").write_text(lines)
-        checked = stopped.ctl("config", "check", check=False)
-        refused = stopped.ctl("up", str(stopped.home), check=False)
-        assert (checked.returncode, refused.returncode) == (78, 78), (lines, refused.stderr)
-        assert re.search(rf"^fail +{part}: .*{re.escape(words)}", checked.stdout, re.MULTILINE)
-        assert words in refused.stderr, "the daemon says why on one line of its log"
+    ],
+)
+def test_the_check_refuses_what_the_daemon_refuses(
+    stopped: Daemon, part: str, lines: str, words: str
+) -> None:
+    (stopped.home / "config.yaml").write_text(lines)
+    checked = stopped.ctl("config", "check", check=False)
+    refused = stopped.ctl("up", str(stopped.home), check=False)
+    assert (checked.returncode, refused.returncode) == (78, 78), (lines, refused.stderr)
+    assert re.search(rf"^fail +{part}: .*{re.escape(words)}", checked.stdout, re.MULTILINE)
+    assert words in refused.stderr, "the daemon says why on one line of its log"
+
+
+def test_the_check_says_that_port_0_is_any(stopped: Daemon) -> None:
     (stopped.home / "config.yaml").write_text("server: {port: 0}\n")
     assert "port 0 of 127.0.0.1" in stopped.ctl("config", "check").stdout
 
 
-@pytest.mark.parametrize(("size", "bytes_count"), [("24.5 MB", 25_690_112), ("33554432B", 1 << 25)])
+@pytest.mark.parametrize(
+    ("size", "bytes_count"),
+    [("24.5 MB", 25_690_112), pytest.param("33554432B", 1 << 25, marks=pytest.mark.slow)],
+)
 def test_the_server_starts_with_every_size_that_the_check_accepts(
     cluster: Path, size: str, bytes_count: int
 ) -> None:

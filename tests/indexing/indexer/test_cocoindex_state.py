@@ -45,7 +45,7 @@ async def test_cocoindex_forgets(
     assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-@pytest.mark.parametrize("part", ["half", "zeros"])
+@pytest.mark.parametrize("part", ["half", pytest.param("zeros", marks=pytest.mark.slow)])
 async def test_a_damaged_memory_is_begun_anew(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, part: str
 ) -> None:
