@@ -86,7 +86,7 @@ rest := tests $(FOLDERS:%=--ignore %)
 # Each part has temporary files of its own, which `rm` removes: Python's removal recurses, and some trees are very deep.
 # Tests run at the niceness of indexers (`indexing.nice`): else those of one part wait for the tests of five others.
 PYTEST = set -o pipefail; folder=$$(mktemp -d "$${TMPDIR:-/tmp}/XXXXXX"); trap 'rm -rf "$$folder"' EXIT; \
-	nice -n 5 $(BIN)/python -m tests.run_part -m "not slow" --basetemp "$$folder/t"
+	nice -n 5 $(BIN)/python -m tests.run_part "$$folder" -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }
 $(PARTS): SHELL := bash
 
