@@ -240,6 +240,29 @@ async def test_a_store_that_is_away_loses_nothing(root: Path, tmp_path: Path) ->
         assert index.contents() == on_disk(os.fsencode(root))
 
 
+async def test_a_scan_that_fails_as_the_store_comes_back_is_retried_at_once(
+    root: Path, tmp_path: Path
+) -> None:
+    """The daemon hears of the return while the scan still waits for its lost connection."""
+    put(root, a="1")
+    index = MemoryIndex(os.fsencode(root))
+    read_records, has_failed = index.file_records, False
+
+    async def fail_once(under: str = "") -> Sequence[FileRecord]:
+        nonlocal has_failed
+        if has_failed:
+            return await read_records(under)
+        has_failed = True
+        live.retry()
+        raise StoreUnavailable("away")
+
+    index.file_records = fail_once  # type: ignore[method-assign]
+    watching = replace(QUICK, retry_base_s=3600, retry_max_s=3600)
+    async with following(root, tmp_path / "sync", watching=watching, index=index) as (live, _):
+        await in_sync(live)
+        assert held(index) == {"a.py"}
+
+
 async def test_a_write_through_one_hard_link_is_there_under_the_others(
     root: Path, tmp_path: Path
 ) -> None:
@@ -394,6 +417,29 @@ async def test_a_question_hears_that_its_epoch_ended_with_the_batch_of_its_cooki
         answer = await asyncio.wait_for(live.sync(3600), 60)
         assert not answer.fresh
         assert live.status().state == "root_missing"
+
+
+async def test_a_question_that_waits_hears_that_the_root_went_while_its_run_had_ended(
+    root: Path, tmp_path: Path
+) -> None:
+    """The supervisor runs it again after an error."""
+    put(root, a="1")
+    index = Idle(os.fsencode(root))
+    live = WatchedRoot(os.fsencode(root), index, PYTHON, QUICK, tmp_path / "sync")
+    waiting = asyncio.ensure_future(live.sync(3600))
+    async with anyio.create_task_group() as life:
+        life.start_soon(live.run)
+        with anyio.fail_after(60):
+            while live.status().state != "indexing" or not live._dirty.clock._waiting:
+                await anyio.sleep(0.01)
+        life.cancel_scope.cancel()
+    root.rename(tmp_path / "away")
+    async with anyio.create_task_group() as life:
+        life.start_soon(live.run)
+        answer = await asyncio.wait_for(waiting, 60)
+        assert not answer.fresh
+        assert live.status().state == "root_missing"
+        life.cancel_scope.cancel()
 
 
 async def returned(live: WatchedRoot) -> None:

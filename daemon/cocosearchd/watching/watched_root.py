@@ -186,6 +186,7 @@ class WatchedRoot:
             self._open.clear()
             lost.set()
             self._cookies.void()
+            self._dirty.clock.interrupt()  # after an error, nothing else ends these waits
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await asyncio.shield(self.threads.start_beside(hints.close))
 
@@ -287,6 +288,7 @@ class WatchedRoot:
         pause = self._watching.retry_base_s
         while True:
             await self._dirty.scans.ready.wait()
+            self._retry_scan.clear()  # not later: the cause of a failure may end during the scan
             trees = self._dirty.begin_scan()
             done = False
             try:
@@ -301,7 +303,6 @@ class WatchedRoot:
                 if not done:
                     self._dirty.fail_scan(trees)
             if not done:
-                self._retry_scan.clear()
                 with anyio.move_on_after(pause):
                     await self._retry_scan.wait()
                 pause = min(pause * 2, self._watching.retry_max_s)
