@@ -268,7 +268,7 @@ class InotifyHints:
                 if error.errno in ABSENT:
                     raise
                 # A directory that may not be watched is no loss: the root's identity is checked on
-                # every sync and every second as well.
+                # every sync and every tick as well.
             directory = above
         return descriptors
 
