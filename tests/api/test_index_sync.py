@@ -13,10 +13,22 @@ from cocosearchd.indexes.running_index import RunningIndex
 from cocosearchd.model import Clock
 
 
+class ForgottenMappings:
+    """`MappedFiles` after a rest: nothing is known at once before `refresh`."""
+
+    is_listed = False
+
+    async def refresh(self) -> None:
+        self.is_listed = True
+
+
 class SlowRegistry:
     """`IndexRegistry` whose settings have just changed: replacement them takes `delay_s` seconds."""
 
     delay_s = 0.0
+
+    def __init__(self) -> None:
+        self.mapped_files = ForgottenMappings()
 
     async def refresh(self, index: RunningIndex) -> None:
         await anyio.sleep(self.delay_s)
@@ -101,6 +113,24 @@ async def test_only_indexes_that_may_have_changed_are_waited_for() -> None:
     assert not any(freshness.fresh for freshness in await sync.wait_all(indexes, None)), (
         "who does not wait is told nothing"
     )
+
+
+async def test_after_a_rest_no_unchanged_index_is_waited_for() -> None:
+    """One list of mapped files serves all indexes; without it, each needs a cookie and its checks."""
+    registry, roots = SlowRegistry(), [RecordingRoot() for _ in range(3)]
+    unchanged = Freshness(Clock("epoch", 7), None)
+
+    def find_at_once(outside: object = None) -> Freshness | None:
+        return unchanged if registry.mapped_files.is_listed else None
+
+    indexes = [index_of(root) for root in roots]
+    for index in indexes:
+        index.sync_at_once = find_at_once  # type: ignore[method-assign]
+    sync = sync_over(registry)
+    assert await sync.wait_all(indexes, sync.deadline(60_000)) == [unchanged] * 3
+    registry.mapped_files.is_listed = False
+    assert await sync.wait(indexes[0], sync.deadline(60_000)) == unchanged
+    assert not any(root.timeouts_s for root in roots)
 
 
 async def test_no_answer_is_fresh_while_another_daemon_may_use_the_database() -> None:

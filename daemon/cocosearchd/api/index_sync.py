@@ -64,6 +64,7 @@ class IndexSync:
             return replace(index.root.freshness(), stale=unavailable)
         if deadline is None:
             return index.root.freshness()
+        await self._list_mapped([index], deadline)
         if (freshness := index.sync_at_once()) is not None:
             return freshness
         applied = await self.apply_settings(index, deadline)
@@ -94,6 +95,7 @@ class IndexSync:
         """
         results: list[Freshness | None] = [None] * len(indexes)
         if deadline is not None and self._is_owner():
+            await self._list_mapped(indexes, deadline)
             outside = OutsideStamps()
             for position, index in enumerate(indexes):
                 results[position] = index.sync_at_once(outside)
@@ -108,6 +110,16 @@ class IndexSync:
                 if results[position] is None:
                     tasks.start_soon(collect, position, index)
         return [freshness for freshness in results if freshness is not None]
+
+    async def _list_mapped(self, indexes: Sequence[RunningIndex], deadline: float) -> None:
+        """List mapped files if the last list is too old: without it no index is known at once.
+
+        After a rest, one list costs less than the cookies and checks of many roots.
+        """
+        if all(index.record.is_followed for index in indexes):
+            return
+        with anyio.CancelScope(deadline=deadline):
+            await self._indexes.mapped_files.refresh()
 
     async def catch_up(self, indexes: Sequence[RunningIndex], deadline: float | None) -> None:
         """Wait for the indexes that run, before a failed search for a file is repeated.
