@@ -1,14 +1,19 @@
 """Uses of a member through a base class whose member it overrides, from source text to impact."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
 from benchmarks.graph.parsed_files import ParsedFiles, parse_texts
 from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.questions.impact import ImpactBounds, find_impact
+from cocosearchd.graph.resolution.block_bindings import ANYWHERE
+from cocosearchd.graph.resolution.file_names import FileNames
 from cocosearchd.graph.resolution.name_lookup import NameLookup
 from cocosearchd.graph.resolution.resolver import Resolver
 from cocosearchd.graph.resolution.type_inference import TypeInference
-from cocosearchd.languages.code_facts import TOP_LEVEL
+from cocosearchd.languages.code_facts import TOP_LEVEL, Binding
 
 BASE = """\
 class Job:
@@ -186,3 +191,36 @@ class E:
     # `B.C` is searched in the base classes of `A`, whose only one is `B.C`
     types.evaluate("a.py", TOP_LEVEL, "B.C")
     assert types.bases(DefinitionKey("a.py", 0)) == [DefinitionKey("a.py", 3)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A(B.C): ...\nB = A\nA().go()\n",
+        "a = b()\nb = a()\na().go()\n",
+    ],
+)
+def test_variables_that_mean_each_other_end(source: str) -> None:
+    files = parse_texts({"a.py": source}, {"python"})
+    file = files.load(["a.py"])["a.py"]
+    resolutions = [Resolver(files).resolve(file, use) for use in file.facts.uses]
+    assert file.facts.uses[-1].name == "go"
+    assert not resolutions[-1].definitions
+
+
+def test_each_variable_of_a_chain_of_calls_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = "".join(f"a{number} = a{number + 1}()\n" * 2 for number in range(5))
+    types = TypeInference(NameLookup(parse_texts({"a.py": chain}, {"python"})))
+    names = list[str]()
+    find_bindings = FileNames.bindings
+
+    def record_name(
+        file: FileNames, position: int, name: str, region: int = ANYWHERE
+    ) -> Sequence[Binding]:
+        names.append(name)
+        return find_bindings(file, position, name, region)
+
+    monkeypatch.setattr(FileNames, "bindings", record_name)
+    types.evaluate("a.py", TOP_LEVEL, "a0()")
+    # Each name has two definitions. If each of these called the next ones, there would be hundreds.
+    assert max(Counter(names).values()) < 10

@@ -2,7 +2,8 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
 
 from cocosearchd.graph.code_files import DefinitionKey
 from cocosearchd.graph.resolution.block_bindings import ANYWHERE
@@ -23,6 +24,8 @@ from cocosearchd.languages.symbols import (
 )
 from cocosearchd.model import Symbol
 
+K = TypeVar("K", bound=Hashable)
+
 # Largest depth of values that depend on each other: deeper ones are circles or generated code.
 MAX_DEPTH = 24
 # Classes, including base classes, that are searched for one member.
@@ -34,7 +37,7 @@ _LITERAL = re.compile(r"(?:[bBrRuUfFtTL]{0,2}|u8R?|[$@]{1,2})#{0,8}['\"]|[`\[{/\
 _MAX_BINDINGS = 6
 # Files that are searched for a class by name.
 _MAX_DEFINING = 50
-# The value of an expression or a member that is being inferred: it ends circles.
+# A value that is being inferred: it ends circles.
 _UNFINISHED = Value("unknown", reason="unresolved")
 _SELF_TYPES = frozenset({"Self", "this", "self", "static"})
 
@@ -46,6 +49,8 @@ class TypeInference:
         self._names = names
         self._values: dict[tuple[str, int, str, bool, int], Value] = {}
         self._members: dict[tuple[tuple[DefinitionKey, ...], str], Value] = {}
+        # Results of calls of variables
+        self._results: dict[DefinitionKey, Value] = {}
         # Keyed by path and position of a class: thousands of adjacent classes may have one name
         self._objects: dict[tuple[str, int], Value] = {}
         self._bases: dict[DefinitionKey, Sequence[DefinitionKey]] = {}
@@ -60,16 +65,11 @@ class TypeInference:
         `is_local` means that the expression begins with a variable of a function, not with a name
         of the file. `region` is the block of that variable: see `BlockBindings`.
         """
-        key = (path, position, text, is_local, region)
-        value = self._values.get(key)
-        if value is None:
-            self._values[key] = _UNFINISHED
-            value = self._values[key] = self._within_depth(
-                lambda: self._evaluate(path, position, text, is_local, region)
-            )
-        elif value is _UNFINISHED:
-            self._cut_off_count += 1
-        return value
+        return self._infer_once(
+            self._values,
+            (path, position, text, is_local, region),
+            lambda: self._evaluate(path, position, text, is_local, region),
+        )
 
     def member(self, value: Value, name: str) -> Value:
         """Return the member of a value by name."""
@@ -89,20 +89,16 @@ class TypeInference:
         )
 
     def _member_of_definitions(self, value: Value, name: str) -> Value:
-        key = (value.definitions, name)
-        member = self._members.get(key)
-        if member is None:
-            self._members[key] = _UNFINISHED
-            member = self._members[key] = self._within_depth(
-                lambda: self._find_member(value.definitions, name)
-            )
-        elif member is _UNFINISHED:
-            self._cut_off_count += 1
+        member = self._member_of_classes(value.definitions, name)
         if not member.is_usable and value.definitions:
             member = self._member_of_namespace(value, name) or member
         if not member.is_usable and value.kind == "definition":
             member = self._member_of_content(value, name)
         return member
+
+    def _member_of_classes(self, keys: tuple[DefinitionKey, ...], name: str) -> Value:
+        """Return the first member with a name in classes and their base classes, cached."""
+        return self._infer_once(self._members, (keys, name), lambda: self._find_member(keys, name))
 
     def _member_of_namespace(self, value: Value, name: str) -> Value | None:
         """Return the member of a namespace that visible other files define; None without one."""
@@ -153,6 +149,16 @@ class TypeInference:
         if names is None or not 0 <= key.position < len(names.file.symbols):
             return None
         return names.file.symbols[key.position]
+
+    def _infer_once(self, values: dict[K, Value], key: K, infer: Callable[[], Value]) -> Value:
+        """Return the cached value of a key, else run an inference; `_UNFINISHED` in a circle."""
+        value = values.get(key)
+        if value is None:
+            values[key] = _UNFINISHED
+            value = values[key] = self._within_depth(infer)
+        elif value is _UNFINISHED:
+            self._cut_off_count += 1
+        return value
 
     def _within_depth(self, infer: Callable[[], Value]) -> Value:
         """Run an inference; return `UNKNOWN` if the recursion is too deep.
@@ -442,13 +448,16 @@ class TypeInference:
         if symbol.kind in TYPE_KINDS:
             return Value("instance", (key,), value.reason)
         if symbol.kind in VALUE_KINDS:
-            content = self._value_behind(key, value)
-            return self._call(content) if content.definitions != (key,) else UNKNOWN
+            return self._infer_once(self._results, key, lambda: self._call_variable(key))
         if symbol.kind not in CALLABLE_KINDS:
             return UNKNOWN
         if symbol.name in rules_of(names.file.language).constructor_names and value.owners:
             return Value("instance", value.owners, value.reason)
         return self._declared_result(names, key, value)
+
+    def _call_variable(self, key: DefinitionKey) -> Value:
+        content = self._value_behind(key, UNKNOWN)
+        return self._call(content) if content.definitions != (key,) else UNKNOWN
 
     def _declared_result(self, names: FileNames, key: DefinitionKey, value: Value) -> Value:
         returns = [item for item in names.bindings(key.position, "") if item.kind == "return"]
@@ -569,9 +578,10 @@ class TypeInference:
         for key in value.definitions[:_MAX_BINDINGS]:
             content = self._value_behind(key, value)
             if content.is_usable and content.definitions != value.definitions:
-                member = self._find_member(content.definitions, name)
                 if content.kind == "module":
                     member = self.member(content, name)
+                else:
+                    member = self._member_of_classes(content.definitions, name)
                 if member.is_usable:
                     return member._replace(owners=content.definitions)
         return UNKNOWN
