@@ -19,9 +19,8 @@ import pytest
 
 # A change that breaks more tests than these is not merely unlucky.
 MAX_UNSTABLE = 3
-TESTS_FAILED = (
-    1  # the exit code of pytest, https://docs.pytest.org/en/stable/reference/exit-codes.html
-)
+# The exit code of pytest: https://docs.pytest.org/en/stable/reference/exit-codes.html
+TESTS_FAILED = 1
 CACHE_KEY = "part/outcomes"
 
 

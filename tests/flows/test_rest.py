@@ -14,8 +14,8 @@ SAMPLE_S = 0.05
 # The work of one wake-up waits often, for other threads and for PostgreSQL: waits that follow each
 # other within this time are of one wake-up.
 PAUSE_S = 0.5
-# 0.36 a second on a quiet machine: each of the ticks, every 5 s, and a few other timers. A task
-# that ticks each second adds 1 unless it shares.
+# 0.36 a second on a quiet machine when all ticks came every 5 s: the ticks, and a few other timers.
+# A task that ticks each second adds 1 unless it shares.
 MAX_WAKE_UPS = 0.8
 # A busy machine ends the work after a save late; a daemon that never rests fails each time.
 MEASUREMENTS = 6

@@ -138,15 +138,21 @@ async def test_an_index_that_a_question_needs_does_not_wait_for_others(world: Wo
         assert world.server.reading == [0, 1, 4]
 
 
-async def test_few_indexes_read_at_once_after_an_outage(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@asynccontextmanager
+async def run_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Commit]:
+    """Run all indexes, and yield a commit that they lack after an outage."""
     monkeypatch.setattr(lexical_index, "_RETRY_S", (0.0,))
-    server = world.server
     first = await world.write("a.py")
     async with run_all(world.indexes):
         await reach(world.indexes, first)
-        commit = await world.fall_behind()
+        yield await world.fall_behind()
+
+
+async def test_few_indexes_read_at_once_after_an_outage(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = world.server
+    async with run_behind(world, monkeypatch) as commit:
         server.most = 0
         server.away = False
         server.answers.set()
@@ -157,12 +163,8 @@ async def test_few_indexes_read_at_once_after_an_outage(
 async def test_a_question_moves_an_index_up_that_is_behind_after_an_outage(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lexical_index, "_RETRY_S", (0.0,))
     server = world.server
-    first = await world.write("a.py")
-    async with run_all(world.indexes):
-        await reach(world.indexes, first)
-        commit = await world.fall_behind()
+    async with run_behind(world, monkeypatch) as commit:
         number = next(n for n in range(INDEXES) if n not in server.reading)
         index = world.indexes[number]
 

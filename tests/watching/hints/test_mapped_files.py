@@ -117,6 +117,29 @@ async def test_a_stuck_listing_holds_up_no_question(
     assert lister.count == 1, "the listing went on, and no further one was started"
 
 
+async def test_a_listing_that_fails_is_logged_and_made_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """For example without a free file handle; no question fails by it."""
+    count = 0
+
+    def fail_once(roots: Iterable[bytes]) -> MappedPaths:
+        nonlocal count
+        count += 1
+        if count == 1:
+            raise OSError(24, "Too many open files")
+        return dict.fromkeys(roots, ())
+
+    mapped = MappedFiles(list, fail_once)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mapped_files, "WAIT_S", LIMIT_S)
+        await mapped.refresh()
+        assert not mapped.note_question()
+        assert [record.getMessage() for record in caplog.records] == ["task_failed"]
+        await mapped.refresh()
+        assert mapped.note_question()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has /proc")
 async def test_a_question_lists_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other task lists: an answer sees a store to a file that was mapped since the last one."""

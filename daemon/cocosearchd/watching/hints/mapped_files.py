@@ -10,12 +10,14 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import anyio
 
 from cocosearchd.forms.path_forms import path_text
+from cocosearchd.runtime.supervise import attempt
 from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.watching.hints.process_maps import shared_mappings
 
@@ -59,7 +61,7 @@ class MappedFiles:
         self._listed_at = -math.inf  # when the last listing that has ended began
         self._asked_at = -math.inf
         self._began = -math.inf  # when the last listing began
-        self._listing: asyncio.Task[None] | None = None
+        self._listing: asyncio.Task[Exception | None] | None = None
 
     async def watch(self) -> None:
         """List again and again while questions come; to be supervised."""
@@ -83,11 +85,12 @@ class MappedFiles:
             remaining_s = self._began + WAIT_S - time.monotonic()
             await asyncio.wait({listing}, timeout=max(0.0, remaining_s))
 
-    def _start(self) -> "asyncio.Task[None]":
-        """Return the listing that is running, or a new one."""
+    def _start(self) -> "asyncio.Task[Exception | None]":
+        """Return the listing that is running, or a new one; it logs its error."""
         if self._listing is None or self._listing.done():
             self._began = time.monotonic()
-            self._listing = asyncio.create_task(self._list(self._began))
+            listing = attempt("mapped files", partial(self._list, self._began))
+            self._listing = asyncio.create_task(listing)
         return self._listing
 
     async def _list(self, began: float) -> None:
